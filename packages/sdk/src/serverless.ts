@@ -11,6 +11,7 @@ import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
 import * as Layer from "effect/Layer"
 import * as FitnessRegistration from "./FitnessRegistration.ts"
+import * as JobFiles from "./JobFiles.ts"
 import * as log from "./log.ts"
 import * as rp_progress from "./rp_progress.ts"
 import { problemOf } from "./StartConfig.ts"
@@ -24,7 +25,7 @@ export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
 /** The middleware of every worker that the facade starts. */
-const middleware = [rp_progress.middleware, Debugger.middleware] as const
+const middleware = [JobFiles.middleware, rp_progress.middleware, Debugger.middleware] as const
 
 /** The plugins of every worker that the facade starts. Programs that compose a worker themselves choose their own plugins. */
 const plugins = Layer.mergeAll(

@@ -130,12 +130,18 @@ describe("the facade", () => {
     })
   })
 
-  it("uploads are copied into local_upload, and nowhere else, when no bucket is set", async () => {
+  it("uploads are copied into the job's folder of local_upload, and nowhere else, when no bucket is set", async () => {
     const { cwd, stub } = await start()
-    const result = await stub.resultOf(stub.submit({ do: "upload" }))
-    expect(result).toEqual({ output: ["local_upload/hello.txt", "local_upload/prefix/result.txt"] })
-    expect(readFileSync(join(cwd, "local_upload/hello.txt"), "utf8")).toBe("hello")
-    expect(readFileSync(join(cwd, "local_upload/prefix/result.txt"), "utf8")).toBe("a file")
+    const ids = [stub.submit({ do: "upload" }, { id: "job-1" }), stub.submit({ do: "upload" }, { id: "job-2" })]
+    for (const id of ids) {
+      const hello = `local_upload/${id}/hello.txt`
+      const result = `local_upload/prefix/${id}/result.txt`
+      expect(await stub.resultOf(id)).toEqual({ output: [hello, result, `local_upload/${id}.txt`] })
+    }
+    for (const id of ids) {
+      expect(readFileSync(join(cwd, `local_upload/${id}/hello.txt`), "utf8")).toBe(`hello from ${id}`)
+      expect(readFileSync(join(cwd, `local_upload/prefix/${id}/result.txt`), "utf8")).toBe(`a file of ${id}`)
+    }
   })
 
   it("an upload rejects with the missing variable when the bucket is configured in part", async () => {
@@ -157,10 +163,30 @@ describe("the facade", () => {
 
     const { cwd, stub } = await start({ env: { PLATFORM_DOWNLOAD_ALLOW: "127.0.0.0/8" } })
     const id = stub.submit({ do: "download", url }, { id: "job-1" })
-    const path = join(cwd, "jobs/job-1/downloaded_files/photo.jpg")
-    expect(await stub.resultOf(id)).toEqual({ output: { path, text: "a photo" } })
+    const files = join(cwd, "jobs/job-1/downloaded_files")
+    expect(await stub.resultOf(id)).toEqual({
+      output: { paths: [join(files, "photo.jpg"), null, join(files, "photo-1.jpg")], texts: ["a photo", "a photo"] }
+    })
+    // The job's files are removed before its result is sent. Those of another name stay.
+    expect(readdirSync(join(cwd, "jobs"))).toEqual([])
+    const kept = join(cwd, "jobs/shared/downloaded_files/photo.jpg")
+    expect(await stub.resultOf(stub.submit({ do: "download for others", url }))).toEqual({ output: kept })
+    expect(readFileSync(kept, "utf8")).toBe("a photo")
     server.closeAllConnections()
   })
+
+  it.each([[false, "urls"], [true, "urls\\[0\\]"]])(
+    "a missing URL is an error that names it (in a list: %s)",
+    async (list, where) => {
+      const { cwd, stub } = await start()
+      const result = await stub.resultOf(stub.submit({ do: "download nothing", list }))
+      expect(JSON.parse(String(Object(result).error))).toMatchObject({
+        error_type: "TypeError",
+        error_message: expect.stringMatching(`${where} is undefined, not a URL\\. Check that the job's input has the key`)
+      })
+      expect(readdirSync(cwd)).toEqual([])
+    }
+  )
 
   it("VolumeCache restores the files of an earlier worker, and does nothing without a volume", async () => {
     const volume = folder()

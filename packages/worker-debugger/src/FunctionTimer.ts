@@ -31,7 +31,8 @@ const begin = (name: string): Timed | undefined => {
     context: Context.merge(running.context, timing.services),
     get signal() {
       return running.signal
-    }
+    },
+    abandon: running.abandon
   }
   return { run: (evaluate) => RunningJob.within(inside, evaluate), end: timing.end }
 }

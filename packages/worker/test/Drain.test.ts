@@ -6,6 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
+import { ProcessExit } from "../src/runtime/ProcessExit.ts"
 import { Shutdown } from "../src/runtime/Shutdown.ts"
 import * as Worker from "../src/runtime/Worker.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
@@ -94,6 +95,34 @@ describe("the shutdown of a worker", () => {
       expect(log.find(({ level }) => level === "WARN")?.message).toMatch(/shutdown grace of 5000 ms has ended.*j1/)
       expect(pings(memory).at(-1)).toEqual({ ...version, status: "exiting" })
     }).pipe(Effect.provide(layer))
+  })
+
+  it.effect.each<[string, { readonly [name: string]: string }, number]>([
+    ["the given time", {}, 30_000],
+    ["a shorter grace period", { PLATFORM_SHUTDOWN_GRACE: "5000" }, 5_000]
+  ])("abandons the jobs that may have caused the shutdown after %s, without returning them", ([, env, limit]) => {
+    const { layer, log } = services(env)
+    const exits: Array<number> = []
+    const { handler, open } = gate()
+    const exit = (code: number) => Effect.andThen(Effect.sync(() => void exits.push(code)), Effect.die("the process has exited"))
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const shutdown = yield* Shutdown
+      const { close } = yield* startIn(handler)
+      yield* memory.submit(job("j1"))
+      yield* settle
+      yield* shutdown.request({ reason: "the test", exitCode: 1, abandonAfter: 30_000 })
+      yield* close
+      yield* TestClock.adjust(limit - 1)
+      expect(exits).toEqual([])
+      yield* TestClock.adjust(1)
+      expect(exits).toEqual([1])
+      open()
+      expect(pings(memory)).toEqual([{ ...version, status: "exiting", job_id: ["j1"] }])
+      expect(memory.calls().filter(({ kind }) => kind === "done")).toEqual([])
+      expect(log.find(({ level }) => level === "ERROR")?.message)
+        .toBe(`The worker exits with code 1 after waiting ${limit} ms, and abandons 1 running job: j1.`)
+    }).pipe(Effect.provide(layer), Effect.provideService(ProcessExit, exit))
   })
 
   it.effect("a lost exit ping is not an error", () => {

@@ -12,6 +12,7 @@ import { createServer } from "node:http"
 import { fileURLToPath } from "node:url"
 import { FitnessChecks, Handler } from "../src/index.ts"
 import * as FitnessCheckRunner from "../src/runtime/FitnessCheckRunner.ts"
+import * as ProcessExit from "../src/runtime/ProcessExit.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
@@ -33,7 +34,7 @@ const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: s
   const { layer, log } = services(env)
   const exits: Array<number> = []
   const exit = Layer.succeed(
-    FitnessCheckRunner.ExitProcess,
+    ProcessExit.ProcessExit,
     (code) => Effect.andThen(Effect.sync(() => exits.push(code)), Effect.never)
   )
   const added = Layer.effectDiscard(Effect.gen(function*() {
@@ -281,6 +282,13 @@ describe("an unfit worker as a process", () => {
       }
     }
   )
+
+  it.each(["exits with 0", "blocks"])("exits with 1 at once when a listener of `exit` %s", async (listener) => {
+    const stub = await startStub()
+    const { code, stderr, stdout } = await startUnfit({ ...stub.environment(), CHECK: "rejects", EXIT_LISTENER: listener }).ended
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" })
+    expect(stdout).toContain(`The fitness check \\"models\\" failed: ${REASON}.`)
+  })
 
   it("exits with 1 when the platform is down", async () => {
     const stub = await startStub()

@@ -27,7 +27,8 @@ const installed = () => {
 const within = <A>(id: string, run: () => A): A =>
   RunningJob.within({
     context: Context.make(CurrentJob, { id, input: null }),
-    signal: new AbortController().signal
+    signal: new AbortController().signal,
+    abandon: () => {}
   }, run)
 
 afterEach(() => {

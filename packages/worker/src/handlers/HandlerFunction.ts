@@ -68,6 +68,7 @@ class LazyJobContext implements JobContext, RunningJob.Running {
   readonly context: Context.Context<never>
   #controller: AbortController | undefined
   #stopped = false
+  #abandoned = false
 
   constructor(context: Context.Context<never>) {
     this.context = context
@@ -79,6 +80,16 @@ class LazyJobContext implements JobContext, RunningJob.Running {
       if (this.#stopped) this.#controller.abort()
     }
     return this.#controller.signal
+  }
+
+  /** Whether a stopped function may take its time to end. */
+  get awaitsEnd(): boolean {
+    return !this.#abandoned
+  }
+
+  // A property, because the debugger copies it into nested runs.
+  readonly abandon = (): void => {
+    this.#abandoned = true
   }
 
   stop(): void {
@@ -118,10 +129,16 @@ const settledInTime = (promise: PromiseLike<unknown>): Effect.Effect<boolean> =>
     return Effect.sync(() => clearTimeout(timer))
   })
 
-const warnAbandoned = Effect.logWarning(
+const warnNotEnded = Effect.logWarning(
   `The handler did not end within ${STOP_TIMEOUT} ms of being stopped. The worker no longer waits for it and discards its result. ` +
     "Pass the signal (second parameter of the handler) to the calls that it waits for."
 )
+
+/** Waits until a stopped function has ended. Logs a WARN when it does not end in time. */
+const awaitEnd = (promise: PromiseLike<unknown>, context: LazyJobContext): Effect.Effect<void> =>
+  context.awaitsEnd
+    ? Effect.flatMap(settledInTime(promise), (settled) => settled ? Effect.void : warnNotEnded)
+    : Effect.void
 
 /**
  * Calls the handler's code and awaits the promise that it may return. A thrown error or a rejection is reported as an exception of the
@@ -146,7 +163,7 @@ const callAndSettle = (evaluate: () => unknown, context: LazyJobContext): Effect
     )
     return Effect.suspend(() => {
       context.stop()
-      return Effect.flatMap(settledInTime(promise), (settled) => settled ? Effect.void : warnAbandoned)
+      return awaitEnd(promise, context)
     })
   })
 
@@ -161,7 +178,7 @@ const close = (iterator: AnyIterator, context: LazyJobContext): Effect.Effect<vo
       return Effect.void
     }
     return isPromise(returned)
-      ? Effect.flatMap(settledInTime(returned), (settled) => settled ? Effect.void : warnAbandoned)
+      ? Effect.flatMap(settledInTime(returned), (settled) => settled ? Effect.void : warnNotEnded)
       : Effect.void
   })
 

@@ -119,7 +119,8 @@ export const messageOf = (thrown: unknown): string => {
   }
 }
 
-const traceback = (error: unknown, depth: number): string => {
+/** The stack of a thrown value and of its causes. */
+export const traceback = (error: unknown, depth = 0): string => {
   if (!(error instanceof Error)) return messageOf(error)
   const own = textOr(read(() => error.stack), `${errorName(error)}: ${messageOf(error)}`)
   const cause = read(() => error.cause)
@@ -131,7 +132,7 @@ export const exceptionText = (thrown: unknown, identity: Identity): string =>
   JSON.stringify({
     error_type: thrown instanceof Error ? errorName(thrown) : thrown === null ? "null" : typeof thrown,
     error_message: messageOf(thrown),
-    error_traceback: traceback(thrown, 0),
+    error_traceback: traceback(thrown),
     hostname: identity.hostname,
     worker_id: identity.workerId,
     runpod_version: identity.version

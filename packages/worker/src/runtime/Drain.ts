@@ -5,6 +5,7 @@
  *   no more takes --> exit ping with the held jobs --> wait until they are delivered --> exit ping without jobs
  *   (TakeLoop's scope closed)                              |                                ^
  *                                                          +--grace ends--> interrupt them -+
+ *                                                          +--`abandonAfter` ends--> the process exits
  * ```
  *
  * The exit ping has `status=exiting`. After this ping, our platform assigns no more jobs to this worker. It immediately requeues every job
@@ -16,6 +17,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { JobSource } from "../transport/JobSource.ts"
 import { JobRunner } from "./JobRunner.ts"
+import { ProcessExit } from "./ProcessExit.ts"
+import { Shutdown } from "./Shutdown.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** Timeout of an exit ping. Milliseconds. A platform that is down must not delay the exit of its workers. */
@@ -24,6 +27,8 @@ const EXIT_PING_TIMEOUT = 2_000
 const make = Effect.gen(function*() {
   const source = yield* JobSource
   const jobs = yield* JobRunner
+  const shutdown = yield* Shutdown
+  const exitNow = yield* ProcessExit
   const { identity, platform, shutdownGrace } = yield* WorkerConfig
 
   const exitPing = Effect.suspend(() => {
@@ -41,22 +46,23 @@ const make = Effect.gen(function*() {
 
   const awaitJobs = Effect.gen(function*() {
     const count = jobs.size()
+    const { abandonAfter, exitCode = 0 } = shutdown.current() ?? {}
+    const grace = abandonAfter === undefined ? shutdownGrace : Math.min(abandonAfter, shutdownGrace ?? abandonAfter)
     // In local test mode, the only job is the one whose result requested the shutdown.
     if (platform !== undefined) {
       yield* Effect.logInfo(
-        `Waiting for ${count} running ${count === 1 ? "job" : "jobs"}${
-          shutdownGrace === undefined ? "" : `, up to ${shutdownGrace} ms`
-        }.`
+        `Waiting for ${count} running ${count === 1 ? "job" : "jobs"}${grace === undefined ? "" : `, up to ${grace} ms`}.`
       )
     }
     const awaitIdle = Effect.interruptible(jobs.awaitIdle)
-    if (shutdownGrace === undefined) return yield* awaitIdle
-    if (shutdownGrace > 0 && Option.isSome(yield* Effect.timeoutOption(awaitIdle, shutdownGrace))) return
-    yield* Effect.logWarning(
-      `The shutdown grace of ${shutdownGrace} ms has ended. Interrupting ${jobs.jobIds().length} running jobs: ${
-        jobs.jobIds().join(", ")
-      }.`
-    )
+    if (grace === undefined) return yield* awaitIdle
+    if (grace > 0 && Option.isSome(yield* Effect.timeoutOption(awaitIdle, grace))) return
+    const unfinished = `${jobs.size()} running ${jobs.size() === 1 ? "job" : "jobs"}: ${jobs.jobIds().join(", ")}`
+    if (abandonAfter !== undefined) {
+      yield* Effect.logError(`The worker exits with code ${exitCode} after waiting ${grace} ms, and abandons ${unfinished}.`)
+      return yield* exitNow(exitCode)
+    }
+    yield* Effect.logWarning(`The shutdown grace of ${grace} ms has ended. Interrupting ${unfinished}.`)
     yield* jobs.stopAll
   })
 
@@ -71,4 +77,4 @@ const make = Effect.gen(function*() {
 })
 
 /** Runs the shutdown when the layer's scope closes. */
-export const layer: Layer.Layer<never, never, JobSource | JobRunner | WorkerConfig> = Layer.effectDiscard(make)
+export const layer: Layer.Layer<never, never, JobSource | JobRunner | Shutdown | WorkerConfig> = Layer.effectDiscard(make)

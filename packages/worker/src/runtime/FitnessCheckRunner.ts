@@ -6,7 +6,7 @@
  *   each check in turn --ok--> ... --ok--> the worker takes jobs
  *          |
  *          +--fails--> ERROR line --> one ping: status=unhealthy, check, reason --> process ends with 1
- *                                     (2 s at most)                                 no finalizer runs
+ *                                     (2 s at most)                                 no finalizer, no `exit` listener runs
  * ```
  *
  * A check times out after 60 s, so that a broken worker is not mistaken for a worker that is loading a model. The runner does not wait
@@ -17,7 +17,6 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -26,6 +25,7 @@ import * as Option from "effect/Option"
 import { messageOf } from "../handlers/Outcome.ts"
 import { FitnessChecks } from "../plugins/FitnessChecks.ts"
 import { JobSource } from "../transport/JobSource.ts"
+import { ProcessExit } from "./ProcessExit.ts"
 import { withSpan } from "./Spans.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
@@ -37,17 +37,6 @@ export const REPORT_TIMEOUT = 2_000
 
 /** The maximum length of the reason in the report, in characters (docs/spec/worker-protocol.md#unhealthy-report). */
 export const MAX_REASON = 256
-
-/**
- * Ends the process at once, without finalizers. Default: `process.exit`, which runs only Node's `exit` listeners. Replace it in tests and in
- * processes that run more than one worker.
- */
-export const ExitProcess = Context.Reference<(code: number) => Effect.Effect<never>>(
-  "@stint/worker/FitnessCheckRunner/ExitProcess",
-  {
-    defaultValue: () => (code) => Effect.sync(() => process.exit(code))
-  }
-)
 
 /** Cuts a text to {@link MAX_REASON} UTF-16 units without splitting a surrogate pair. */
 const truncateReason = (text: string) => {
@@ -81,7 +70,7 @@ const make = Effect.gen(function*() {
   const { all } = yield* FitnessChecks
   const { identity, platform } = yield* WorkerConfig
   const source = yield* JobSource
-  const exitProcess = yield* ExitProcess
+  const exitProcess = yield* ProcessExit
   if (platform === undefined) return
 
   const failed = Effect.fnUntraced(function*(check: string, reason: string) {

@@ -5,10 +5,11 @@
  *   main thread                                    heartbeat thread
  *     job starts, ends --> shared list  <--reads--   every PING_INTERVAL: POST or GET with the ids of the list
  *     log              <----------------- reports when heartbeats start to fail, and when they succeed again
+ *     progress         <--message port--> sends the progress of the jobs
  * ```
  *
  * Heartbeats run on a separate thread, because a synchronous handler blocks the main thread, and the platform would treat its job as lost
- * (docs/spec/rulings.md#heartbeat-form). The thread starts with the first take, which saves about 20 ms of a cold start. A failed heartbeat
+ * (docs/spec/rulings.md#heartbeat-form). The thread also sends the jobs' progress, for the same reason. The thread starts with the first take, which saves about 20 ms of a cold start. A failed heartbeat
  * does not affect the worker; a thread that dies is restarted.
  */
 import * as Deferred from "effect/Deferred"
@@ -16,6 +17,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import { JobSource } from "../transport/JobSource.ts"
+import { makeProgressSender } from "../transport/ProgressSender.ts"
+import type { ProgressThread } from "../transport/ProgressThread.ts"
 import { heartbeatThread } from "./heartbeatThread.ts"
 import type { ThreadData, ThreadReport } from "./heartbeatThread.ts"
 import { HEADER, SLOT } from "./InFlightJobs.ts"
@@ -26,14 +30,24 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** The delay before a dead thread is restarted. Milliseconds. */
 const RESTART_DELAY = 1_000
 
+/** Timeout of the response to progress, the same as for a result. Milliseconds. */
+const PROGRESS_TIMEOUT = 30_000
+
 /** Runs the thread until it dies, and returns the reason. The thread does not end by itself. */
-const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> =>
+const runThread = (data: ThreadData, progress: ProgressThread | undefined): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function*() {
     const thread = yield* Effect.acquireRelease(
       Effect.sync(() => {
         // Loaded here and not imported, because nothing before the first take needs it.
         const { Worker } = process.getBuiltinModule("node:worker_threads")
-        return new Worker(`(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
+        const port = progress?.connect()
+        return new Worker(`(${String(heartbeatThread)})(${String(makeProgressSender)})`, {
+          eval: true,
+          execArgv: [],
+          name: "heartbeat",
+          workerData: port === undefined ? data : { ...data, progress: port },
+          transferList: port === undefined ? [] : [port]
+        })
       }),
       (started) => Effect.promise(() => started.terminate())
     )
@@ -58,6 +72,7 @@ const make = Effect.gen(function*() {
   const { identity, platform } = yield* WorkerConfig
   const ready = yield* Ready
   const { memory } = yield* JobRunner
+  const { progressThread } = yield* JobSource
   if (platform === undefined) return
   if (platform.ping === undefined) {
     return yield* Effect.logWarning(
@@ -73,9 +88,10 @@ const make = Effect.gen(function*() {
     version: identity.version,
     memory,
     slot: SLOT,
-    header: HEADER
+    header: HEADER,
+    progressTimeout: PROGRESS_TIMEOUT
   }
-  const run = Effect.scoped(runThread(data)).pipe(
+  const run = Effect.scoped(runThread(data, progressThread)).pipe(
     Effect.flatMap((death) => Effect.logError(`The heartbeat thread died (${death}). Restarting it.`)),
     Effect.andThen(Effect.sleep(RESTART_DELAY)),
     Effect.forever
@@ -84,4 +100,4 @@ const make = Effect.gen(function*() {
 })
 
 /** Sends heartbeats while the layer's scope is open. Does nothing in local test mode. */
-export const layer: Layer.Layer<never, never, Ready | JobRunner | WorkerConfig> = Layer.effectDiscard(make)
+export const layer: Layer.Layer<never, never, Ready | JobRunner | JobSource | WorkerConfig> = Layer.effectDiscard(make)

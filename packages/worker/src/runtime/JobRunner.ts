@@ -5,6 +5,8 @@
  *   start --> running (middleware, handler, chunks) --> delivering --> removed
  *                |                                         |
  *                +------------- stop, end of grace --------+--> removed, nothing is sent
+ *                |
+ *                +- error outside of the handler's call ---> delivering the failure --> removed
  * ```
  *
  * The worker holds a job from `start` until the delivery of its result has ended. A job occupies a slot only while it runs, so the worker
@@ -17,6 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as LogLevel from "effect/LogLevel"
+import * as Predicate from "effect/Predicate"
 import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import type { CurrentJob, ReceivedJob } from "../handlers/CurrentJob.ts"
@@ -50,6 +53,11 @@ export class JobRunner extends Context.Service<JobRunner, {
   readonly stop: (id: string) => Effect.Effect<boolean>
   /** Interrupts all jobs. */
   readonly stopAll: Effect.Effect<void>
+  /**
+   * Fails a running job with an error that its handler threw outside of its own call, and interrupts the handler. The failure is delivered
+   * at once, because such a handler often never ends. Returns false when this worker does not run this attempt of the job.
+   */
+  readonly fail: (job: ReceivedJob, thrown: unknown) => Effect.Effect<boolean>
   /** Ids of the held jobs. */
   readonly jobIds: () => ReadonlyArray<string>
   /** The number of held jobs. */
@@ -73,6 +81,19 @@ export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> 
   CurrentJob
 >
 
+/** A job that this worker holds. */
+interface Held {
+  readonly job: ReceivedJob
+  /** Removes the job's id from the heartbeats. */
+  readonly release: () => void
+  /** Milliseconds since 1970. */
+  started: number
+  /** The number of chunks that were sent. */
+  chunks: number
+  /** Undefined until the fiber exists. */
+  fiber: Fiber.Fiber<void> | undefined
+}
+
 const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddleware.Any>>(
   handler: Runnable<R>,
   middleware: M | undefined,
@@ -90,8 +111,8 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const annotations = yield* References.CurrentLogAnnotations
   const outcome = runToOutcome(handler, yield* JobMiddleware.chain(middleware), identity)
 
-  const heldJobs = InFlightJobs.make()
-  const fibers = new Map<string, Fiber.Fiber<void>>()
+  const inFlight = InFlightJobs.make()
+  const held = new Map<string, Held>()
   /** The held jobs whose result is being delivered. */
   const delivering = new Set<string>()
   /** Callers that are waiting for a free slot or for all jobs to end. */
@@ -103,9 +124,10 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   /**
    * Logs and delivers the outcome. This and the functions below run for every job, so they use plain function calls and few Effect steps.
    */
-  const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
+  const finish = ({ chunks, job, started }: Held, ended: Outcome.Outcome): Effect.Effect<void> => {
+    const took = clock.currentTimeMillisUnsafe() - started
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    let steps = withDeliverSpan(delivery.deliverResult(job, result, streamed))
+    let steps = withDeliverSpan(delivery.deliverResult(job, result, chunks > 0))
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
@@ -119,35 +141,44 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     return steps
   }
 
-  const run = (job: ReceivedJob): Effect.Effect<void> => {
+  const jobContext = (id: string) => Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: id })
+
+  const run = (entry: Held): Effect.Effect<void> => {
+    const { job } = entry
     let error: string | undefined
     const steps = Effect.suspend(() => {
-      const started = clock.currentTimeMillisUnsafe()
-      let chunks = 0
-      const emit: Emit = (chunk) => delivery.deliverChunk(job, chunk, ++chunks)
+      entry.started = clock.currentTimeMillisUnsafe()
+      const emit: Emit = (chunk) => delivery.deliverChunk(job, chunk, ++entry.chunks)
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
         (ended) => {
           error = ended?.error
-          return ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, chunks > 0)
+          return ended === undefined ? Effect.void : finish(entry, ended)
         }
       )
     })
-    return withJobSpan(handler.name, job, endpoint, () => error)(steps).pipe(
-      Effect.provideContext(Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: job.id }))
-    )
+    return withJobSpan(handler.name, job, endpoint, () => error)(steps).pipe(Effect.provideContext(jobContext(job.id)))
   }
 
-  /** Removes an ended job and notifies the waiters. */
-  const remove = (id: string, release: () => void) => () => {
-    release()
-    fibers.delete(id)
+  /** Removes an ended job and notifies the waiters, unless another fiber has replaced its own. */
+  const remove = (entry: Held) => () => {
+    const { id } = entry.job
+    if (held.get(id) !== entry) return
+    entry.release()
+    held.delete(id)
     delivering.delete(id)
     wake()
   }
 
+  const fork = (entry: Held, steps: Effect.Effect<void>): Effect.Effect<void> =>
+    Effect.map(Effect.forkIn(steps, scope, { startImmediately: true }), (fiber) => {
+      entry.fiber = fiber
+      held.set(entry.job.id, entry)
+      fiber.addObserver(remove(entry))
+    })
+
   const availableSlots = (concurrency: number) =>
-    concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
+    concurrency - (held.size - delivering.size) - Math.max(0, delivering.size - concurrency)
 
   // The check and the registration are one step: if they were two, the fiber could yield between them and miss the change that it is
   // waiting for.
@@ -168,32 +199,45 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
     // All jobs are listed as held before the first one runs, because otherwise a blocking handler would delay adding the others, and
     // heartbeats would omit them.
-    const releases = taken.map((job) => heldJobs.add(job.id))
-    for (const [index, job] of taken.entries()) {
+    const entries = taken.map((job): Held => ({ job, release: inFlight.add(job.id), started: 0, chunks: 0, fiber: undefined }))
+    for (const entry of entries) {
       // The platform requeued the job and assigned it to this worker again: the earlier attempt is obsolete.
-      const earlier = fibers.get(job.id)
+      const earlier = held.get(entry.job.id)?.fiber
       if (earlier !== undefined) yield* Fiber.interrupt(earlier)
-      const fiber = yield* Effect.forkIn(run(job), scope, { startImmediately: true })
-      fibers.set(job.id, fiber)
-      fiber.addObserver(remove(job.id, releases[index] ?? (() => {})))
+      yield* fork(entry, run(entry))
     }
+  }, Effect.uninterruptible)
+
+  const fail = Effect.fnUntraced(function*(job: ReceivedJob, thrown: unknown) {
+    const running = held.get(job.id)
+    if (running?.fiber === undefined || running.job.attempt !== job.attempt || delivering.has(job.id)) return false
+    // The job stays held until its failure is delivered. Its first fiber may take 2 s to end.
+    yield* fork(
+      { ...running },
+      Effect.provideContext(finish(running, Outcome.fromException(thrown, identity)), jobContext(job.id))
+    )
+    yield* Effect.forkIn(Fiber.interrupt(running.fiber), scope, { startImmediately: true })
+    return true
   }, Effect.uninterruptible)
 
   return JobRunner.of({
     start,
+    fail,
     stop: Effect.fnUntraced(function*(id: string) {
-      const fiber = fibers.get(id)
+      const fiber = held.get(id)?.fiber
       if (fiber === undefined) return false
       yield* Fiber.interrupt(fiber)
       return true
     }),
-    stopAll: Effect.suspend(() => Fiber.interruptAll([...fibers.values()])),
-    jobIds: () => [...fibers.keys()],
-    size: () => fibers.size,
+    stopAll: Effect.suspend(() =>
+      Fiber.interruptAll([...held.values()].map(({ fiber }) => fiber).filter(Predicate.isNotUndefined))
+    ),
+    jobIds: () => [...held.keys()],
+    size: () => held.size,
     availableSlots,
     awaitSlot: (concurrency) => awaitUntil(() => availableSlots(concurrency) > 0),
-    awaitIdle: awaitUntil(() => fibers.size === 0),
-    memory: heldJobs.memory
+    awaitIdle: awaitUntil(() => held.size === 0),
+    memory: inFlight.memory
   })
 })
 

@@ -15,6 +15,11 @@ export interface Reason {
   readonly reason: string
   /** The exit code of the process. */
   readonly exitCode: number
+  /**
+   * After this time the process exits without the jobs that are still running, and does not return them: one of them may have caused the
+   * shutdown, so the platform must count the attempt. Milliseconds. Default: `SHUTDOWN_GRACE` applies, and unfinished jobs are returned.
+   */
+  readonly abandonAfter?: number
 }
 
 /** Lets callers request a shutdown and wait for the request. */
@@ -23,12 +28,20 @@ export class Shutdown extends Context.Service<Shutdown, {
   readonly request: (reason: Reason) => Effect.Effect<void>
   /** Waits for the first request. */
   readonly requested: Effect.Effect<Reason>
+  /** The first request; undefined when there was none. */
+  readonly current: () => Reason | undefined
 }>()("@stint/worker/Shutdown") {}
 
 export const layer: Layer.Layer<Shutdown> = Layer.sync(Shutdown, () => {
   const asked = Deferred.makeUnsafe<Reason>()
+  let current: Reason | undefined
   return {
-    request: (reason) => Effect.asVoid(Deferred.succeed(asked, reason)),
-    requested: Deferred.await(asked)
+    request: (reason) =>
+      Effect.suspend(() => {
+        current ??= reason
+        return Effect.asVoid(Deferred.succeed(asked, reason))
+      }),
+    requested: Deferred.await(asked),
+    current: () => current
   }
 })

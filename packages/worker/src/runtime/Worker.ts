@@ -7,6 +7,7 @@
  *     TakeLoop                  takes jobs                       1  no more takes
  *     Drain                     waits for running jobs           2  running jobs are finished and delivered, exit ping
  *     StopMonitor, Heartbeat    polls stops, sends heartbeats    3
+ *     UncaughtErrors            fails the jobs that caused them
  *     JobRunner, ResultDelivery runs, delivers                   4
  *   the handler's own layers                                     5
  *   Services: WorkerConfig, JobSource, Shutdown, FitnessChecks   6
@@ -41,6 +42,7 @@ import * as Shutdown from "./Shutdown.ts"
 import * as StdioFlush from "./StdioFlush.ts"
 import * as StopMonitor from "./StopMonitor.ts"
 import * as TakeLoop from "./TakeLoop.ts"
+import * as UncaughtErrors from "./UncaughtErrors.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** The services that {@link launch} provides to every worker and plugin. */
@@ -73,7 +75,7 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
 > =>
   TakeLoop.layer(options).pipe(
     Layer.provide(Drain.layer),
-    Layer.provide([StopMonitor.layer, Heartbeat.layer]),
+    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
     Layer.provide(JobRunner.layer(handler, options.middleware, options)),
     Layer.provide([ResultDelivery.layer, Ready.layer]),
     Layer.provide(FitnessCheckRunner.layer)
@@ -174,7 +176,9 @@ const exit = (code: number): void => {
 export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer<A, E, Services>): void => {
   ignoreBrokenPipes()
   const keepAlive = setInterval(() => {}, KEEP_ALIVE)
-  const fiber = Effect.runFork(Effect.provide(program(worker), services(options)))
+  const fiber = Effect.runFork(
+    Effect.provideService(Effect.provide(program(worker), services(options)), UncaughtErrors.HandlesUncaughtErrors, true)
+  )
   fiber.addObserver((ended) => {
     clearInterval(keepAlive)
     if (Exit.isSuccess(ended)) return exit(ended.value)
@@ -194,7 +198,8 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
  *
  * If the platform's variables are set, the program runs as a worker. It exits with 0 after SIGTERM, SIGINT or a result that requests a
  * fresh worker, once the results of all held jobs have been delivered. Otherwise it runs in local test mode and exits with 0, or with 1
- * when the job failed. A worker that cannot start logs the reason in one line and exits with 1.
+ * when the job failed. A worker that cannot start logs the reason in one line and exits with 1. An error that no code catches fails the job
+ * that caused it, and the worker then finishes its other jobs and exits with 1.
  *
  * @example
  * ```ts

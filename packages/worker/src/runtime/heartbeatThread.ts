@@ -1,10 +1,14 @@
 /**
- * The program of the heartbeat thread.
+ * The program of the heartbeat thread. It sends the heartbeats and the progress of the jobs.
  *
  * The thread evaluates the source text of this function, so it needs no separate file and works in a bundle. The function must therefore be
  * self-contained: it must not use imports, outer variables, or syntax for which bundlers insert helpers. That is why its functions are
  * methods of one object (bundlers wrap named functions to keep their names) and why it uses no spread syntax.
  */
+
+import type { MessagePort } from "node:worker_threads"
+import type { MakeProgressSender, ProgressSender } from "../transport/ProgressSender.ts"
+import type { ProgressAddress, ProgressCommand, ProgressEvent } from "../transport/ProgressThread.ts"
 
 /** The input of the thread. */
 export interface ThreadData {
@@ -18,6 +22,10 @@ export interface ThreadData {
   readonly memory: SharedArrayBuffer
   readonly slot: number
   readonly header: number
+  /** The port of {@link file://../transport/ProgressThread.ts}; absent when the main thread sends the progress. */
+  readonly progress?: MessagePort
+  /** Milliseconds without a response after which a progress request fails. */
+  readonly progressTimeout: number
 }
 
 /** A message from the thread: heartbeats have started to fail, or succeed again. */
@@ -30,13 +38,11 @@ export interface ThreadReport {
  * Sends a heartbeat at once, then once per interval. Retries a failed heartbeat after a quarter of the interval. A heartbeat that has no
  * response by the next interval may use that interval too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
  */
-export const heartbeatThread = (): void => {
+export const heartbeatThread = (makeProgressSender: MakeProgressSender): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
   const data: ThreadData = workerData
-  const { Agent, request } = data.url.startsWith("https:")
-    ? process.getBuiltinModule("node:https")
-    : process.getBuiltinModule("node:http")
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const http = process.getBuiltinModule(data.url.startsWith("https:") ? "node:https" : "node:http")
+  const agent = new http.Agent({ keepAlive: true, maxSockets: 1 })
   const words = new Int32Array(data.memory)
   const bytes = new Uint8Array(data.memory)
   const decoder = new TextDecoder()
@@ -94,7 +100,7 @@ export const heartbeatThread = (): void => {
         if (jobs.length > 0) query.set("job_id", jobs.join(","))
         url += `${/[?&]$/.test(url) ? "" : "&"}${query.toString()}`
       }
-      const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
+      const call = http.request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
         const status = response.statusCode ?? 0
         response.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
         response.on(
@@ -109,6 +115,119 @@ export const heartbeatThread = (): void => {
     }
   }
 
+  const progress = {
+    senders: new Map<number, ProgressSender>(),
+    /** Modules and connection pools by protocol. */
+    clients: new Map<string, { readonly request: typeof http.request; readonly agent: InstanceType<typeof http.Agent> }>(),
+
+    clientFor(url: string) {
+      const name = url.startsWith("https:") ? "node:https" : "node:http"
+      const known = this.clients.get(name)
+      if (known !== undefined) return known
+      const { Agent, request } = process.getBuiltinModule(name)
+      const client = { request, agent: new Agent({ keepAlive: true, maxFreeSockets: 16 }) }
+      this.clients.set(name, client)
+      return client
+    },
+
+    tell(event: ProgressEvent): void {
+      data.progress?.postMessage(event)
+    },
+
+    /** The message of an error body, on one line and truncated. */
+    detailOf(text: string): string {
+      let message = text
+      try {
+        const { error }: { readonly error?: unknown } = JSON.parse(text) ?? {}
+        if (typeof error === "string") message = error
+      } catch {
+        // The body is not JSON.
+      }
+      return message.replaceAll(/\s+/g, " ").trim().slice(0, 500)
+    },
+
+    /** Sends one value. Repeats it once when the platform closed the kept-alive connection at that moment. */
+    post(
+      { headers, url }: ProgressAddress,
+      body: string,
+      again: boolean,
+      abort: { request: () => void },
+      ended: (failure?: { readonly status: number | undefined; readonly message: string }) => void
+    ): void {
+      const client = this.clientFor(url)
+      const over = { done: false }
+      const length = { "content-length": Buffer.byteLength(body) }
+      const call = client.request(
+        url,
+        { method: "POST", agent: client.agent, headers: Object.assign(length, headers) },
+        (response) => {
+          const status = response.statusCode ?? 0
+          const chunks: Array<Buffer> = []
+          response.on("error", (error: NodeJS.ErrnoException) => call.emit("error", error))
+          response.on("data", (chunk: Buffer) => chunks.push(chunk))
+          response.on("end", () => {
+            if (over.done) return
+            over.done = true
+            if (status >= 200 && status < 300) return ended()
+            const detail = this.detailOf(Buffer.concat(chunks).toString())
+            ended({ status, message: `the platform answered ${status}${detail === "" ? "" : `: ${detail}`}` })
+          })
+        }
+      )
+      abort.request = () => {
+        over.done = true
+        call.destroy()
+      }
+      call.setTimeout(data.progressTimeout, () => call.destroy(new Error("no answer")))
+      call.on("error", (error: NodeJS.ErrnoException) => {
+        if (over.done) return
+        over.done = true
+        if (again && call.reusedSocket && error.code === "ECONNRESET") {
+          return this.post({ headers, url }, body, false, abort, ended)
+        }
+        ended({ status: undefined, message: `${new URL(url).origin} does not answer (${error.code ?? error.message})` })
+      })
+      call.end(body)
+    },
+
+    open({ address, interval, key, stopped }: ProgressCommand & { readonly command: "open" }): void {
+      this.senders.set(
+        key,
+        makeProgressSender({
+          now: () => performance.now(),
+          random: () => Math.random(),
+          after: (millis, callback) => {
+            const timer = setTimeout(callback, millis)
+            return () => clearTimeout(timer)
+          },
+          send: (text, ended) => {
+            const abort = { request: () => {} }
+            if (Atomics.load(stopped, 0) === 1) ended()
+            else this.post(address, `{"status":"IN_PROGRESS","output":${text}}`, true, abort, ended)
+            return () => abort.request()
+          },
+          log: (level, message) => this.tell({ key, level, message })
+        }, interval)
+      )
+    },
+
+    receive(command: ProgressCommand): void {
+      const { key } = command
+      if (command.command === "open") return this.open(command)
+      const sender = this.senders.get(key)
+      if (command.command === "update") return sender?.update(command.text)
+      if (command.command === "end") {
+        return sender?.end(() => {
+          this.senders.delete(key)
+          this.tell({ key })
+        })
+      }
+      sender?.abort()
+      this.senders.delete(key)
+    }
+  }
+
+  data.progress?.on("message", (command: ProgressCommand) => progress.receive(command))
   setInterval(() => thread.sendHeartbeat(), data.interval)
   thread.sendHeartbeat()
 }

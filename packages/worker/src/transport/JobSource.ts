@@ -8,6 +8,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
+import type { ProgressAddress, ProgressThread } from "./ProgressThread.ts"
 
 /** The platform did not respond: the connection was refused, reset or timed out, or the host is unknown. The platform may be restarting. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
@@ -50,6 +51,11 @@ export class JobSource extends Context.Service<JobSource, {
   readonly deliverChunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
   /** Reports progress, which callers see in the status of the running job (docs/spec/worker-protocol.md#delivering-progress). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
+  /**
+   * Sends progress from the heartbeat thread, which a handler cannot block. Absent: `progress` is used. `addressOf` returns where a job's
+   * progress is sent.
+   */
+  readonly progressThread?: ProgressThread & { readonly addressOf: (job: ReceivedJob) => ProgressAddress }
   /**
    * Returns the ids of jobs to stop. Waits for the first id for as long as the platform holds the request. Returns an empty list when there
    * is none.

@@ -20,6 +20,7 @@ import { appendQuery, WorkerConfig } from "../runtime/WorkerConfig.ts"
 import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
 import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
+import * as ProgressThread from "./ProgressThread.ts"
 
 /** Timeout of a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
@@ -87,38 +88,26 @@ const isSuccess = ({ status }: NodeHttpClient.HttpResponse) => status >= 200 && 
 
 const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   const described = platform.prefix === "RUNPOD_"
-  const call = yield* NodeHttpClient.make({
+  const headers = {
     ...(platform.key === undefined ? {} : { authorization: Redacted.value(platform.key) }),
     accept: "application/json",
     "user-agent": `stint-worker/${VERSION} (${workerId})`
-  })
+  }
+  const call = yield* NodeHttpClient.make(headers)
   const get = (url: string, idleTimeout: number) => call({ method: "GET", url, idleTimeout })
 
   const contentType = described ? "application/x-www-form-urlencoded" : "application/json"
-  const post = (
-    address: JobAddress,
-    job: ReceivedJob,
-    body: string,
-    stream: boolean,
-    chunk?: number
-  ): Effect.Effect<void, JobSourceError> => {
+  const addressOf = (address: JobAddress, job: ReceivedJob, stream: boolean, chunk?: number): string => {
     const url = appendQuery(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
-    return Effect.flatMap(
-      call({
-        method: "POST",
-        // Only our platform knows these parameters, so they are sent only for jobs that have an attempt.
-        url: job.attempt === undefined ? url : appendQuery(
-          chunk === undefined ? url : appendQuery(url, "chunk", chunk),
-          "attempt",
-          job.attempt
-        ),
-        body,
-        contentType,
-        idleTimeout: RESPONSE_TIMEOUT
-      }),
+    // Only our platform knows these parameters, so they are sent only for jobs that have an attempt.
+    if (job.attempt === undefined) return url
+    return appendQuery(chunk === undefined ? url : appendQuery(url, "chunk", chunk), "attempt", job.attempt)
+  }
+  const post = (url: string, body: string): Effect.Effect<void, JobSourceError> =>
+    Effect.flatMap(
+      call({ method: "POST", url, body, contentType, idleTimeout: RESPONSE_TIMEOUT }),
       (answer) => isSuccess(answer) ? Effect.void : Effect.fail(toJobSourceError(answer))
     )
-  }
 
   /** Reads the jobs of a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
@@ -190,9 +179,19 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
 
   return JobSource.of({
     take,
-    deliverResult: (job, body, stream) => post(platform.done, job, body, stream),
-    deliverChunk: (job, body, number) => post(platform.stream, job, body, false, number),
-    progress: (job, output) => post(platform.done, job, JSON.stringify({ status: "IN_PROGRESS", output }), false),
+    deliverResult: (job, body, stream) => post(addressOf(platform.done, job, stream), body),
+    deliverChunk: (job, body, number) => post(addressOf(platform.stream, job, false, number), body),
+    progress: (job, output) => post(addressOf(platform.done, job, false), JSON.stringify({ status: "IN_PROGRESS", output })),
+    // The heartbeat thread exists only if there is an address for heartbeats.
+    ...(platform.ping === undefined ? {} : {
+      progressThread: {
+        ...yield* ProgressThread.make,
+        addressOf: (job: ReceivedJob) => ({
+          url: addressOf(platform.done, job, false),
+          headers: { ...headers, "content-type": contentType }
+        })
+      }
+    }),
     stopRequests,
     ping,
     streaming: true
