@@ -63,6 +63,12 @@ export interface LeaseOperations {
   /** Renews the leases of the jobs that the heartbeat names. Sends stop signals for jobs that the worker must not run. */
   readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
+  /**
+   * Renews the lease of a job before its large result is read. Does nothing when the worker does not hold the job. Fails with `JobMissing`
+   * when the job does not exist.
+   */
+  readonly renewLease: (holder: LeaseHolder) => Effect.Effect<void, StoreError | JobMissing>
+
   /** Stores the latest progress. Fails with `LeaseLost` when the worker no longer holds the job. */
   readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
@@ -221,6 +227,15 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   const fence = ({ attempt, endpoint, worker }: LeaseHolder) =>
     attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
 
+  const renewLease: LeaseOperations["renewLease"] = (holder) =>
+    Effect.flatMap(
+      apply(holder.endpoint, holder.job, { _tag: "Heartbeat", ...fence(holder) }),
+      (applied) =>
+        applied._tag === "Missing" || (applied._tag === "Rejected" && applied.rejection._tag === "OtherEndpoint")
+          ? Effect.fail(new JobMissing({ id: holder.job }))
+          : Effect.void
+    )
+
   const finish: LeaseOperations["finish"] = (holder, { error, output }) =>
     deliver(
       holder,
@@ -315,6 +330,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   return {
     take,
     heartbeat,
+    renewLease,
     progress: (holder, output) =>
       deliver(
         holder,
