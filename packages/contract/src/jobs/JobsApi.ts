@@ -88,7 +88,7 @@ const statusSync = operationDocs({
 const stream = operationDocs({
   summary: "Read a job's unread chunks",
   description:
-    "Returns the unread chunks and marks them as read. Waits for a chunk, by default for 10 s. The status becomes terminal only with or " +
+    "Returns the unread chunks and marks them as read. Waits for a chunk, by default for 8 s. The status becomes terminal only with or " +
     "after the last chunk. Each chunk is returned only once: if a job has several readers, use its events.",
   responses: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
 })

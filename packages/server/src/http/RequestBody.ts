@@ -11,7 +11,7 @@
  * type. So the server ignores the content type and reads the body as JSON. A body that is not JSON, has the wrong shape or is too large is
  * rejected with a problem.
  *
- * The cost of a body is proportional to its size, whatever it contains (docs/decisions/0017-bodies-are-scanned.md): the scan builds no
+ * The cost of a body is proportional to its size, whatever it contains (docs/decisions/0018-bodies-are-scanned.md): the scan builds no
  * values, and a schema never receives more than {@link MAX_VALUES} of them.
  */
 import {
