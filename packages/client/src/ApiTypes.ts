@@ -100,7 +100,8 @@ export interface Policy {
 export interface S3Config {
   readonly accessId: string
   readonly accessSecret: string
-  readonly bucketName: string
+  /** Default: the worker chooses. */
+  readonly bucketName?: string
   readonly endpointUrl: string
   readonly objectPath?: string
 }

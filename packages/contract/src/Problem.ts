@@ -75,6 +75,16 @@ export class PayloadTooLarge extends HttpApiError.Problem<PayloadTooLarge>()("Pa
   title: "Payload too large"
 }, { ...members, limit: Schema.Int }) {}
 
+/** 415: the body is compressed in a way that the platform does not decode. */
+export class UnsupportedEncoding extends HttpApiError.Problem<UnsupportedEncoding>()("UnsupportedEncoding", {
+  type: "/problems/unsupported-encoding",
+  status: 415,
+  title: "Unsupported media type"
+}, members) {}
+
+/** The errors of reading a body. */
+export const bodyErrors = [PayloadTooLarge, UnsupportedEncoding] as const
+
 /**
  * 429: the calls exceed the rate limit. `retryAfter` is in seconds, like the header `Retry-After`. It is exact when the rate limit was
  * exceeded: after this time, one call succeeds. It is an estimate when too many calls were open at once.

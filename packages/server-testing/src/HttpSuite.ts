@@ -15,6 +15,7 @@ import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
 import { disconnects } from "./http/DisconnectSuite.ts"
+import { encodings } from "./http/EncodingSuite.ts"
 import { routes } from "./http/RouteSuite.ts"
 import { batches } from "./jobs/BatchSuite.ts"
 import { cancelsAndRetries } from "./jobs/CancelRetrySuite.ts"
@@ -63,6 +64,7 @@ export const suite = <E>(
     describe("control API", () => control(it))
     describe("webhooks", () => webhooks(it))
     describe("bad input", () => badInput(it))
+    describe("compressed bodies", () => encodings(it))
     describe("routes", () => routes(it))
     describe("connections", () => connections(it))
     describe("disconnects", () => disconnects(it))

@@ -107,7 +107,7 @@ export const sweep = (): void => {
 
           const send = (
             place: Readonly<Record<string, string>> = {},
-            over: { readonly authorization?: string; readonly json?: unknown } = {}
+            over: { readonly authorization?: string; readonly json?: unknown; readonly encoding?: string } = {}
           ) => {
             const at: Readonly<Record<string, string>> = {
               endpoint: one.id,
@@ -121,7 +121,8 @@ export const sweep = (): void => {
             return call(operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`), {
               method: operation.method,
               authorization: over.authorization ?? (surface === "worker" ? worker.key : "Bearer test-admin-key-0123456789"),
-              ...(json === undefined ? {} : { json })
+              ...(json === undefined ? {} : { json }),
+              ...(over.encoding === undefined ? {} : { headers: { "content-encoding": over.encoding } })
             })
           }
           const parameters = [...operation.template.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name)
@@ -137,6 +138,7 @@ export const sweep = (): void => {
               ? send({}, { json: { name: "k", endpoints: ["no-such-endpoint"] } })
               : send(missing, roaming),
             413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),
+            415: send({ endpoint: other.id }, { ...roaming, json: bodyOf(operation, other.id) ?? {}, encoding: "br" }),
             429: Effect.andThen(send({ endpoint: one.id }), send({ endpoint: one.id })),
             503: Effect.acquireUseRelease(
               Effect.sync(() => {
@@ -151,7 +153,7 @@ export const sweep = (): void => {
           }
           for (const status of Object.keys(operation.operation.responses)) {
             // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.
-            const isElsewhere = operation.method === "GET" && (status === "413" || (status === "429" && last === "route"))
+            const isElsewhere = operation.method === "GET" && (status === "413" || status === "415" || (status === "429" && last === "route"))
             const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))
           }

@@ -3,7 +3,8 @@ import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { bodyOf, head, statusOf } from "../src/RawSocket.ts"
+import { gzipSync } from "node:zlib"
+import { bodyOf, head, isWhole, statusOf } from "../src/RawSocket.ts"
 import { ADMIN_KEY, layer, ServerTest } from "../src/ServerTest.ts"
 import { until } from "../src/TestEndpoint.ts"
 import { expectProblem } from "../src/WireClient.ts"
@@ -119,6 +120,49 @@ describe("Limits", () => {
       yield* worker.finish(id, "y".repeat(size))
       expect((yield* endpoint.status(id)).output).toHaveLength(size)
       yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
+  })
+
+  it.live("counts bodies of unknown size while they arrive, returns 503 when the memory is full, and releases it afterwards", () => {
+    const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
+    return Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const start = head(`POST ${endpoint.path("runsync")}`, { authorization: ADMIN_KEY, "transfer-encoding": "chunked" })
+      const piece = `100000\r\n${"x".repeat(1024 * 1024)}\r\n`
+      const first = yield* server.connect
+      yield* first.write(`${start}a\r\n{"input":"\r\n${piece}${piece}`)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved >= 2 * 1024 * 1024)
+      const second = yield* server.connect
+      yield* second.write(`${start}a\r\n{"input":"\r\n${piece}${piece}`)
+      const refused = yield* second.until(isWhole)
+      expect(statusOf(refused)).toBe(503)
+      expect(refused).toMatch(/retry-after: 1/i)
+      expect(JSON.parse(bodyOf(refused))).toMatchObject({ hint: expect.stringContaining("STINT_PAYLOADS_MEMORY") })
+      // The body in progress may go beyond the limit when it is alone.
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved < 3 * 1024 * 1024)
+      yield* first.write(`${piece}${piece}2\r\n"}\r\n0\r\n\r\n`)
+      yield* until(Effect.map(endpoint.health, ({ jobs }) => jobs.inQueue), (jobs) => jobs === 1)
+      yield* first.reset
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
+  })
+
+  it.live("counts a compressed body at its decompressed size", () => {
+    const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
+    return Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const first = yield* server.connect
+      const length = 2 * 1024 * 1024
+      yield* first.write(head(`POST ${endpoint.path("run")}`, { authorization: ADMIN_KEY, "content-length": String(length) }) + "{")
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === length)
+      const body = new Uint8Array(gzipSync(JSON.stringify({ input: "x".repeat(length) })))
+      const headers = { "content-encoding": "gzip" }
+      yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body, headers }), expectProblem(503))
+      yield* first.reset
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+      expect((yield* endpoint.call(endpoint.path("run"), { body, headers })).status).toBe(200)
     }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 

@@ -32,7 +32,7 @@ const ROUTES = [
   [
     "POST",
     "/stream/{id}",
-    "Returns the chunks not read yet. Waits for one, up to 10 s, or ?wait=MS. Repeat until the status is terminal."
+    "Returns the chunks not read yet. Waits for one, up to 8 s, or ?wait=MS. Repeat until the status is terminal."
   ],
   ["POST", "/cancel/{id}", "Cancels a waiting or running job."],
   ["GET", "/health", "Counts jobs and workers by state."]

@@ -21,6 +21,7 @@ import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
@@ -228,7 +229,11 @@ const jobCredentials = Effect.fnUntraced(
   function*(job: ReceivedJob): Effect.fn.Return<Credentials | undefined, UploadError> {
     const config = job["s3Config"]
     if (config === undefined || config === null) return undefined
-    return yield* Effect.mapError(decodeJobConfig(config, { errors: "all" }), ({ issue }) => {
+    // Some clients send null for options that their caller did not set.
+    const given = Predicate.isObject(config)
+      ? Object.fromEntries(Object.entries(config).filter(([, value]) => value !== null))
+      : config
+    return yield* Effect.mapError(decodeJobConfig(given, { errors: "all" }), ({ issue }) => {
       // The messages of the issues quote the values, one of which may be a misplaced secret.
       const keys = issuesOf(issue).issues.map(({ path }) => ["s3Config", ...(path ?? []).map(String)].join("."))
       const wrong = [...new Set(keys)].join(" and ")
@@ -237,7 +242,7 @@ const jobCredentials = Effect.fnUntraced(
         `The job's s3Config cannot be used: ${wrong} must be ${
           keys.length === 1 && wrong === "s3Config" ? "an object" : "a text"
         }. ` +
-          "It is {accessId, accessSecret, bucketName, endpointUrl, objectPath?}."
+          "It is {accessId, accessSecret, endpointUrl, bucketName?, objectPath?}."
       )
     })
   }

@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
 
 /** 404: the batch or the request does not exist, or the batch's retention has ended. */
@@ -79,7 +79,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       params: endpoint,
       payload: Schema.Union([Schema.Array(BatchRequest), BatchDraft]),
       success: BatchReceipt,
-      error: [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create a batch",
       description:
@@ -113,7 +113,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       params: batch,
       payload: BatchChanges,
       success: Batch,
-      error: [...batchErrors, PayloadTooLarge, Conflict]
+      error: [...batchErrors, ...bodyErrors, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Change a batch",
       description:
@@ -126,7 +126,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       params: batch,
       payload: Schema.Union([Schema.Array(BatchRequest), BatchRequests]),
       success: Batch,
-      error: [...batchErrors, PayloadTooLarge, Conflict]
+      error: [...batchErrors, ...bodyErrors, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Add requests to a draft",
       description: "Adds requests to a draft. If one request is invalid, none is added. Bodies up to 10 MiB.",

@@ -5,7 +5,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
@@ -27,7 +27,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     HttpApiEndpoint.post("createEndpoint", "/endpoints", {
       payload: EndpointSpec,
       success: Endpoint.pipe(HttpApiSchema.status(201)),
-      error: [InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create an endpoint",
       description: "Only `id` and `source` are required; every setting has a default. Returns 409 if the id already exists.",
@@ -45,7 +45,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       params: endpoint,
       payload: EndpointSpec,
       success: Endpoint,
-      error: [InvalidRequest, PayloadTooLarge, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create or replace an endpoint",
       description: "Missing settings use their defaults. Existing jobs keep the limits that were set when they were submitted.",

@@ -11,7 +11,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, KeyNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, KeyNotFound, Unavailable } from "../Problem.ts"
 import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.ts"
 
 const key = { key: Schema.String.annotate({ description: "The key's id." }) }
@@ -29,7 +29,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
     HttpApiEndpoint.post("createKey", "/keys", {
       payload: KeySpec,
       success: NewKey.pipe(HttpApiSchema.status(201)),
-      error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, EndpointNotFound, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create a key",
       description:
@@ -50,7 +50,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
       params: key,
       payload: KeyPatch,
       success: AccessKey,
-      error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, KeyNotFound, Conflict, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, EndpointNotFound, KeyNotFound, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Change a key",
       description:
@@ -62,7 +62,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
       params: key,
       payload: KeyRotation,
       success: NewKey,
-      error: [InvalidRequest, PayloadTooLarge, KeyNotFound, Conflict, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, KeyNotFound, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Rotate a key's secret",
       description: "Returns a new secret, once. The old secret remains valid for `graceMs`.",

@@ -17,7 +17,7 @@ import { ControlAuthorization } from "../Authorization.ts"
 import { BatchWebhookEvent } from "../batches/Batch.ts"
 import { WebhookEvent } from "../jobs/Job.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 
 /** 404: the delivery does not exist, or its retention has ended. */
 export class DeliveryNotFound extends HttpApiError.Problem<DeliveryNotFound>()("DeliveryNotFound", {
@@ -155,7 +155,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       params: endpoint,
       payload: WebhookSecretRotation,
       success: WebhookSigningSecret,
-      error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, EndpointNotFound, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Rotate the webhook signing secret",
       description:

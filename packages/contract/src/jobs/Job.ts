@@ -104,11 +104,12 @@ export const Policy = Schema.Struct({
 })
 export type Policy = typeof Policy.Type
 
-/** The bucket for the worker's uploads. Passed on to the worker unchanged (docs/spec/jobs-api.md#request-body). */
+/** The bucket for the worker's uploads. Passed on to the worker unchanged, with any other keys (docs/spec/jobs-api.md#request-body). */
 export const S3Config = Schema.Struct({
   accessId: Schema.String,
   accessSecret: Schema.String,
-  bucketName: Schema.String,
+  /** Default: the worker chooses (docs/spec/uploads.md#destination). */
+  bucketName: Schema.optionalKey(Schema.String),
   endpointUrl: Schema.String,
   objectPath: Schema.optionalKey(Schema.String)
 })
@@ -156,8 +157,8 @@ export const WebhookUrl = Schema.String.check(
 /** A webhook with a choice of events. An extension of Stint: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
 export const Webhook = Schema.Struct({
   url: WebhookUrl,
-  /** Default: `["completed"]`. */
-  events: Schema.NonEmptyArray(WebhookEvent).pipe(
+  /** At most 16; duplicates count once. Default: `["completed"]`. */
+  events: Schema.NonEmptyArray(WebhookEvent).check(Schema.isMaxLength(16)).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed<readonly ["completed"]>(["completed"]))
   )
 })

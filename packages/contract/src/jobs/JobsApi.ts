@@ -19,7 +19,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { JobsAuthorization } from "../Authorization.ts"
 import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { Explanation } from "./Explanation.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
@@ -47,7 +47,7 @@ const explain = {
   }))
 }
 
-const submitErrors = [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
+const submitErrors = [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
 /** The header with the job's id, which is set on every response to a request that created a job. */
@@ -88,7 +88,7 @@ const statusSync = operationDocs({
 const stream = operationDocs({
   summary: "Read a job's unread chunks",
   description:
-    "Returns the unread chunks and marks them as read. Waits for a chunk, by default for 10 s. The status becomes terminal only with or " +
+    "Returns the unread chunks and marks them as read. Waits for a chunk, by default for 8 s. The status becomes terminal only with or " +
     "after the last chunk. Each chunk is returned only once: if a job has several readers, use its events.",
   responses: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
 })

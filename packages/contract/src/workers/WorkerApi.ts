@@ -9,7 +9,7 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { WorkerAuthorization } from "../Authorization.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
 
 const worker = {
@@ -19,7 +19,7 @@ const worker = {
 const job = { ...worker, id: Schema.String.annotate({ description: "The job's id, as returned by job-take." }) }
 
 const errors = [EndpointNotFound, InvalidRequest, Unavailable] as const
-const deliverErrors = [EndpointNotFound, JobNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
+const deliverErrors = [EndpointNotFound, JobNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable] as const
 
 const inProgress: ExtraParameter = {
   name: "job_in_progress",
@@ -136,7 +136,7 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       params: worker,
       payload: Ping,
       success: HttpApiSchema.Empty(200),
-      error: [...errors, PayloadTooLarge]
+      error: [...errors, ...bodyErrors]
     }).annotateMerge(operationDocs({
       summary: "Send a heartbeat",
       description: pingDescription,

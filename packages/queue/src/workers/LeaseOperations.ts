@@ -69,6 +69,12 @@ export interface LeaseOperations {
    */
   readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
+  /**
+   * Renews the lease of a job before its large result is read. Does nothing when the worker does not hold the job. Fails with `JobMissing`
+   * when the job does not exist.
+   */
+  readonly renewLease: (holder: LeaseHolder) => Effect.Effect<void, StoreError | JobMissing>
+
   /** Stores the latest progress. Fails with `LeaseLost` when the worker no longer holds the job. */
   readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
@@ -247,6 +253,15 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   const fence = ({ attempt, endpoint, worker }: LeaseHolder) =>
     attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
 
+  const renewLease: LeaseOperations["renewLease"] = (holder) =>
+    Effect.flatMap(
+      apply(holder.endpoint, holder.job, { _tag: "Heartbeat", ...fence(holder) }),
+      (applied) =>
+        applied._tag === "Missing" || (applied._tag === "Rejected" && applied.rejection._tag === "OtherEndpoint")
+          ? Effect.fail(new JobMissing({ id: holder.job }))
+          : Effect.void
+    )
+
   const finish: LeaseOperations["finish"] = (holder, { error, output }) =>
     deliver(
       holder,
@@ -352,6 +367,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   return {
     take,
     heartbeat,
+    renewLease,
     progress: (holder, output) =>
       deliver(
         holder,

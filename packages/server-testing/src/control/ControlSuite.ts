@@ -141,7 +141,7 @@ const reading = (it: ServerIt) => {
   it.effect("create: the error for a spec with very many invalid values lists the first ones", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
-      const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`KEY_${i}`, i]))
+      const env = Object.fromEntries(Array.from({ length: 9_000 }, (_, i) => [`KEY_${i}`, i]))
       const answer = yield* call("/api/v1/endpoints", { json: { id: "a", source: external, env } })
       const problem = yield* expectProblem(400)(answer)
       expect(problem.errors?.[0]?.path).toEqual(["env", "KEY_0"])

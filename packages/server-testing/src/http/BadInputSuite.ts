@@ -77,9 +77,9 @@ const understanding = (it: ServerIt) => {
         [{ policy: { ttl: 10_000.5 } }, ["policy", "ttl"]],
         [{ policy: { ttl: 8 * 24 * 3600 * 1000 } }, ["policy", "ttl"]],
         [{ policy: { executionTimeout: 4_999 } }, ["policy", "executionTimeout"]],
-        [{ policy: { executionTimeout: null } }, ["policy", "executionTimeout"]],
+        [{ policy: { executionTimeout: "5 s" } }, ["policy", "executionTimeout"]],
         [{ policy: { lowPriority: "yes" } }, ["policy", "lowPriority"]],
-        [{ s3Config: {} }, ["s3Config", "bucketName"]],
+        [{ s3Config: {} }, ["s3Config", "endpointUrl"]],
         [{ s3Config: { accessId: 1, accessSecret: "b", bucketName: "c", endpointUrl: "d" } }, ["s3Config", "accessId"]]
       ]
       for (const [rest, path] of cases) {
@@ -114,29 +114,67 @@ const understanding = (it: ServerIt) => {
       expect(nowhere.text.length).toBeLessThan(2_000)
     }))
 
-  it.effect("accepts two megabytes of brackets as an input and rejects them as a policy", () =>
+  it.effect("returns 400 for JSON nested more than 512 levels deep, and stores nothing", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      const deep = `${"[".repeat(MEBIBYTE)}${"]".repeat(MEBIBYTE)}`
+      const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth)
+      const allowed = nested(511)
+      expect((yield* endpoint.call(endpoint.path("run"), { body: `{"input":${allowed}}` })).status).toBe(200)
+      const taken = yield* worker.next
+      expect((yield* worker.call(worker.addresses.done(taken.id), { body: `{"output":${allowed}}` })).status).toBe(200)
+      expect((yield* endpoint.call(endpoint.path(`status/${taken.id}`))).text).toContain(allowed)
       const objects = `${"{\"a\":".repeat(200_000)}1${"}".repeat(200_000)}`
-      for (const input of [deep, objects]) {
-        expect((yield* endpoint.call(endpoint.path("run"), { body: `{"input":${input}}` })).status).toBe(200)
-        expect((yield* worker.call(worker.addresses.take)).text).toContain(input)
-      }
-      for (const value of [deep, objects]) {
-        for (const rest of [`"policy":{"ttl":${value}}`, `"s3Config":{"accessId":${value}}`]) {
-          const answer = yield* endpoint.call(endpoint.path("run"), { body: `{"input":1,${rest}}` })
-          yield* expectProblem(400)(answer)
-          expect(answer.text.length).toBeLessThan(4_000)
+      for (const value of [nested(512), nested(MEBIBYTE), objects]) {
+        for (const body of [`{"input":${value}}`, `{"input":1,"policy":{"ttl":${value}}}`, `{"input":1,"other":${value}}`]) {
+          const problem = yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body }), expectProblem(400))
+          expect(problem.error).toMatch(/512 levels deep, at character \d+/)
         }
       }
       const { id } = yield* endpoint.run({})
       yield* worker.next
-      expect((yield* worker.call(worker.addresses.done(id), { body: `{"output":${deep}}` })).status).toBe(200)
-      expect((yield* endpoint.call(endpoint.path(`status/${id}`))).text).toContain(deep)
+      yield* Effect.flatMap(worker.call(worker.addresses.done(id), { body: `{"output":${nested(512)}}` }), expectProblem(400))
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: expect.stringContaining("512 levels deep") })
       expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("returns 400 for a number that a double cannot hold, wherever it is", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      for (const number of ["1e400", "-1E400", "9".repeat(400)]) {
+        for (const body of [`{"input":${number}}`, `{"input":1,"priority":${number}}`, `{"input":1,"other":[{"a":${number}}]}`]) {
+          const problem = yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body }), expectProblem(400))
+          expect(problem.error).toMatch(/number -?[149eE0]{5,20} at character \d+ is too large/)
+        }
+        const { id } = yield* endpoint.run({})
+        yield* worker.next
+        yield* Effect.flatMap(worker.call(worker.addresses.stream(id), { body: `{"output":${number}}` }), expectProblem(400))
+        yield* Effect.flatMap(worker.call(worker.addresses.done(id), { body: `{"output":${number}}` }), expectProblem(400))
+        expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: expect.stringContaining("is too large") })
+      }
+    }))
+
+  it.effect("returns 400 for options with more than 10,000 values, however many of them are invalid", () =>
+    Effect.gen(function*() {
+      const { call, endpoint: create } = yield* ServerTest
+      const endpoint = yield* create()
+      const worker = yield* endpoint.worker()
+      const many = Array.from({ length: 10_000 }, () => 1)
+      const answers = [
+        [["tags"], endpoint.call(endpoint.path("run"), { json: { input: many, tags: many } })],
+        [["webhook"], endpoint.call(endpoint.path("run"), { json: { input: 1, webhook: { url: "http://a.b", events: many } } })],
+        [["requests", 1, "tags"], endpoint.call(endpoint.path("batch"), { json: [{ input: many }, { input: 1, tags: many }] })],
+        [["job_id"], worker.call(worker.addresses.ping, { json: { job_id: many } })],
+        [["job_id"], worker.call(worker.addresses.ping, { json: { job_id: `${many.join(",")},1` } })],
+        [[], call("/api/v1/endpoints", { json: { id: "a", source: { type: "command", command: many } } })]
+      ] as const
+      for (const [path, answer] of answers) {
+        const problem = yield* Effect.flatMap(answer, expectProblem(400))
+        expect(problem.errors?.map((error) => error.path)).toEqual([path])
+        expect(problem.error).toContain("at most 10000")
+      }
     }))
 
   it.effect("returns 404 for an unknown endpoint and lists the existing ones", () =>

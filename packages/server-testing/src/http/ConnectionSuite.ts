@@ -38,6 +38,64 @@ export const connections = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
+  it.effect("returns 400 in JSON for a request of HTTP/1.1 without a Host header, and accepts one of HTTP/1.0", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      for (const path of [endpoint.path("health"), "/nowhere"]) {
+        const socket = yield* server.connect
+        yield* socket.write(`GET ${path} HTTP/1.1\r\nauthorization: ${ADMIN_KEY}\r\n\r\n`)
+        const answer = yield* socket.until(isWhole)
+        expect(statusOf(answer), path).toBe(400)
+        expect(answer).toContain("application/problem+json")
+        expect(JSON.parse(bodyOf(answer))).toMatchObject({ status: 400, error: expect.stringContaining("Host") })
+      }
+      const old = yield* server.connect
+      yield* old.write(`GET ${endpoint.path("health")} HTTP/1.0\r\nauthorization: ${ADMIN_KEY}\r\n\r\n`)
+      expect(statusOf(yield* old.closed)).toBe(200)
+    }))
+
+  it.effect("returns 405 in JSON for CONNECT and closes the connection", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      for (const target of ["example.com:443", "/v2/x/run"]) {
+        const socket = yield* server.connect
+        yield* socket.write(`CONNECT ${target} HTTP/1.1\r\nhost: ${target}\r\n\r\nGET / HTTP/1.1\r\n`)
+        const answer = yield* socket.closed
+        expect(statusOf(answer), target).toBe(405)
+        expect(JSON.parse(bodyOf(answer))).toMatchObject({ status: 405, hint: expect.stringContaining("proxy") })
+      }
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("every response forbids browsers to guess its content type", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      const answers = [
+        yield* endpoint.call(endpoint.path("run"), { json: { input: 1 } }),
+        yield* endpoint.call(endpoint.path("runsync?wait=100"), { json: { input: 1 } }),
+        yield* endpoint.call(endpoint.path("run"), { body: "{" }),
+        yield* endpoint.call(endpoint.path("health")),
+        yield* endpoint.call(endpoint.path("batch/none/requests")),
+        yield* endpoint.call(endpoint.path(`cancel/${id}`), { method: "POST" }),
+        yield* endpoint.call(endpoint.path(`events/${id}`)),
+        yield* endpoint.call(endpoint.path("openai/v1/"), { authorization: null }),
+        yield* worker.call(worker.addresses.ping),
+        yield* server.call("/docs", { authorization: null }),
+        yield* server.call("/openapi.json", { authorization: null }),
+        yield* server.call("/nowhere", { authorization: null })
+      ]
+      for (const answer of answers) expect(answer.headers.get("x-content-type-options"), answer.text).toBe("nosniff")
+      for (const text of ["hello\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "CONNECT a:1 HTTP/1.1\r\nhost: a:1\r\n\r\n"]) {
+        const socket = yield* server.connect
+        yield* socket.write(text)
+        expect(yield* socket.until(isWhole)).toMatch(/\r\nx-content-type-options: nosniff\r\n/i)
+      }
+    }))
+
   it.effect("accepts sloppy requests: absolute URLs, lower-case header names, an upgrade offer, two requests at once", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest

@@ -2,12 +2,13 @@
  * Tests submit options: priority, tags, retries, idempotency keys, webhooks.
  */
 import { expect } from "@effect/vitest"
+import { JobReceipt } from "@stint/contract/Job"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { dataOf } from "../EventReader.ts"
 import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
-import { expectProblem } from "../WireClient.ts"
+import { expectJson, expectProblem } from "../WireClient.ts"
 
 /** Registers the tests for submit options. */
 export const submitOptions = (it: ServerIt): void => {
@@ -134,7 +135,11 @@ export const submitOptions = (it: ServerIt): void => {
         [["policy", "retry", "maxAttempts"], { policy: { retry: { maxAttempts: 0 } } }],
         [["policy", "retry", "onError"], { policy: { retry: { onError: "yes" } } }],
         [["policy", "retry", "backoff", "initialMs"], { policy: { retry: { backoff: {} } } }],
-        [["idempotencyKey"], { idempotencyKey: "" }],
+        [["policy", "executionTimeout"], { policy: { executionTimeout: 4_999 } }],
+        [["policy", "executionTimeout"], { policy: { executionTimeout: 604_800_001 } }],
+        [["idempotencyKey"], { idempotencyKey: "ä" }],
+        [["webhook", "events"], { webhook: { url: "http://a.b", events: Array.from({ length: 17 }, () => "start") } }],
+        [["s3Config", "endpointUrl"], { s3Config: { accessId: "a", accessSecret: "b", bucketName: "c" } }],
         [["webhook"], { webhook: "ftp://example.com" }],
         [["webhook"], { webhook: 5 }]
       ]
@@ -149,6 +154,48 @@ export const submitOptions = (it: ServerIt): void => {
       })
       expect((yield* expectProblem(400)(long)).errors?.[0]?.path).toEqual(["Idempotency-Key"])
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
+    }))
+
+  it.effect("run and batch: an option that is null or \"\" counts as absent", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const names = ["policy", "s3Config", "webhook", "priority", "tags", "idempotencyKey"]
+      const nested = { ttl: null, executionTimeout: "", retry: { maxAttempts: null, onError: "", backoff: null } }
+      for (const absent of [null, ""]) {
+        const options = Object.fromEntries(names.map((name) => [name, absent]))
+        for (const rest of [options, { policy: nested }, { policy: { ...nested, retry: absent } }]) {
+          const sent = yield* endpoint.call(endpoint.path("run"), { json: { input: absent, ...rest } })
+          const { id } = yield* expectJson(200, JobReceipt)(sent)
+          expect(yield* worker.next).toEqual({ id, input: absent, delayTime: expect.any(Number), attempt: 1 })
+          expect((yield* endpoint.call(endpoint.path("batch"), { json: [{ input: absent, ...rest }] })).status).toBe(200)
+        }
+        const draft = yield* endpoint.call(endpoint.path("batch"), {
+          json: { requests: absent, name: absent, webhook: absent, policy: absent }
+        })
+        expect(draft.status, draft.text).toBe(200)
+      }
+    }))
+
+  it.effect("run: accepts an executionTimeout of 5 s to 7 days", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      for (const executionTimeout of [5_000, 604_800_000]) yield* endpoint.run(1, { policy: { executionTimeout } })
+    }))
+
+  it.effect("run: the worker receives an s3Config exactly as it was sent, also without a bucket and with unknown keys", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const configs = [
+        "{\"accessId\": \"a\", \"accessSecret\": \"b\", \"endpointUrl\": \"https://s3\"}",
+        "{\"accessId\":\"a\",\"accessSecret\":\"b\",\"endpointUrl\":\"https://s3\",\"bucketName\":null,\"region\":\"x\"}"
+      ]
+      for (const config of configs) {
+        const sent = yield* endpoint.call(endpoint.path("run"), { body: `{"input":1,"s3Config":${config}}` })
+        expect(sent.status, sent.text).toBe(200)
+        expect((yield* worker.call(worker.addresses.take)).text).toContain(`"s3Config":${config}`)
+      }
     }))
 
   it.effect("run: unknown options are ignored at any depth", () =>

@@ -346,8 +346,42 @@ const heartbeats = (it: ServerIt) => {
     }))
 }
 
+const largeResults = (it: ServerIt) => {
+  it.effect("job-done: returns 404 for a large result of an unknown job without checking the body, with and without a length", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const other = yield* (yield* server.endpoint()).run({})
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const notJson = new Uint8Array(300_000).fill(91)
+      for (const job of ["unknown", other.id, "x".repeat(129)]) {
+        for (const body of [notJson, new Blob([notJson]).stream()]) {
+          yield* Effect.flatMap(worker.call(worker.addresses.done(job), { body }), expectProblem(404))
+        }
+      }
+      yield* Effect.flatMap(worker.call(worker.addresses.done(id), { body: notJson }), expectProblem(400))
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED" })
+    }))
+
+  it.effect("job-done: accepts a repeated large result, and rejects one of a worker that does not hold the job", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const output = "y".repeat(300_000)
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const other = yield* endpoint.worker()
+      expect((yield* other.deliver(id, { output })).status).toBe(409)
+      for (let i = 0; i < 2; i++) expect((yield* worker.deliver(id, { output })).status).toBe(200)
+      expect((yield* endpoint.status(id)).output).toBe(output)
+    }))
+}
+
 /** Registers the tests for result delivery and heartbeats. */
 export const jobDone = (it: ServerIt): void => {
+  largeResults(it)
   results(it)
   heartbeats(it)
 }

@@ -9,7 +9,7 @@ import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchRequests } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
-import { jsonNull, type JsonText } from "@stint/contract/Json"
+import { jsonNull } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import { BatchQueue } from "@stint/queue/BatchQueue"
@@ -22,14 +22,23 @@ import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { elementTexts, memberText } from "../http/JsonMember.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, readJson } from "../http/RequestBody.ts"
-import { webhookOf } from "../jobs/SubmitRequest.ts"
+import {
+  type BodyIssue,
+  checker,
+  decoder,
+  invalidValues,
+  type JsonBody,
+  MAX_ISSUES,
+  parseJson,
+  readJson,
+  readText,
+  scanJson
+} from "../http/RequestBody.ts"
+import { isAbsentText, parseOptions, RUN_MEMBERS, webhookOf } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
 /** Default page size of a list. */
@@ -40,34 +49,50 @@ const draftHint =
 const requestsHint = "Send {\"requests\": [{\"input\": {\"name\": \"Ada\"}}]}."
 const changesHint = "Send {\"name\": \"nightly\"}, {\"webhook\": \"https://example.com/done\"}, or both."
 
-/** `input` came out of `JSON.parse`, so it needs no further validation. */
-const Requests = Schema.Array(Schema.Struct({ ...BatchRequestBody.fields, input: Schema.Unknown }))
-
-const decodeDraft = decoder(Schema.Struct({ ...BatchDraft.fields, requests: Schema.optionalKey(Requests) }), draftHint)
-const decodeRequests = decoder(Schema.Struct({ ...BatchRequests.fields, requests: Requests }), requestsHint)
+/** Each request is checked on its own. */
+const checkDraft = checker(Schema.Struct({ ...BatchDraft.fields, requests: Schema.optionalKey(Schema.Unknown) }))
+const checkRequests = checker(Schema.Struct({ ...BatchRequests.fields, requests: Schema.Unknown }))
+const checkRequest = checker(Schema.Struct({ ...BatchRequestBody.fields, input: Schema.Unknown }))
 const decodeChanges = decoder(BatchChanges, changesHint)
 
 const ownRemedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
 
-/** The requests in a body, each as the text that was sent. If the body is an array, it is the list of requests. */
-const textsOf = (value: unknown, text: string): ReadonlyArray<JsonText> =>
-  elementTexts(Array.isArray(value) ? text : memberText(text, "requests") ?? "[]")
+const DRAFT_MEMBERS: ReadonlySet<string> = new Set(Object.keys(BatchDraft.fields))
 
-const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
-  const requests = Predicate.hasProperty(value, "requests") ? value.requests : value
-  return Array.isArray(requests) ? requests : []
-}
+const REQUESTS: ReadonlySet<string> = new Set(["requests"])
 
-/** Rejects idempotency keys, because each request in a batch is already exactly one job. */
-const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
-  const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
-  return at === -1 ? Effect.void : new InvalidRequest({
+/** Other requests to the server are served after about this many characters of a batch's requests. */
+const SLICE = 65_536
+
+/** Rejects an idempotency key, because each request in a batch is already exactly one job. */
+const keyNotAllowed = (at: number): InvalidRequest =>
+  new InvalidRequest({
     ...problemMembers(
       `requests[${at}].idempotencyKey: not allowed in a request of a batch`,
       "Omit the key: each request of a batch is one job, and finalizing a batch twice runs no request twice."
     ),
     errors: [{ path: ["requests", at, "idempotencyKey"], message: "not allowed in a request of a batch" }]
   })
+
+/** A checked request as it is stored. */
+const toRequest = (
+  { members }: JsonBody,
+  { policy, priority, s3Config, tags, webhook }: Effect.Success<ReturnType<typeof checkRequest>>,
+  trace: ReturnType<typeof traceContextOf>
+): BatchRequest => {
+  const longForm = webhookOf(webhook)
+  return {
+    id: JobId.make(uuidV7At(Date.now())),
+    input: members.get("input")?.text ?? jsonNull,
+    s3Config: s3Config === undefined ? null : members.get("s3Config")?.text ?? null,
+    options: {
+      ...(policy === undefined ? {} : { policy }),
+      ...(priority === undefined ? {} : { priority }),
+      ...(tags === undefined ? {} : { tags }),
+      ...(longForm === undefined ? {} : { webhook: longForm }),
+      ...trace
+    }
+  }
 }
 
 /** A request with its result. A request that has not become a job yet is reported as IN_QUEUE. */
@@ -93,36 +118,59 @@ export const layer = HttpApiBuilder.group(
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
-    /** Reads the body of a call and its requests. Validates all requests before any is stored. */
-    const read = Effect.fnUntraced(function*<A extends { readonly requests?: (typeof Requests)["Type"] }>(
+    /** The requests of a body, each as the text that was sent. */
+    const requestTexts = Effect.fnUntraced(function*(body: JsonBody, hint: string) {
+      // One more than allowed, to find out whether there are too many.
+      const wanted = { elements: limits.batchRequests + 1 }
+      const part = body.members.get("requests")
+      const list = body.kind === "array" || part === undefined ? body : yield* scanJson(part.text, hint, wanted)
+      if (list.kind !== "array" && !isAbsentText(part?.text)) {
+        return yield* invalidValues([{ path: ["requests"], message: "Expected array" }], hint)
+      }
+      if (list.elements.length > limits.batchRequests) return yield* tooManyRequests(limits.batchRequests)
+      return list.elements
+    })
+
+    /** Reads the body of a call and its requests. Checks all requests before any is stored. */
+    const read = Effect.fnUntraced(function*<A>(
       request: HttpServerRequest.HttpServerRequest,
-      decode: (value: unknown) => Effect.Effect<A, InvalidRequest>,
+      check: (value: unknown) => Effect.Effect<A, ReadonlyArray<BodyIssue>>,
       hint: string
     ) {
-      const { text, value } = yield* readJson(request, limits.batchBytes, remedy, hint)
-      const raw = rawRequests(value)
-      if (raw.length > limits.batchRequests) return yield* tooManyRequests(limits.batchRequests)
-      const body = yield* decode(Array.isArray(value) ? { requests: value } : value)
-      yield* rejectKeys(raw)
-      const texts = textsOf(value, text)
-      const trace = traceContextOf(request.headers)
-      const requests = (body.requests ?? []).map(({ policy, priority, tags, webhook }, at): BatchRequest => {
-        const own = texts[at] ?? "{}"
-        const longForm = webhookOf(webhook)
-        return {
-          id: JobId.make(uuidV7At(Date.now())),
-          input: memberText(own, "input") ?? jsonNull,
-          s3Config: memberText(own, "s3Config") ?? null,
-          options: {
-            ...(policy === undefined ? {} : { policy }),
-            ...(priority === undefined ? {} : { priority }),
-            ...(tags === undefined ? {} : { tags }),
-            ...(longForm === undefined ? {} : { webhook: longForm }),
-            ...trace
-          }
-        }
+      const body = yield* readJson(request, limits.batchBytes, remedy, hint, {
+        members: DRAFT_MEMBERS,
+        elements: limits.batchRequests + 1
       })
-      return { body, requests }
+      const elements = yield* requestTexts(body, hint)
+      const draft = yield* Effect.mapError(
+        body.kind === "array" ? check({ requests: null }) : Effect.flatMap(parseOptions(body, REQUESTS), check),
+        (issues) => invalidValues(issues, hint)
+      )
+      const trace = traceContextOf(request.headers)
+      const requests: Array<BatchRequest> = []
+      const issues: Array<BodyIssue> = []
+      let characters = 0
+      for (const [at, { text }] of elements.entries()) {
+        const element = yield* scanJson(text, hint, { members: RUN_MEMBERS })
+        const own = (path: BodyIssue["path"]) => ["requests", at, ...path]
+        if (!isAbsentText(element.members.get("idempotencyKey")?.text)) return yield* keyNotAllowed(at)
+        const options = yield* Effect.match(Effect.flatMap(parseOptions(element), checkRequest), {
+          onFailure: (found) => {
+            for (const { message, path } of found) issues.push({ message, path: own(path) })
+            return undefined
+          },
+          onSuccess: (value) => value
+        })
+        if (issues.length > MAX_ISSUES) break
+        if (options !== undefined) requests.push(toRequest(element, options, trace))
+        characters += text.length
+        if (characters > SLICE) {
+          characters = 0
+          yield* Effect.yieldNow
+        }
+      }
+      if (issues.length > 0) return yield* invalidValues(issues, hint)
+      return { draft, requests }
     })
 
     /** Reads one job at a time while the previous jobs are being sent, so a page of large results is never entirely in memory. */
@@ -151,7 +199,7 @@ export const layer = HttpApiBuilder.group(
         "createBatch",
         Effect.fnUntraced(function*({ request }) {
           const endpoint = yield* CurrentEndpoint
-          const { body: { name, policy, webhook }, requests } = yield* read(request, decodeDraft, draftHint)
+          const { draft: { name, policy, webhook }, requests } = yield* read(request, checkDraft, draftHint)
           const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most))
             .pipe(
               Effect.catchTag("BatchNotFound", Effect.die)
@@ -178,20 +226,17 @@ export const layer = HttpApiBuilder.group(
         "changeBatch",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* CurrentEndpoint
-          const { value } = yield* readJson(
-            request,
-            limits.controlBytes,
-            "A name and a URL are small. Check that the body contains only settings.",
-            changesHint
-          )
-          return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
+          const remedy = "A name and a URL are small. Check that the body contains only settings."
+          const text = yield* readText(request, limits.controlBytes, remedy)
+          const changes = yield* Effect.flatMap(parseJson(text, changesHint), decodeChanges)
+          return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, changes)))
         })
       )
       .handleRaw(
         "addRequests",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* CurrentEndpoint
-          const { requests } = yield* read(request, decodeRequests, requestsHint)
+          const { requests } = yield* read(request, checkRequests, requestsHint)
           return toWireBatch(yield* mapBatchChangeErrors(batches.add(endpoint.id, params.id, requests, most)))
         })
       )

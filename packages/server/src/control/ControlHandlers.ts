@@ -18,7 +18,7 @@ import { AccessKeys } from "../auth/AccessKeys.ts"
 import { Limits } from "../http/Limits.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, readJson } from "../http/RequestBody.ts"
+import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 
 const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
@@ -37,7 +37,10 @@ export const layer = HttpApiBuilder.group(
     const findEndpoint = yield* endpointFinder
 
     const read = (request: HttpServerRequest.HttpServerRequest) =>
-      readJson(request, limits.controlBytes, "Endpoint settings are small. Check that the body contains only settings.", specHint)
+      Effect.flatMap(
+        readText(request, limits.controlBytes, "Endpoint settings are small. Check that the body contains only settings."),
+        (text) => parseJson(text, specHint)
+      )
 
     const save = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
       const endpoint: Endpoint = { ...spec, createdAt }
@@ -50,7 +53,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "createEndpoint",
         Effect.fnUntraced(function*({ request }) {
-          const spec = yield* decodeSpec((yield* read(request)).value)
+          const spec = yield* decodeSpec(yield* read(request))
           const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
           if (yield* mapStoreErrors(endpoints.create(endpoint))) return endpoint
           return yield* new Conflict(problemMembers(
@@ -63,7 +66,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "putEndpoint",
         Effect.fnUntraced(function*({ params, request }) {
-          const { value } = yield* read(request)
+          const value = yield* read(request)
           const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
           const known = yield* mapStoreErrors(endpoints.get(params.endpoint))
           return yield* save(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))

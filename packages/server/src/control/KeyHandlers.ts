@@ -86,8 +86,7 @@ export const layer = HttpApiBuilder.group(
     const read = (request: HttpServerRequest.HttpServerRequest, hint: string, whenEmpty?: string) =>
       Effect.flatMap(
         readText(request, limits.controlBytes, "Key settings are small. Check that the body contains only settings."),
-        (text) =>
-          Effect.map(parseJson(whenEmpty !== undefined && text.trim() === "" ? whenEmpty : text, hint), ({ value }) => value)
+        (text) => parseJson(whenEmpty !== undefined && text.trim() === "" ? whenEmpty : text, hint)
       )
 
     const find = Effect.fnUntraced(function*(id: string) {

@@ -150,7 +150,7 @@ export const layer = HttpApiBuilder.group(
             limits.controlBytes,
             "Rotation settings are small. Check that the body contains only settings."
           )
-          const { value } = yield* parseJson(text.trim() === "" ? "{}" : text, rotationHint)
+          const value = yield* parseJson(text.trim() === "" ? "{}" : text, rotationHint)
           const { graceMs } = yield* decodeRotation(value)
           return yield* respondWithSecret(WebhookSecrets.rotate(endpoint.id, graceMs ?? DEFAULT_SECRET_GRACE_MILLIS))
         })

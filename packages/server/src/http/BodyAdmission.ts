@@ -1,6 +1,6 @@
 /**
- * Admission of large bodies into memory. The server reserves memory for a large body before it reads the body, and releases it when the
- * request ends. When the memory is full, it rejects the body.
+ * Admission of large bodies into memory. The server reserves memory for a large body before it reads the body, or while it reads a body of
+ * unknown size, and releases it when the request ends. When the memory is full, it rejects the body.
  *
  * A response of a megabyte or more ends its request when its last byte is written, so the reservation also covers slow readers.
  */
@@ -15,18 +15,21 @@ import { bytesInWords } from "./Limits.ts"
 /** Seconds until a rejected caller should retry. Short, because every request that ends frees memory. */
 const RETRY_AFTER = 1
 
-/** Adds `Retry-After`, in seconds, to the response of the current request. */
-export const setRetryAfter = (seconds: number): Effect.Effect<void> =>
+/** Adds a header to the response of the current request. */
+export const setHeader = (name: string, value: string): Effect.Effect<void> =>
   Effect.flatMap(
     Effect.serviceOption(HttpServerRequest.HttpServerRequest),
     Option.match({
       onNone: () => Effect.void,
       onSome: (request) =>
         HttpEffect.appendPreResponseHandler((_, response) =>
-          Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(seconds)))
+          Effect.succeed(HttpServerResponse.setHeader(response, name, value))
         ).pipe(Effect.provideService(HttpServerRequest.HttpServerRequest, request))
     })
   )
+
+/** Adds `Retry-After`, in seconds, to the response of the current request. */
+export const setRetryAfter = (seconds: number): Effect.Effect<void> => setHeader("retry-after", String(seconds))
 
 /** 503 with `Retry-After`: this number of bytes does not fit into the payload memory. */
 export const memoryFull = (bytes: number): Effect.Effect<never, Unavailable> =>

@@ -7,14 +7,17 @@
  *                          the path is badly encoded            400
  *                          otherwise                            404
  *   an invalid query       400 with the path of each invalid value
+ *   no Host header         400
  *   a defect               500, logged with its cause; the server continues
  * ```
  */
 import { Api } from "@stint/contract/Api"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
+import { IncomingMessage } from "node:http"
 import { DOCS_PATH } from "../ApiPage.ts"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
@@ -121,12 +124,33 @@ const undeclared = (url: string, defect: unknown) => {
 const isRouteNotFound = (error: unknown): boolean =>
   HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
 
-/** Responds to requests that no operation has responded to. */
+/** RFC 9112 requires a Host header in HTTP/1.1, and Node is configured not to check it (NodeServer.ts). */
+const lacksHost = ({ headers, source }: HttpServerRequest.HttpServerRequest): boolean =>
+  headers["host"] === undefined && source instanceof IncomingMessage && source.httpVersion === "1.1"
+
+const hostMissing = ({ url }: HttpServerRequest.HttpServerRequest) =>
+  respond(url, {
+    status: 400,
+    title: "Bad request",
+    type: "bad-request",
+    error: "The request has no Host header, which HTTP/1.1 requires.",
+    hint: "Send the platform's address in the header Host. HTTP libraries do so by themselves."
+  })
+
+/** Browsers must not guess that a response with a caller's text is a page or a script. */
+const withNosniff = HttpServerResponse.setHeader("x-content-type-options", "nosniff")
+
+/** Responds to requests that no operation has responded to, and adds the headers of every response. */
 export const layer = HttpRouter.middleware(
-  (operation) =>
-    operation.pipe(
+  (operation) => {
+    const answered = operation.pipe(
       Effect.catchIf(isRouteNotFound, () => Effect.map(HttpServerRequest.HttpServerRequest, routeNotFound)),
       Effect.catchDefect((defect) => Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) => undeclared(url, defect)))
-    ),
+    )
+    return Effect.withFiber((fiber) => {
+      const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+      return Effect.map(lacksHost(request) ? Effect.succeed(hostMissing(request)) : answered, withNosniff)
+    })
+  },
   { global: true }
 )

@@ -44,7 +44,7 @@ export interface LimitSettings {
   readonly openAiHeadWaitMs: number
   /** After this time without an event, `/events` sends a comment. Default 15 s: proxies close idle connections after 30 s or more. */
   readonly heartbeatMs: number
-  /** How long `/stream` waits when the caller sends no `wait`. Default 10 s. */
+  /** How long `/stream` waits when the caller sends no `wait`. Default 8 s: RunPod's Python client gives up on a response after 10 s. */
   readonly streamWaitMs: number
   /** The range of the `wait` that a caller may send. Default 1 s to 300 s. */
   readonly minWaitMs: number
@@ -79,7 +79,7 @@ export const defaults: LimitSettings = {
   headWaitMs: 250,
   openAiHeadWaitMs: 45_000,
   heartbeatMs: HEARTBEAT_MILLIS,
-  streamWaitMs: 10_000,
+  streamWaitMs: 8_000,
   minWaitMs: 1_000,
   maxWaitMs: 300_000,
   workerWaitMs: 60_000,

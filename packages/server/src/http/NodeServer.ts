@@ -84,6 +84,34 @@ const rejectionFor = (code: string | undefined): { readonly status: string; read
   }
 }
 
+/** The bytes of a response that ends its connection. */
+const closingResponse = (status: string, body: string): string =>
+  `HTTP/1.1 ${status}\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\nx-content-type-options: nosniff\r\ncontent-length: ${
+    Buffer.byteLength(body)
+  }\r\nconnection: close\r\n\r\n${body}`
+
+/** Responds to CONNECT. Without a listener, Node closes the connection. */
+const answerConnect = (server: Server) => {
+  const response = closingResponse(
+    "405 Method Not Allowed",
+    problemJson({
+      status: 405,
+      title: "Method not allowed",
+      type: "method-not-allowed",
+      error: "The platform does not support CONNECT, because it is not a proxy.",
+      hint: "Send requests directly to the platform: in your client's settings, it is not an HTTP proxy."
+    })
+  )
+  server.on("connect", (_request, socket) => {
+    // Node no longer watches this socket, and an unhandled error would end the process.
+    socket.on("error", () => socket.destroy())
+    socket.end(response)
+    socket.resume()
+    const closeTimer = setTimeout(() => socket.destroy(), LINGER_MILLIS)
+    socket.once("close", () => clearTimeout(closeTimer))
+  })
+}
+
 /** Responds to requests that Node's parser rejects. `latest` contains the latest response on each connection. */
 const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerResponse>) => {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
@@ -99,11 +127,7 @@ const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerRespon
       return
     }
     const { body, status } = rejectionFor(error.code)
-    socket.end(
-      `HTTP/1.1 ${status}\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\ncontent-length: ${
-        Buffer.byteLength(body)
-      }\r\nconnection: close\r\n\r\n${body}`
-    )
+    socket.end(closingResponse(status, body))
     // Closing immediately would reset the connection because of unread bytes, and the client would lose the response.
     const closeTimer = setTimeout(() => socket.destroy(), LINGER_MILLIS)
     socket.once("close", () => clearTimeout(closeTimer))
@@ -116,7 +140,9 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     keepAliveTimeout: KEEP_ALIVE_MILLIS,
     requestTimeout,
     headersTimeout: Math.min(60_000, requestTimeout),
-    connectionsCheckingInterval: Math.min(CHECK_MILLIS, requestTimeout)
+    connectionsCheckingInterval: Math.min(CHECK_MILLIS, requestTimeout),
+    // Node's response to a request without a Host header has no body. Fallback.ts responds instead.
+    requireHostHeader: false
   })
   // One listener per connection: a listener per request would cost more than the rest of this file.
   const latest = new Map<Duplex, ServerResponse>()
@@ -132,6 +158,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   // Requests with `Expect: 100-continue` arrive only through this event.
   server.on("checkContinue", track)
   answerRefusals(server, latest)
+  answerConnect(server)
 
   const http = yield* NodeHttpServer.make(() => server, {
     host: options.host ?? "127.0.0.1",

@@ -5,32 +5,74 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
-import type { InvalidRequest, PayloadTooLarge, Unavailable } from "@stint/contract/Problem"
+import type { InvalidRequest } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { memberText } from "../http/JsonMember.ts"
+import type { JsonScan } from "../http/JsonScanner.ts"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
-import { decoder, readJson } from "../http/RequestBody.ts"
+import { type BodyError, type BodyIssue, checker, decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
-/** The body of `/run`. `input` came out of `JSON.parse`, so it needs no further validation. */
-const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
+/** The members of a submission. */
+export const RUN_MEMBERS: ReadonlySet<string> = new Set(Object.keys(RunRequest.fields))
+
+const SUBMISSION = { members: RUN_MEMBERS }
+
+const INPUT: ReadonlySet<string> = new Set(["input"])
+
+/** The input is stored as text, so only its presence is checked. */
+const checkRun = checker(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }))
+
+type Options = Effect.Success<ReturnType<typeof checkRun>>
 
 /** The decoded options of a body that contains only an input, as most bodies do. */
-const INPUT_ALONE: typeof RunRequest.Type = { input: null }
+const INPUT_ALONE: Options = { input: null }
 
-/** Whether a body is an object with an input and nothing else. Such a body needs no decoding. */
-const isInputAlone = (body: unknown): boolean => {
-  if (typeof body !== "object" || body === null || Array.isArray(body)) return false
-  const keys = Object.keys(body)
-  return keys.length === 1 && keys[0] === "input"
+/** Whether an option counts as absent: some clients send `null` or `""` for options that their caller did not set. */
+const isAbsent = (value: unknown): boolean => value === null || value === ""
+
+/** The same for a member's text. */
+export const isAbsentText = (text: string | undefined): boolean => text === undefined || text === "null" || text === "\"\""
+
+/** Removes absent options, also from the objects among the options. */
+const omitAbsent = (value: unknown): unknown =>
+  Predicate.isObject(value)
+    ? Object.fromEntries(Object.entries(value).flatMap(([name, option]) => isAbsent(option) ? [] : [[name, omitAbsent(option)]]))
+    : value
+
+/** The options in a body as values, without those that are absent. `payloads` stay, and their values are null. */
+export const parseOptions = (
+  body: Pick<JsonScan, "kind" | "members">,
+  payloads: ReadonlySet<string> = INPUT
+): Effect.Effect<unknown, ReadonlyArray<BodyIssue>> => {
+  const parsed = parseMembers(body, payloads)
+  if ("issue" in parsed) return Effect.fail([parsed.issue])
+  const { value } = parsed
+  if (!Predicate.isObject(value)) return Effect.succeed(value)
+  return Effect.succeed(
+    Object.fromEntries(
+      Object.entries(value).flatMap(([name, option]): ReadonlyArray<readonly [string, unknown]> => {
+        if (payloads.has(name)) return [[name, option]]
+        return isAbsent(option) ? [] : [[name, omitAbsent(option)]]
+      })
+    )
+  )
 }
+
+/** The options of a submission. A body that contains only an input needs no decoding. */
+export const readOptions = (
+  body: Pick<JsonScan, "kind" | "members">
+): Effect.Effect<Options, ReadonlyArray<BodyIssue>> =>
+  body.members.size === 1 && body.members.has("input")
+    ? Effect.succeed(INPUT_ALONE)
+    : Effect.flatMap(parseOptions(body), checkRun)
 
 const HEADER = "Idempotency-Key"
 
@@ -81,19 +123,21 @@ export const readSubmission = Effect.fnUntraced(function*(
   prefix: "" | "sync-"
 ): Effect.fn.Return<
   Submission,
-  InvalidRequest | PayloadTooLarge | Unavailable,
+  BodyError,
   HttpServerRequest.HttpServerRequest | Scope.Scope
 > {
   const key = yield* readIdempotencyKey(request)
-  const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
-  const alone = isInputAlone(body.value)
-  const { policy, priority, s3Config, tags, webhook, ...own } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  const body = yield* readJson(request, limit.bytes, limit.remedy, runHint, SUBMISSION)
+  const { policy, priority, s3Config, tags, webhook, ...own } = yield* Effect.mapError(
+    readOptions(body),
+    (issues) => invalidValues(issues, runHint)
+  )
   const idempotencyKey = key ?? own.idempotencyKey
   return {
     endpoint,
     id: newJobId(endpoint, idempotencyKey, prefix),
-    input: memberText(body.text, "input") ?? jsonNull,
-    s3Config: s3Config === undefined ? undefined : memberText(body.text, "s3Config"),
+    input: body.members.get("input")?.text ?? jsonNull,
+    s3Config: s3Config === undefined ? undefined : body.members.get("s3Config")?.text,
     policy,
     priority,
     tags,

@@ -12,15 +12,14 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JsonText } from "@stint/contract/Json"
-import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
-import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
-import { parseJson, readText } from "../http/RequestBody.ts"
+import { type BodyError, readText, scanJson } from "../http/RequestBody.ts"
 import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
@@ -72,20 +71,20 @@ const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | 
   )
 }
 
+const STREAM = { members: new Set(["stream"]) }
+
 /** The body of a request, a JSON object; undefined when the request has no body. */
 const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, limit: SubmissionLimit) {
   if (request.method === "GET") return undefined
   const text = yield* readText(request, limit.bytes, limit.remedy)
   if (text.trim() === "") return undefined
-  const body = yield* parseJson(text, HINT)
-  if (!Predicate.isObject(body.value)) {
-    return yield* new InvalidRequest(problemMembers("The body must be a JSON object.", HINT))
-  }
-  const { stream } = body.value
-  if (stream !== undefined && stream !== null && !Predicate.isBoolean(stream)) {
+  const { kind, members } = yield* scanJson(text, HINT, STREAM)
+  if (kind !== "object") return yield* new InvalidRequest(problemMembers("The body must be a JSON object.", HINT))
+  const stream = members.get("stream")?.text
+  if (stream !== undefined && stream !== "null" && stream !== "true" && stream !== "false") {
     return yield* parameter("stream", "stream must be true or false.")
   }
-  return { text, streamed: stream === true }
+  return { text, streamed: stream === "true" }
 })
 
 /** Reads a job from a request. `route` is the path, starting with `/v1`. */
@@ -96,7 +95,7 @@ export const read = Effect.fnUntraced(function*(
   limit: SubmissionLimit
 ): Effect.fn.Return<
   OpenAiSubmission,
-  InvalidRequest | PayloadTooLarge | Unavailable,
+  BodyError,
   HttpServerRequest.HttpServerRequest | Scope.Scope
 > {
   const idempotencyKey = yield* readIdempotencyKey(request)

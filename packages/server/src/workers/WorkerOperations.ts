@@ -10,7 +10,7 @@ import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
+import { JobChunk, JobDone, Ping, pingJobs } from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
@@ -20,12 +20,25 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import { memberText } from "../http/JsonMember.ts"
+import { discardBody } from "../http/BodyReader.ts"
 import { json, trackedJson } from "../http/JsonResponse.ts"
+import type { JsonPart } from "../http/JsonScanner.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { endpointFinder, jobNotFound, mapJobErrors, mapStoreErrors } from "../http/QueueProblems.ts"
-import { decoder, parseJson, readJson, readText, tooLarge } from "../http/RequestBody.ts"
+import {
+  decoder,
+  invalidValues,
+  type JsonBody,
+  MAX_VALUES,
+  mayBeLarge,
+  parseMembers,
+  parsePart,
+  readJson,
+  readText,
+  scanJson,
+  tooLarge
+} from "../http/RequestBody.ts"
 import { claimedJobJson } from "../jobs/JobView.ts"
 import * as DeliveryWatch from "./DeliveryWatch.ts"
 import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
@@ -33,25 +46,27 @@ import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 const resultHint =
   "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
 
-/** The body of job-done. Its values came out of `JSON.parse`, so only the shape needs validation. */
-const decodeDone = decoder(
-  Schema.Struct({
-    output: Schema.optionalKey(Schema.Unknown),
-    error: Schema.optionalKey(Schema.Unknown),
-    stopPod: Schema.optionalKey(Schema.Unknown),
-    status: Schema.optionalKey(Schema.Unknown)
-  }),
-  resultHint
-)
+/** The members of a body of job-done. Each may be any JSON value, or absent. */
+const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
-/** Whether an invalid body was meant as progress rather than as a result. */
-const looksLikeProgress = (text: string): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text)
+/** Before it reads a larger result, the server checks that the job exists. Most results are smaller, and do without the check. */
+const LARGE_RESULT_BYTES = 256 * 1024
+
+/** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
+const looksLikeProgress = (text: string, limit: number): boolean =>
+  /"status"\s*:\s*"IN_PROGRESS"/.test(text.slice(0, limit))
 
 const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
+
+const CHUNK = { members: new Set(Object.keys(JobChunk.fields)) }
 
 const decodeChunk = decoder(Schema.Struct({ output: Schema.Unknown }), chunkHint)
 
 const pingHint = "A heartbeat is a JSON object like {\"job_id\": [\"...\"], \"runpod_version\": \"...\"}."
+
+const PING = { members: new Set(Object.keys(Ping.fields)) }
+
+const NO_PAYLOADS: ReadonlySet<string> = new Set()
 
 const decodePing = decoder(Ping, pingHint)
 
@@ -70,8 +85,11 @@ const MAX_BATCH = 1_000
 const REASON_LENGTH = 1_000
 
 /** `error` is a string on the wire. Some SDKs send `null` if there is no error (docs/spec/rulings.md#error-on-the-wire). */
-const errorText = (error: unknown, text: string): string | null =>
-  error === undefined || error === null ? null : typeof error === "string" ? error : memberText(text, "error") ?? null
+const errorText = (error: JsonPart | undefined): string | null => {
+  if (error === undefined || error.text === "null") return null
+  if (!error.text.startsWith("\"")) return error.text
+  return error.text.includes("\\") ? String(parsePart(error)) : error.text.slice(1, -1)
+}
 
 const attemptOf = (address: WorkerUrl): number | undefined => {
   const attempt = Number(address.get("attempt"))
@@ -101,6 +119,12 @@ const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
         : "The worker id contains control characters.",
       "A worker's URL ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
+
+/** The members of a body as values, except for payloads. */
+const valueOf = (body: JsonBody, payloads: ReadonlySet<string>, hint: string): Effect.Effect<unknown, InvalidRequest> => {
+  const parsed = parseMembers(body, payloads)
+  return "issue" in parsed ? Effect.fail(invalidValues([parsed.issue], hint)) : Effect.succeed(parsed.value)
+}
 
 const pingOf = (address: WorkerUrl) => {
   const jobs = address.all("job_id")
@@ -210,15 +234,23 @@ const make = Effect.gen(function*() {
 
   const done = Effect.fnUntraced(function*(call: JobRequest) {
     const holder = yield* holderOf(call)
+    if (mayBeLarge(call.request, LARGE_RESULT_BYTES)) {
+      yield* mapJobErrors(queue.renewLease(holder)).pipe(
+        Effect.tapErrorTag("JobNotFound", () => discardBody(call.request, limits.resultBytes))
+      )
+    }
     const text = yield* readText(call.request, limits.resultBytes, resultRemedy).pipe(
       Effect.tapErrorTag("PayloadTooLarge", (problem) => failResult(holder, problem))
     )
-    const body = yield* parseJson(text, resultHint).pipe(
-      Effect.flatMap(({ value }) => decodeDone(value)),
-      Effect.tapError((problem) => looksLikeProgress(text) ? Effect.void : failResult(holder, problem))
+    const { members } = yield* scanJson(text, resultHint, RESULT).pipe(
+      Effect.filterOrFail(
+        ({ kind }) => kind === "object",
+        () => new InvalidRequest(problemMembers("A result must be a JSON object.", resultHint))
+      ),
+      Effect.tapError((problem) => looksLikeProgress(text, limits.chunkBytes) ? Effect.void : failResult(holder, problem))
     )
-    const output = memberText(text, "output") ?? null
-    if (body.status === "IN_PROGRESS") {
+    const output = members.get("output")?.text ?? null
+    if (members.get("status")?.text === "\"IN_PROGRESS\"") {
       if (Buffer.byteLength(text) > limits.chunkBytes) {
         return yield* tooLarge(limits.chunkBytes, progressRemedy)
       }
@@ -231,17 +263,17 @@ const make = Effect.gen(function*() {
       return accepted
     }
     // Mark the worker as draining before the result ends the job, so that it gets no other job in between.
-    if (body.stopPod === true) yield* queue.drainWorker(holder.endpoint, holder.worker)
-    yield* mapJobErrors(queue.finish(holder, { output, error: errorText(body.error, text) }))
+    if (members.get("stopPod")?.text === "true") yield* queue.drainWorker(holder.endpoint, holder.worker)
+    yield* mapJobErrors(queue.finish(holder, { output, error: errorText(members.get("error")) }))
     return accepted
   })
 
   const chunk = Effect.fnUntraced(function*(call: JobRequest) {
     const holder = yield* holderOf(call)
-    const { text, value } = yield* readJson(call.request, limits.chunkBytes, chunkRemedy, chunkHint)
-    yield* decodeChunk(value)
+    const body = yield* readJson(call.request, limits.chunkBytes, chunkRemedy, chunkHint, CHUNK)
+    yield* decodeChunk(yield* valueOf(body, CHUNK.members, chunkHint))
     const number = yield* chunkOf(parseWorkerUrl(call.request.url))
-    yield* mapJobErrors(queue.append(holder, memberText(text, "output") ?? jsonNull, number))
+    yield* mapJobErrors(queue.append(holder, body.members.get("output")?.text ?? jsonNull, number))
     return accepted
   })
 
@@ -256,6 +288,10 @@ const make = Effect.gen(function*() {
       return accepted
     }
     const jobs = pingJobs(ping)
+    if (jobs.length > MAX_VALUES) {
+      const message = `Expected at most ${MAX_VALUES} ids, got ${jobs.length}`
+      return yield* invalidValues([{ path: ["job_id"], message }], "Send the ids in several heartbeats.")
+    }
     if (ping.status === "exiting") yield* mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs))
     else yield* mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs))
     return accepted
@@ -289,7 +325,9 @@ const make = Effect.gen(function*() {
       "A heartbeat contains only job ids. Send data with job-stream or job-done."
     )
     // A POST may contain the heartbeat in its query and have no body.
-    const { value } = text.trim() === "" ? { value: {} } : yield* parseJson(text, pingHint)
+    const value = text.trim() === ""
+      ? {}
+      : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => valueOf(body, NO_PAYLOADS, pingHint))
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
     return yield* recordPing(endpoint, worker, ping)
   })
