@@ -9,8 +9,8 @@
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as LogLine from "@stint/worker/LogLine"
-import { messageOf } from "@stint/worker/Outcome"
 import * as RunningJob from "@stint/worker/RunningJob"
+import { messageOf } from "@stint/worker/ThrownValue"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Redacted from "effect/Redacted"
 

@@ -8,7 +8,7 @@
  * system hangs, the worker hangs too, as it would when its handler opens its first file.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
-import { messageOf } from "@stint/worker/Outcome"
+import { messageOf } from "@stint/worker/ThrownValue"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { statfsSync } from "node:fs"

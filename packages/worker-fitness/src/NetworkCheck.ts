@@ -7,7 +7,7 @@
  * A refused connection is retried until the time limit, because a restarting platform is no reason to end a worker.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
-import { messageOf } from "@stint/worker/Outcome"
+import { messageOf } from "@stint/worker/ThrownValue"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"

@@ -3,7 +3,7 @@
  *
  * A value is encoded when it is reported, because the handler may change the object before it is sent.
  */
-import { messageOf } from "@stint/worker/Outcome"
+import { messageOf } from "@stint/worker/ThrownValue"
 import * as Result from "effect/Result"
 
 /** Returns the value as JSON text, or an error that completes a sentence starting with "The progress of job ...". */

@@ -7,8 +7,8 @@
  *               +-------------+------------------+--> problems; the later steps are skipped for this value
  * ```
  */
-import { messageOf } from "@stint/worker/Outcome"
 import { didYouMean } from "@stint/worker/Suggestion"
+import { messageOf } from "@stint/worker/ThrownValue"
 import { truncate } from "@stint/worker/ValuePreview"
 import { fillDefaults } from "./RuleDefaults.ts"
 import { isList, isRecord, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"

@@ -20,6 +20,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Identity } from "../runtime/WorkerConfig.ts"
+import * as ThrownValue from "./ThrownValue.ts"
 
 /** The body of job-done. The job failed if and only if `error` is set. */
 export interface Outcome {
@@ -85,54 +86,12 @@ export const fromStream = (collected: ReadonlyArray<unknown>, returned: unknown)
   }
 }
 
-/** The value of a getter, or undefined when the getter throws, which happens with some third-party errors. */
-const read = (get: () => unknown): unknown => {
-  try {
-    return get()
-  } catch {
-    return undefined
-  }
-}
-
-const textOr = (value: unknown, otherwise: string): string => Predicate.isString(value) && value !== "" ? value : otherwise
-
-/** The error's name, or the constructor's name when the class does not set one. */
-const errorName = (error: Error): string => {
-  const name = textOr(read(() => error.name), "Error")
-  return name === "Error" ? textOr(read(() => error.constructor.name), name) : name
-}
-
-/** The maximum number of nested causes in a traceback. */
-const MAX_CAUSES = 8
-
-/** Loaded on first use: `import "node:util"` reads all its exports, which adds 3 ms to a cold start. */
-const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
-
-/** The message of any thrown value, even if it is not an Error or cannot be converted to a string. */
-export const messageOf = (thrown: unknown): string => {
-  if (thrown instanceof Error) return textOr(read(() => thrown.message), "")
-  if (typeof thrown === "string") return thrown
-  try {
-    return JSON.stringify(thrown) ?? inspect(thrown)
-  } catch {
-    return inspect(thrown)
-  }
-}
-
-/** The stack of a thrown value and of its causes. */
-export const traceback = (error: unknown, depth = 0): string => {
-  if (!(error instanceof Error)) return messageOf(error)
-  const own = textOr(read(() => error.stack), `${errorName(error)}: ${messageOf(error)}`)
-  const cause = read(() => error.cause)
-  return cause === undefined || depth >= MAX_CAUSES ? own : `${own}\n[cause]: ${traceback(cause, depth + 1)}`
-}
-
 /** The report of an exception: JSON text with exactly six fields (docs/spec/handler.md#exceptions). */
 export const exceptionText = (thrown: unknown, identity: Identity): string =>
   JSON.stringify({
-    error_type: thrown instanceof Error ? errorName(thrown) : thrown === null ? "null" : typeof thrown,
-    error_message: messageOf(thrown),
-    error_traceback: traceback(thrown),
+    error_type: ThrownValue.typeOf(thrown),
+    error_message: ThrownValue.messageOf(thrown),
+    error_traceback: ThrownValue.traceback(thrown),
     hostname: identity.hostname,
     worker_id: identity.workerId,
     runpod_version: identity.version

@@ -16,6 +16,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import * as Outcome from "../handlers/Outcome.ts"
+import { messageOf } from "../handlers/ThrownValue.ts"
 import { Shutdown } from "../runtime/Shutdown.ts"
 import { WorkerConfig } from "../runtime/WorkerConfig.ts"
 import { JobSource } from "../transport/JobSource.ts"
@@ -74,7 +75,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   if (fetcher !== undefined) {
     const fetched = yield* Effect.tryPromise({
       try: async () => fetcher(1),
-      catch: (thrown) => problem(`jobs_fetcher failed: ${Outcome.messageOf(thrown)}`)
+      catch: (thrown) => problem(`jobs_fetcher failed: ${messageOf(thrown)}`)
     })
     const list = Array.isArray(fetched) ? fetched : [fetched]
     return yield* Effect.forEach(list, (value: unknown) => toJob(value, "The value that jobs_fetcher returned"))
@@ -82,7 +83,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   const given = flags.testInput === undefined ? yield* readTestInput : { from: "--test_input", text: flags.testInput }
   const value = yield* Effect.try({
     try: (): unknown => JSON.parse(given.text),
-    catch: (error) => problem(`${given.from} is not valid JSON: ${Outcome.messageOf(error)}`)
+    catch: (error) => problem(`${given.from} is not valid JSON: ${messageOf(error)}`)
   })
   const job = yield* toJob(value, given.from)
   yield* Effect.logInfo(`Local test mode: running ${job.id} with the input from ${given.from}.`)

@@ -10,7 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import type { LogLevel } from "effect/LogLevel"
 import * as References from "effect/References"
-import { messageOf } from "../handlers/Outcome.ts"
+import { messageOf, traceback } from "../handlers/ThrownValue.ts"
 import * as LogLine from "./LogLine.ts"
 import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
 
@@ -39,8 +39,7 @@ const MINIMUM: Record<LogLine.Level, LogLevel> = {
 
 const text = (part: unknown): string => {
   if (typeof part === "string") return part
-  if (part instanceof Error) return part.stack ?? part.message
-  return messageOf(part)
+  return part instanceof Error ? traceback(part) : messageOf(part)
 }
 
 /** A logger that calls `write` for each line, with its level, its message and the job's id, if any. */

@@ -22,8 +22,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
-import * as Outcome from "../handlers/Outcome.ts"
 import * as RunningJob from "../handlers/RunningJob.ts"
+import { traceback } from "../handlers/ThrownValue.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { JobRunner } from "./JobRunner.ts"
 import { REQUEST_ID } from "./Logger.ts"
@@ -65,7 +65,7 @@ const make = Effect.gen(function*() {
     yield* Effect.logError(
       `${WHAT[origin]} comes from this job${fails ? ". The job fails with it." : ", which has ended."}${
         ends ? " The worker takes no more jobs, finishes the others and exits with code 1." : ""
-      }${fails ? "" : `\n${Outcome.traceback(thrown)}`}`
+      }${fails ? "" : `\n${traceback(thrown)}`}`
     )
     if (ends) yield* shutdown.request(reason(origin))
   })
@@ -74,7 +74,7 @@ const make = Effect.gen(function*() {
     yield* Effect.logError(
       `${WHAT[origin]} belongs to no job. The worker takes no more jobs, gives the running ones ${
         UNKNOWN_JOB_GRACE / 1000
-      } s to finish, and exits with code 1.\n${Outcome.traceback(thrown)}`
+      } s to finish, and exits with code 1.\n${traceback(thrown)}`
     )
     yield* shutdown.request({ ...reason(origin), abandonAfter: UNKNOWN_JOB_GRACE })
   })

@@ -21,8 +21,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import { messageOf } from "../handlers/Outcome.ts"
 import type { Runnable } from "../handlers/Runnable.ts"
+import { sentence, traceback } from "../handlers/ThrownValue.ts"
 import * as LocalMode from "../local/LocalMode.ts"
 import type { LocalTestError } from "../local/LocalTest.ts"
 import * as FitnessChecks from "../plugins/FitnessChecks.ts"
@@ -183,10 +183,11 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
     clearInterval(keepAlive)
     if (Exit.isSuccess(ended)) return exit(ended.value)
     const expected = ended.cause.reasons.every(Cause.isFailReason)
+    const failure = Cause.squash(ended.cause)
     LogLine.write(
       WorkerConfig.logStyle(process.env, process.argv.slice(2)),
       "ERROR",
-      expected ? messageOf(Cause.squash(ended.cause)) : Cause.pretty(ended.cause)
+      expected ? sentence(failure) : traceback(failure)
     )
     exit(1)
   })
