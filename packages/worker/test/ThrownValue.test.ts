@@ -22,6 +22,11 @@ const environment = (env: Record<string, string>) =>
     ConfigProvider.fromEnv({ env })
   )
 
+const rejectWithText = async () => {
+  // oxlint-disable-next-line only-throw-error
+  throw "no reason"
+}
+
 /** How each effect fails, and what the error says. */
 const FAILURES: ReadonlyArray<readonly [name: string, Effect.Effect<unknown, unknown>, type: string, message: string]> = [
   ["a tagged error without a message", new NoFace({ image: "a.png", count: 2 }), "NoFace", `{"image":"a.png","count":2}`],
@@ -36,7 +41,7 @@ const FAILURES: ReadonlyArray<readonly [name: string, Effect.Effect<unknown, unk
   ["a tagged object", Effect.fail({ _tag: "Plain", a: 1 }), "Plain", `{"a":1}`],
   ["a secret in a field", Effect.fail({ _tag: "Leak", key: Redacted.make("hunter2") }), "Leak", `{"key":"<redacted>"}`],
   ["a rejected promise", Effect.tryPromise(() => Promise.reject(new RangeError("too far"))), "RangeError", "too far"],
-  ["a rejection with a text", Effect.tryPromise(() => Promise.reject("no reason")), "string", "no reason"],
+  ["a rejection with a text", Effect.tryPromise(rejectWithText), "string", "no reason"],
   ["a missing setting", environment({ BATCH: "1" }), "ConfigError", "MODEL_PATH: Expected string"],
   [
     "an invalid setting",
@@ -65,13 +70,12 @@ describe("what a thrown value says", () => {
       yield* Effect.sleep(0)
       return yield* new Refused({ by: "storage", cause: new Error("full") })
     })
-    for (
-      const effect of [
-        program(),
-        Effect.tryPromise(async () => JSON.parse("{")),
-        Effect.suspend(() => Effect.die(new Error("bug")))
-      ]
-    ) {
+    const failures: ReadonlyArray<Effect.Effect<unknown, unknown>> = [
+      program(),
+      Effect.tryPromise(async () => JSON.parse("{")),
+      Effect.suspend(() => Effect.die(new Error("bug")))
+    ]
+    for (const effect of failures) {
       const exit = await Effect.runPromise(Effect.exit(effect))
       const error = exit._tag === "Failure"
         ? exit.cause.reasons.flatMap((one) => "error" in one ? [one.error] : "defect" in one ? [one.defect] : [])[0]
