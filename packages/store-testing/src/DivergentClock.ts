@@ -13,7 +13,9 @@ import * as Effect from "effect/Effect"
 export type SetWallClock = (by: number) => Effect.Effect<void>
 
 /** Runs an effect on a clock that is based on the current one. Build layers that read the clock within this effect. */
-export const withDivergentClock = <A, E, R>(use: (setWallClock: SetWallClock) => Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+export const withDivergentClock = <A, E, R>(
+  use: (setWallClock: SetWallClock) => Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> =>
   Effect.flatMap(Clock.Clock, (clock) => {
     let offset = 0
     const millis = () => clock.currentTimeMillisUnsafe() + offset

@@ -375,7 +375,10 @@ describe("single transitions", () => {
     assert.deepInclude(after(forward, { _tag: "Recover", now: 104_500, by: 100_000 }), { startedAt: 103_000, expiresAt: 161_000 })
     const back = after(running, { _tag: "Recover", now: 4_000 - 100_000, by: -100_000 })
     assert.deepInclude(back, { startedAt: -97_000, expiresAt: -39_000, leaseExpiresAt: -91_000 })
-    assert.deepInclude(after(back, { _tag: "Recover", now: 4_500 - 100_000, by: -100_000 }), { startedAt: -97_000, expiresAt: -39_000 })
+    assert.deepInclude(after(back, { _tag: "Recover", now: 4_500 - 100_000, by: -100_000 }), {
+      startedAt: -97_000,
+      expiresAt: -39_000
+    })
   })
 
   it("moves a backoff back with the clock, and never forward", () => {

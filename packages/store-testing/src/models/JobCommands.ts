@@ -187,7 +187,10 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
     arbitrary: fc.record({ _tag: fc.constant("WorkerGone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
   },
   { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Purge" as const), blue: fc.boolean(), limit }) },
-  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Recover" as const), by: fc.constantFrom(0, 700, 60_000, -700, -60_000) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ _tag: fc.constant("Recover" as const), by: fc.constantFrom(0, 700, 60_000, -700, -60_000) })
+  },
   {
     weight: 4,
     arbitrary: fc.record({

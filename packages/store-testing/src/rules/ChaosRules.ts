@@ -268,9 +268,7 @@ export const chaos = <E>(store: Layer.Layer<JobStore, E>) => {
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer))
   )
   return (size: Size) =>
-    withDivergentClock((setWallClock) =>
-      Effect.scoped(storm(size, setWallClock)).pipe(Effect.provide(world, { local: true }))
-    )
+    withDivergentClock((setWallClock) => Effect.scoped(storm(size, setWallClock)).pipe(Effect.provide(world, { local: true })))
 }
 
 /** Registers the rule. */

@@ -30,34 +30,37 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   ) => it.effect(title, () => withDivergentClock((setWallClock) => Effect.provide(body(setWallClock), world)))
 
   for (const [name, by] of [["forward", HOUR], ["back", -HOUR]] as const) {
-    rule(`R5: keeps a running job with its worker when the clock is set ${name} an hour, and ends its lease and its timeout in time`, (set) =>
-      Effect.gen(function*() {
-        const { queue, endpoint, started, status } = yield* Scenario.make({ ttlMs: 50_000, executionTimeoutMs: 40_000 })
-        const silent = yield* started("ann")
-        const busy = yield* started("bob")
-        const heartbeat = queue.heartbeat(endpoint.id, "bob", [busy.id])
-        yield* Scenario.pass(9_000)
-        yield* heartbeat
-        yield* set(by)
-        yield* Scenario.pass(1_000)
-        assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
-        assert.strictEqual(yield* status(busy.id), "IN_PROGRESS")
-        // Both leases are full ones as of the jump. Nothing waits an hour for the lease of a silent worker.
-        yield* Scenario.pass(8_500)
-        yield* heartbeat
-        assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
-        yield* Scenario.pass(1_000)
-        assert.strictEqual(yield* status(silent.id), "IN_QUEUE")
-        for (let passed = 19_500; passed < 39_500; passed += 5_000) {
+    rule(
+      `R5: keeps a running job with its worker when the clock is set ${name} an hour, and ends its lease and its timeout in time`,
+      (set) =>
+        Effect.gen(function*() {
+          const { queue, endpoint, started, status } = yield* Scenario.make({ ttlMs: 50_000, executionTimeoutMs: 40_000 })
+          const silent = yield* started("ann")
+          const busy = yield* started("bob")
+          const heartbeat = queue.heartbeat(endpoint.id, "bob", [busy.id])
+          yield* Scenario.pass(9_000)
           yield* heartbeat
-          yield* Scenario.pass(5_000)
-        }
-        assert.strictEqual(yield* status(busy.id), "IN_PROGRESS")
-        yield* Scenario.pass(1_000)
-        const ended = yield* queue.get(endpoint.id, busy.id)
-        assert.strictEqual(ended.status, "TIMED_OUT")
-        assert.include(ended.error ?? "", "execution timeout (40 s)")
-      }))
+          yield* set(by)
+          yield* Scenario.pass(1_000)
+          assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
+          assert.strictEqual(yield* status(busy.id), "IN_PROGRESS")
+          // Both leases are full ones as of the jump. Nothing waits an hour for the lease of a silent worker.
+          yield* Scenario.pass(8_500)
+          yield* heartbeat
+          assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
+          yield* Scenario.pass(1_000)
+          assert.strictEqual(yield* status(silent.id), "IN_QUEUE")
+          for (let passed = 19_500; passed < 39_500; passed += 5_000) {
+            yield* heartbeat
+            yield* Scenario.pass(5_000)
+          }
+          assert.strictEqual(yield* status(busy.id), "IN_PROGRESS")
+          yield* Scenario.pass(1_000)
+          const ended = yield* queue.get(endpoint.id, busy.id)
+          assert.strictEqual(ended.status, "TIMED_OUT")
+          assert.include(ended.error ?? "", "execution timeout (40 s)")
+        })
+    )
 
     rule(`ends every wait in time when the clock is set ${name} an hour`, (set) =>
       Effect.gen(function*() {
@@ -105,39 +108,48 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, waiting: 1 })
     }))
 
-  rule("R5: fires no timer while the store cannot move the timers, and moves them once the store works again", (set) =>
-    Effect.gen(function*() {
-      const { failNextWrites } = yield* StoreFaults.StoreFaults
-      const { started, status } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      yield* failNextWrites(4)
-      yield* set(HOUR)
-      yield* Scenario.pass(2_000)
-      assert.strictEqual(yield* status(id), "IN_PROGRESS")
-      yield* Scenario.pass(11_000)
-      assert.strictEqual(yield* status(id), "IN_QUEUE")
-    }))
+  rule(
+    "R5: fires no timer while the store cannot move the timers, and moves them once the store works again",
+    (set) =>
+      Effect.gen(function*() {
+        const { failNextWrites } = yield* StoreFaults.StoreFaults
+        const { started, status } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        yield* failNextWrites(4)
+        yield* set(HOUR)
+        yield* Scenario.pass(2_000)
+        assert.strictEqual(yield* status(id), "IN_PROGRESS")
+        yield* Scenario.pass(11_000)
+        assert.strictEqual(yield* status(id), "IN_QUEUE")
+      })
+  )
 
-  rule("gives a job that is claimed right after the clock was set no time that has already passed", (set) =>
-    Effect.gen(function*() {
-      const { endpoint, queue, started } = yield* Scenario.make()
-      yield* set(HOUR)
-      const { id } = yield* started("ann")
-      yield* Scenario.pass(250)
-      const { leaseExpiresAt, startedAt } = yield* queue.get(endpoint.id, id)
-      const now = yield* Clock.currentTimeMillis
-      assert.strictEqual(startedAt, now - 250)
-      assert.isAtMost(leaseExpiresAt ?? 0, now + 10_000)
-    }))
+  rule(
+    "gives a job that is claimed right after the clock was set no time that has already passed",
+    (set) =>
+      Effect.gen(function*() {
+        const { endpoint, queue, started } = yield* Scenario.make()
+        yield* set(HOUR)
+        const { id } = yield* started("ann")
+        yield* Scenario.pass(250)
+        const { leaseExpiresAt, startedAt } = yield* queue.get(endpoint.id, id)
+        const now = yield* Clock.currentTimeMillis
+        assert.strictEqual(startedAt, now - 250)
+        assert.isAtMost(leaseExpiresAt ?? 0, now + 10_000)
+      })
+  )
 
-  rule("R5: ends a lease in time after a restart when the clock was set back while the platform was down", (set) =>
-    Effect.gen(function*() {
-      const { endpoint, started } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      yield* set(-HOUR)
-      yield* Effect.gen(function*() {
-        const { leaseExpiresAt } = yield* (yield* JobQueue.JobQueue).get(endpoint.id, id)
-        assert.strictEqual(leaseExpiresAt, 10_000 - HOUR)
-      }).pipe(Effect.provide(JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer)), { local: true }))
-    }))
+  rule(
+    "R5: ends a lease in time after a restart when the clock was set back while the platform was down",
+    (set) =>
+      Effect.gen(function*() {
+        const { endpoint, started } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        yield* set(-HOUR)
+        yield* Effect.gen(function*() {
+          const { leaseExpiresAt } = yield* (yield* JobQueue.JobQueue).get(endpoint.id, id)
+          assert.strictEqual(leaseExpiresAt, 10_000 - HOUR)
+        }).pipe(Effect.provide(JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer)), { local: true }))
+      })
+  )
 }
