@@ -52,6 +52,7 @@ const SUMMED = [
   "freezes",
   "stale writes refused",
   "failed writes",
+  "clock jumps",
   "connections",
   "chunks read",
   "webhooks accepted"

@@ -95,6 +95,11 @@ export class PlatformProcess {
     })
   }
 
+  /** Sends a signal that does not end the process. */
+  signal(signal: "SIGSTOP" | "SIGCONT"): void {
+    this.#child?.kill(signal)
+  }
+
   /** Sends a signal and waits until the process exits. */
   async end(signal: NodeJS.Signals): Promise<Ended> {
     this.#child?.kill(signal)

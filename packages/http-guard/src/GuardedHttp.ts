@@ -132,6 +132,9 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
 }
 
+/** Time for deadlines: it does not change when the wall clock is set. */
+const monotonicMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
+
 const flatten = (headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }): Response["headers"] =>
   Object.fromEntries(
     Object.entries(headers).map(([name, value = ""]) => [name, typeof value === "string" ? value : value.join(", ")])
@@ -190,7 +193,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
     if (announced > limits.maxBytes) return yield* fail(new TooLarge({ limit: limits.maxBytes, announced }))
     const body = ResponseBody.make(answer.body, ResponseBody.encodingOf(answer.headers), limits.maxBytes)
     if ("_tag" in body) return yield* fail(body)
-    const left = deadline - (yield* Clock.currentTimeMillis)
+    const left = deadline - (yield* monotonicMillis)
     yield* Effect.sleep(left).pipe(
       Effect.andThen(Effect.sync(() => answer.body.destroy(new TimedOut({ phase: "total", limit: limits.totalTimeout })))),
       Effect.forkScoped
@@ -236,7 +239,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
       const fail = (reason: Reason) => Effect.fail(new GuardedHttpError({ url: redactedUrl, reason }))
       const url = yield* Effect.catch(Effect.fromResult(RequestUrl.parse(target)), fail)
       const limits = { ...DEFAULTS, ...options }
-      const deadline = (yield* Clock.currentTimeMillis) + limits.totalTimeout
+      const deadline = (yield* monotonicMillis) + limits.totalTimeout
       const first: Redirect.Hop = {
         url,
         method: options.method ?? "GET",

@@ -127,6 +127,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const timeout = Duration.fromInputUnsafe(options.timeout ?? "60 seconds")
   const cache = PayloadCache.make(options.cache ?? 64 * 1024 * 1024)
   const now = () => Math.floor(clock.currentTimeMillisUnsafe())
+  /** Monotonic time, for retries: it does not change when the wall clock is set. */
+  const elapsed = () => Number(clock.monotonicTimeNanosUnsafe() / 1_000_000n)
 
   const pins = new Map<string, number>()
   let failingSince: number | undefined
@@ -141,8 +143,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const failed = (problem: string): Effect.Effect<void> =>
     Effect.suspend(() => {
-      failingSince ??= now()
-      retryAt = now() + Math.min(MAX_RETRY_DELAY, Math.max(MIN_RETRY_DELAY, now() - failingSince))
+      const time = elapsed()
+      failingSince ??= time
+      retryAt = time + Math.min(MAX_RETRY_DELAY, Math.max(MIN_RETRY_DELAY, time - failingSince))
       return outage.failed(problem)
     })
 
@@ -199,7 +202,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         case "Reference": {
           const cached = cache.get(parsed.key)
           if (cached !== undefined) return Effect.succeed(cached)
-          return onOutage === "wait" && now() < retryAt
+          return onOutage === "wait" && elapsed() < retryAt
             ? unavailable("get", `${store.description} failed moments ago`)
             : fetch(parsed)
         }
@@ -264,7 +267,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
           })
       ),
     isPinned: (job) => pins.has(job),
-    retryDelayMillis: () => Math.max(MIN_RETRY_DELAY, retryAt - now())
+    retryDelayMillis: () => Math.max(MIN_RETRY_DELAY, retryAt - elapsed())
   })
 })
 

@@ -256,8 +256,8 @@ const make = Effect.gen(function*() {
     event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
   ): Effect.fn.Return<ClaimResult> {
     const clock = yield* Clock.Clock
-    const begun = clock.currentTimeMillisUnsafe()
-    const elapsed = () => Math.floor(clock.currentTimeMillisUnsafe() - begun)
+    const begun = clock.monotonicTimeNanosUnsafe()
+    const elapsed = () => Number((clock.monotonicTimeNanosUnsafe() - begun) / 1_000_000n)
     const claiming: ClaimContext = { worker: event.worker, now: () => event.now + elapsed() }
     let characters = 0
     const results = yield* Effect.forEach(

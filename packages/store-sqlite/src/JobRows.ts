@@ -82,7 +82,7 @@ export interface JobRows {
   /** Jobs with a tag in a time range, newest first. */
   readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<TaggedRow>
   readonly summary: (seq: number) => JobSummary | undefined
-  readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
+  readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "timed") => ReadonlyArray<Row>
   /** IN_QUEUE jobs of a batch, in order of submission. */
   readonly waitingOf: (batch: BatchId, limit: number) => ReadonlyArray<Row>
   /** Jobs that belong to a batch. */
@@ -224,6 +224,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const allRunning = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
+  const delayed = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq`)
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
@@ -337,7 +338,10 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       const row = summary.get(seq)
       return row === undefined ? undefined : toSummary(row)
     },
-    running: (filter) => readable(filter === "all" ? allRunning.all() : running.all(filter.endpoint, filter.worker)).rows,
+    running: (filter) =>
+      filter === "timed"
+        ? [...readable(allRunning.all()).rows, ...readable(delayed.all()).rows].sort((a, b) => a.seq - b.seq)
+        : readable(running.all(filter.endpoint, filter.worker)).rows,
     waitingOf: (batch, limit) => readable(waitingOf.all(batch, limit)).rows,
     ofBatch: (batch, limit) => readable(ofBatch.all(batch, limit)).rows,
     isHolding: (endpoint, worker) => isHolding.get(endpoint, worker) !== undefined,
@@ -394,7 +398,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     save: ({ head: before, seq }, after, outcome, discardChunks) => {
       if (before.batchId !== after.batchId) {
         leave.run(after.batchId, dueAt(after), seq)
-      } else if (before.status === after.status && before.notBefore === after.notBefore) {
+      } else if (
+        before.status === after.status && before.notBefore === after.notBefore && before.expiresAt === after.expiresAt
+      ) {
         touch.run(after.leaseExpiresAt, after.chunks, dueAt(after), seq)
       } else {
         move.run(

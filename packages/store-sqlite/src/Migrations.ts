@@ -6,6 +6,7 @@
  *               jobs_ready     ready, by endpoint, priority and order of submission  claim
  *               jobs_oldest    ready and not low priority, by time in the queue      depth
  *               jobs_running   running, by endpoint and worker                       lost workers
+ *               jobs_delayed   in a backoff                                          a clock that was set back
  *               jobs_keys      with an idempotency key, by endpoint and key          submit
  *               jobs_due       all, by the time of the next timer                    tick
  *               jobs_listed    all, by endpoint, status and time of submission       list, purge
@@ -295,7 +296,10 @@ CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint, state, created_at);
 CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists]
+/** Finds the jobs in a backoff, to move their backoffs when the clock was set back. */
+const delayedJobs = `CREATE INDEX jobs_delayed ON jobs (seq) WHERE not_before IS NOT NULL`
+
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists, delayedJobs]
 
 /** The table version of this program. */
 export const LATEST = steps.length

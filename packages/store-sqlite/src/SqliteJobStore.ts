@@ -287,7 +287,7 @@ const make = Effect.gen(function*() {
     applyRunning: (filter, event) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyRunning",
-        () => filter !== "all" && !rows.isHolding(filter.endpoint, filter.worker),
+        () => filter !== "timed" && !rows.isHolding(filter.endpoint, filter.worker),
         [],
         () => rows.running(filter).map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),

@@ -75,6 +75,11 @@ const handsOutTwice = planted((store) => {
 /** Never fires a timer, so that the jobs of silent workers stay where they are. */
 const firesNoTimers = planted(() => ({ tick: () => Effect.succeed([]) }))
 
+/** Does not move leases and timers when the wall clock was set. */
+const ignoresClockJumps = planted((store) => ({
+  applyRunning: (filter, event) => event._tag === "Recover" ? Effect.succeed([]) : store.applyRunning(filter, event)
+}))
+
 /** Keeps the jobs of a worker that is gone. */
 const keepsJobsOfDeadWorkers = planted(() => ({ applyRunning: () => Effect.succeed([]) }))
 
@@ -123,6 +128,7 @@ describe("chaos: planted bugs in a simulation", () => {
       ["R2", "hands out a job twice", handsOutTwice],
       ["R3", "ignores idempotency keys", ignoresKeys],
       ["R5", "fires no timers", firesNoTimers],
+      ["R5", "does not move timers when the clock is set", ignoresClockJumps],
       ["R8", "forgets cancels", forgetsCancels],
       ["R9", "withholds chunks", withholdsChunks]
     ] as const

@@ -61,7 +61,9 @@ const timeless: fc.Arbitrary<Timeless> = fc.oneof(
     { _tag: "Cancel", endpoint: BLUE },
     { _tag: "Retry", endpoint: RED },
     { _tag: "Retry", endpoint: BLUE },
-    { _tag: "Recover" }
+    { _tag: "Recover" },
+    { _tag: "Recover", by: 30_000 },
+    { _tag: "Recover", by: -30_000 }
   ),
   speaker.map((speaker) => ({ _tag: "Heartbeat" as const, ...speaker })),
   fc.tuple(speaker, fc.option(fc.integer({ min: -1, max: 4 }), { nil: undefined }))
@@ -358,11 +360,32 @@ describe("single transitions", () => {
     assert.include(outcomeOf(fresh, { _tag: "Tick", now: 61_000 }).error ?? "", "while it was waiting for a worker")
   })
 
-  it("restores the full lease after a restart, and keeps a longer one", () => {
+  it("restores the full lease after a restart, and no longer one when the clock was set back", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(after(running, { _tag: "Recover", now: 50_000 }).leaseExpiresAt, 55_000)
-    assert.strictEqual(after(running, { _tag: "Recover", now: 2_000 }).leaseExpiresAt, 8_000)
+    assert.strictEqual(after(running, { _tag: "Recover", now: 2_000 }).leaseExpiresAt, 7_000)
     assert.strictEqual(rejectionOf(fresh, { _tag: "Recover", now: 2_000 })?._tag, "NotHeld")
+  })
+
+  it("moves the timers of a running job with the clock, but not those of a job that was claimed afterwards", () => {
+    const running = claim(fresh, 3_000)
+    const forward = after(running, { _tag: "Recover", now: 104_000, by: 100_000 })
+    assert.deepInclude(forward, { startedAt: 103_000, expiresAt: 161_000, leaseExpiresAt: 109_000, createdAt: 1_000 })
+    // The answer to the first recovery was lost, so it is repeated.
+    assert.deepInclude(after(forward, { _tag: "Recover", now: 104_500, by: 100_000 }), { startedAt: 103_000, expiresAt: 161_000 })
+    const back = after(running, { _tag: "Recover", now: 4_000 - 100_000, by: -100_000 })
+    assert.deepInclude(back, { startedAt: -97_000, expiresAt: -39_000, leaseExpiresAt: -91_000 })
+    assert.deepInclude(after(back, { _tag: "Recover", now: 4_500 - 100_000, by: -100_000 }), {
+      startedAt: -97_000,
+      expiresAt: -39_000
+    })
+  })
+
+  it("moves a backoff back with the clock, and never forward", () => {
+    const delayed = { ...fresh, notBefore: 5_000 }
+    assert.strictEqual(rejectionOf(delayed, { _tag: "Recover", now: 104_000, by: 100_000 })?._tag, "NotDue")
+    assert.strictEqual(after(delayed, { _tag: "Recover", now: -96_000, by: -100_000 }).notBefore, -95_000)
+    assert.strictEqual(rejectionOf(delayed, { _tag: "Recover", now: 4_000, by: -100_000 })?._tag, "NotDue")
   })
 
   it("restarts the time to live on a retry, and continues the attempt numbers", () => {

@@ -74,12 +74,12 @@ export interface JobNotifier {
 /** The stop signals to send in one poll. */
 export interface DueStops {
   readonly jobs: ReadonlyArray<string>
-  /** Milliseconds since the epoch; null when no signal is left to repeat. */
+  /** Monotonic time in milliseconds; null when no signal is left to repeat. */
   readonly nextAt: number | null
 }
 
 interface PendingStop {
-  /** When to send the signal next, in milliseconds since the epoch; 0: at once. */
+  /** When to send the signal next, in milliseconds of monotonic time; -Infinity: at once. */
   due: number
   /** When the signal was first sent; null: not yet. */
   sentAt: number | null
@@ -115,7 +115,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
 
   const stop: JobNotifier["stop"] = (endpoint, worker, job) => {
     const key = workerKey(endpoint, worker)
-    const signal: PendingStop = { due: 0, sentAt: null }
+    const signal: PendingStop = { due: -Infinity, sentAt: null }
     const stops = pendingStops.get(key)
     if (stops === undefined) pendingStops.set(key, new Map([[job, signal]]))
     else stops.set(job, signal)

@@ -37,7 +37,7 @@ export const notifyOnUncertainWrite = (
     append: (endpoint, id, event, body) => notifyOnError(store.append(endpoint, id, event, body), { endpoint, job: id }),
     tick: (event, limit) => notifyOnError(store.tick(event, limit), {}),
     applyRunning: (filter, event) =>
-      notifyOnError(store.applyRunning(filter, event), filter === "all" ? {} : { endpoint: filter.endpoint }),
+      notifyOnError(store.applyRunning(filter, event), filter === "timed" ? {} : { endpoint: filter.endpoint }),
     applyWaiting: (endpoint, event, limit) => notifyOnError(store.applyWaiting(endpoint, event, limit), { endpoint })
   }
 }

@@ -30,6 +30,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
+import { monotonicMillis } from "../ClockWatch.ts"
 import type { JobEvent, JobEventCursor } from "../events/JobEventCursor.ts"
 import * as JobNotifier from "../events/JobNotifier.ts"
 import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
@@ -130,6 +131,12 @@ export class JobQueue extends Context.Service<
     /** Handles expired leases, timeouts and retention periods. Returns true when more may be due. */
     readonly tick: Effect.Effect<boolean, StoreError>
 
+    /**
+     * Renews the leases of all running jobs and moves their timers by `by` milliseconds, because no worker could send heartbeats or because
+     * the wall clock was set. Returns the number of running jobs. Backoffs move only when the clock was set back.
+     */
+    readonly recover: (by: number) => Effect.Effect<number, StoreError>
+
     /** Completes every wait at once, for server shutdown: takes return no job, and result requests return the current state. */
     readonly completeWaits: Effect.Effect<void>
   }
@@ -141,7 +148,10 @@ const make = Effect.gen(function*() {
   const jobStore = yield* JobStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
+  /** Wall-clock time, for everything that is stored. */
   const now = () => clock.currentTimeMillisUnsafe()
+  /** Monotonic time, for waits: it does not change when the wall clock is set. */
+  const elapsed = () => monotonicMillis(clock)
   const generator = yield* Random.Random
   const random = () => generator.nextDoubleUnsafe()
 
@@ -179,11 +189,11 @@ const make = Effect.gen(function*() {
   }, Effect.uninterruptible)
 
   const awaitEnd = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
-    const until = now() + waitMs
+    const until = elapsed() + waitMs
     while (true) {
       const ticket = yield* readers.register(id)
       const job = yield* get(endpoint, id).pipe(Effect.onError(() => ticket.cancel))
-      const left = until - now()
+      const left = until - elapsed()
       if (isTerminal(job.status) || left <= 0 || notifier.isClosing()) {
         yield* ticket.cancel
         return job
@@ -193,7 +203,7 @@ const make = Effect.gen(function*() {
   })
 
   const drain = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
-    const until = now() + waitMs
+    const until = elapsed() + waitMs
     const job = yield* get(endpoint, id)
     while (true) {
       const ticket = yield* readers.register(id)
@@ -202,7 +212,7 @@ const make = Effect.gen(function*() {
         yield* ticket.cancel
         return yield* new JobMissing({ id })
       }
-      const left = until - now()
+      const left = until - elapsed()
       if (drained.chunks.length > 0 || isTerminal(drained.job.status) || left <= 0 || notifier.isClosing()) {
         yield* ticket.cancel
         return drained
@@ -250,8 +260,13 @@ const make = Effect.gen(function*() {
     }
   }, Effect.uninterruptible)
 
+  const recover = Effect.fnUntraced(function*(by: number) {
+    const applied = yield* store.applyRunning("timed", { _tag: "Recover", now: now(), by })
+    return applied.filter((one) => one._tag === "Changed" && one.after.status === "IN_PROGRESS").length
+  }, Effect.uninterruptible)
+
   // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration.
-  yield* store.applyRunning("all", { _tag: "Recover", now: now() })
+  yield* recover(0)
 
   return JobQueue.of({
     durability: store.durability,
@@ -263,7 +278,7 @@ const make = Effect.gen(function*() {
     cancel,
     retry,
     purge,
-    ...LeaseOperations.make({ store, registry, notifier, apply, now, random }),
+    ...LeaseOperations.make({ store, registry, notifier, apply, now, elapsed, random }),
     depth: (endpoint) => store.depth(endpoint),
     notifyEnqueued: (endpoint, count) => Effect.sync(() => notifier.notifyEnqueued(endpoint, count)),
     notifyChanged: (applied) => Effect.andThen(notifyAll(applied), Effect.sync(() => webhookSenders.wake(""))),
@@ -275,6 +290,7 @@ const make = Effect.gen(function*() {
       yield* notifyAll(applied)
       return applied.length === TICK_LIMIT
     }).pipe(Effect.uninterruptible),
+    recover,
     completeWaits: Effect.sync(notifier.close)
   })
 })

@@ -30,6 +30,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
+import { monotonicMillis } from "../ClockWatch.ts"
 import { workerKey } from "../events/JobNotifier.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
@@ -245,12 +246,12 @@ const make = Effect.gen(function*() {
 
   const awaitTrailingLines = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     const key = workerKey(endpoint, worker)
-    const until = clock.currentTimeMillisUnsafe() + TRAILING_LINES_TIMEOUT_MILLIS
+    const until = monotonicMillis(clock) + TRAILING_LINES_TIMEOUT_MILLIS
     while (true) {
       const before = linesWritten.get(key)
       for (let n = 0; n < INPUT_TURNS; n++) yield* eventLoopTurn
       yield* flush
-      if (linesWritten.get(key) === before || clock.currentTimeMillisUnsafe() >= until) return
+      if (linesWritten.get(key) === before || monotonicMillis(clock) >= until) return
     }
   })
 

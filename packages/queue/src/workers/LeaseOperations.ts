@@ -129,12 +129,15 @@ export interface Dependencies {
   readonly notifier: JobNotifier
   /** Applies an event to a job. An external id that is not a valid job id is treated as a missing job. */
   readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
+  /** Wall-clock time, for everything that is stored. Milliseconds since the epoch. */
   readonly now: () => number
+  /** Monotonic time, for waits. Milliseconds. */
+  readonly elapsed: () => number
   readonly random: () => number
 }
 
 /** Creates the operations from a store, a registry and a notifier. */
-export const make = ({ apply, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
+export const make = ({ apply, elapsed, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
   /**
    * The worker reports that it is running no jobs, so each job that the store still assigns to it is charged with a lost attempt. Otherwise
    * a worker that drops every job it takes would take the same job forever.
@@ -156,13 +159,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     registry.renewed(endpoint, worker, applied.flatMap((one) => one._tag === "Changed" ? [one.after.leaseMs] : []))
   })
 
-  /** Milliseconds for which a poll may still be held. */
-  const timeLeft = (endpoint: EndpointId, worker: string, until: number) =>
-    Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - now()
+  /** Milliseconds for which a poll may still be held, at the monotonic time `time`. */
+  const timeLeft = (endpoint: EndpointId, worker: string, until: number, time: number) =>
+    Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - time
 
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
     const renew = yield* registry.touch(endpoint, worker)
-    const until = now() + waitMs
+    let until: number | undefined
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
@@ -178,7 +181,6 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         Effect.onError(() => ticket.cancel)
       )
       yield* notifier.notifyAll(expired)
-      const left = timeLeft(endpoint, worker, until)
       if (jobs.length > 0) {
         yield* ticket.cancel
         for (const job of jobs) {
@@ -192,6 +194,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         notifier.demand.wake(endpoint)
         return jobs
       }
+      // The clock is read only now, because a take that finds a job does not wait.
+      const time = elapsed()
+      until ??= time + waitMs
+      const left = timeLeft(endpoint, worker, until, time)
       // More jobs may follow the expired jobs, but the worker's request must not time out while the expired jobs are being removed.
       if (expired.length > 0 && left > -TAKE_OVERRUN_MILLIS) {
         yield* ticket.cancel
@@ -304,7 +310,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   const stopSignals = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
     if (yield* registry.touch(endpoint, worker)) yield* renewLeases(endpoint, worker)
     const key = workerKey(endpoint, worker)
-    const until = now() + waitMs
+    const until = elapsed() + waitMs
     // Workers do not pause for long between polls, so a draining worker would send its next poll at once.
     if (registry.mayExit(endpoint, worker)) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))
@@ -312,9 +318,9 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     while (true) {
       // Registers before it reads, as every waiter does, so that it misses no stop signal in between.
       const ticket = yield* notifier.stopPollers.register(key)
-      const time = now()
+      const time = elapsed()
       const { jobs, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
-      const left = timeLeft(endpoint, worker, until)
+      const left = timeLeft(endpoint, worker, until, time)
       // A draining worker waits until its last job has ended, because the job may be cancelled. Then the poll must end: the RunPod SDK does not
       // exit before it does (docs/spec/worker-lifecycle.md#shutdown).
       if (left <= 0 || jobs.length > 0 || notifier.isClosing() || registry.mayExit(endpoint, worker)) {

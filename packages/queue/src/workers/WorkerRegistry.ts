@@ -16,6 +16,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { monotonicMillis } from "../ClockWatch.ts"
 
 /** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
 export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
@@ -41,6 +42,7 @@ export interface WorkerStatus {
   readonly results: number
 }
 
+/** All times are monotonic, so that a wall clock that is set affects no worker. `list` converts them to the current wall clock. */
 interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
@@ -126,7 +128,7 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** The worker's leases were renewed. `leases` are their durations in milliseconds; empty when the worker holds no jobs. */
   readonly renewed: (endpoint: EndpointId, worker: string, leases: ReadonlyArray<number>, by?: "heartbeat") => void
   /**
-   * When the worker's next call renews its leases, unless a heartbeat comes first; null when the worker holds no jobs. A poll must not be
+   * The monotonic time at which the worker's next call renews its leases, unless a heartbeat comes first; null when the worker holds no jobs. A poll must not be
    * held for longer than this, so that the worker calls again.
    */
   readonly renewalDueAt: (endpoint: EndpointId, worker: string) => number | null
@@ -171,6 +173,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
   WorkerRegistry,
   Effect.gen(function*() {
     const clock = yield* Clock.Clock
+    const elapsed = () => monotonicMillis(clock)
     const endpoints = new Map<EndpointId, Map<string, Entry>>()
 
     const entryOf = (endpoint: EndpointId, worker: string): Entry => {
@@ -181,7 +184,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       }
       let entry = workers.get(worker)
       if (entry === undefined) {
-        const now = clock.currentTimeMillisUnsafe()
+        const now = elapsed()
         entry = {
           id: worker,
           endpoint,
@@ -208,7 +211,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     }
 
     const markSeen = (entry: Entry) => {
-      entry.lastSeenAt = clock.currentTimeMillisUnsafe()
+      entry.lastSeenAt = elapsed()
       const mayHaveExited = !entry.pooled && entry.jobs.size === 0
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
@@ -258,7 +261,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       },
       renewed: (endpoint, worker, leases, by) => {
         const entry = entryOf(endpoint, worker)
-        const now = clock.currentTimeMillisUnsafe()
+        const now = elapsed()
         if (by !== undefined) entry.heartbeatAt = now
         entry.renewalDueAt = leases.length === 0 ? null : renewalDueAt(entry, now, Math.min(...leases))
       },
@@ -267,7 +270,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined || !entry.jobs.delete(job)) return false
-          const at = clock.currentTimeMillisUnsafe()
+          const at = elapsed()
           entry.released = { job, at }
           if (entry.jobs.size === 0) entry.idleSince = at
           return true
@@ -280,7 +283,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined) return
-          entry.drainingSince ??= clock.currentTimeMillisUnsafe()
+          entry.drainingSince ??= elapsed()
           if (announced !== undefined) entry.exitAnnounced = true
         }),
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
@@ -302,7 +305,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         }),
       list: (endpoint) =>
         Effect.sync(() => {
-          const now = clock.currentTimeMillisUnsafe()
+          const now = elapsed()
+          const offset = clock.currentTimeMillisUnsafe() - now
           const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
           for (const entry of workers.values()) {
             if (!entry.pooled && entry.jobs.size === 0 && now - entry.lastSeenAt > FORGET_AFTER_MILLIS) workers.delete(entry.id)
@@ -314,9 +318,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             jobs: [...entry.jobs],
             reason: entry.reason,
             retryAt: entry.retryAt,
-            firstSeenAt: entry.firstSeenAt,
-            lastSeenAt: entry.lastSeenAt,
-            idleSince: entry.idleSince,
+            firstSeenAt: Math.round(entry.firstSeenAt + offset),
+            lastSeenAt: Math.round(entry.lastSeenAt + offset),
+            idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
             exitAnnounced: entry.exitAnnounced,
             results: entry.results
           }))
@@ -327,7 +331,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         if (entry === undefined || entry.jobs.size > 1) return undefined
         const { released } = entry
         const [current] = entry.jobs
-        const recent = released !== null && clock.currentTimeMillisUnsafe() - released.at <= within ? released.job : undefined
+        const recent = released !== null && elapsed() - released.at <= within ? released.job : undefined
         const job = current ?? recent
         const attempt = job === undefined ? undefined : attemptIn(entry, job)
         return job === undefined || attempt === undefined ? undefined : { job, attempt }

@@ -15,6 +15,7 @@
  * ```
  */
 import type { RateLimit } from "@stint/contract/RateLimit"
+import { monotonicMillis } from "@stint/queue/ClockWatch"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -150,7 +151,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
     return RateLimiter.of({
       size: () => usages.size,
       acquire: ({ endpoint, key, operation }, limits) => {
-        const now = Math.floor(clock.currentTimeMillisUnsafe())
+        const now = Math.floor(monotonicMillis(clock))
         const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
         const applicable = OWNERS.flatMap((by) => {
           const limit = limits[by]

@@ -17,6 +17,7 @@ import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
+import { monotonicMillis } from "@stint/queue/ClockWatch"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -123,9 +124,9 @@ export const layer = HttpApiBuilder.group(
         OpenAiResponse.Answer | undefined,
         Unavailable | JobNotFound
       > {
-        const until = (yield* Clock.currentTimeMillis) + millis
+        const until = monotonicMillis(yield* Clock.Clock) + millis
         while (true) {
-          const left = until - (yield* Clock.currentTimeMillis)
+          const left = until - monotonicMillis(yield* Clock.Clock)
           if (left <= 0) return undefined
           for (const event of yield* call.next(left)) {
             if (event._tag === "End") return OpenAiResponse.answer(event.job, collected)
@@ -160,11 +161,11 @@ export const layer = HttpApiBuilder.group(
         OpenAiResponse.StreamStep,
         Unavailable | JobNotFound
       > {
-        const until = (yield* Clock.currentTimeMillis) + millis
+        const until = monotonicMillis(yield* Clock.Clock) + millis
         let state = before
         let text = ""
         while (text === "") {
-          const left = until - (yield* Clock.currentTimeMillis)
+          const left = until - monotonicMillis(yield* Clock.Clock)
           if (left <= 0) break
           for (const one of yield* call.next(left)) {
             const next = OpenAiResponse.nextStep(state, one)

@@ -92,7 +92,7 @@ export type JobCommand =
   | { readonly _tag: "Ahead"; readonly selector: JobSelector; readonly limit: number }
   | { readonly _tag: "WorkerGone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
   | { readonly _tag: "Purge"; readonly blue: boolean; readonly limit: number }
-  | { readonly _tag: "Recover" }
+  | { readonly _tag: "Recover"; readonly by: number }
   | { readonly _tag: "Pass"; readonly millis: number }
   | { readonly _tag: "Tick"; readonly limit: number }
 
@@ -187,7 +187,10 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
     arbitrary: fc.record({ _tag: fc.constant("WorkerGone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
   },
   { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Purge" as const), blue: fc.boolean(), limit }) },
-  { weight: 1, arbitrary: fc.constant({ _tag: "Recover" as const }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ _tag: fc.constant("Recover" as const), by: fc.constantFrom(0, 700, 60_000, -700, -60_000) })
+  },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -459,8 +462,8 @@ export const run = Effect.fnUntraced(function*(
         return
       }
       case "Recover": {
-        const event = { _tag: "Recover", now } as const
-        yield* applyMany(event, (store) => store.applyRunning("all", event))
+        const event = { _tag: "Recover", now, by: command.by } as const
+        yield* applyMany(event, (store) => store.applyRunning("timed", event))
         return
       }
       case "Pass":

@@ -127,8 +127,9 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
     applyRunning: (filter, event) =>
       Effect.sync(() =>
         matching((head) =>
-          head.status === "IN_PROGRESS" &&
-          (filter === "all" || (head.endpoint === filter.endpoint && head.worker === filter.worker))
+          filter === "timed"
+            ? head.status === "IN_PROGRESS" || head.notBefore !== null
+            : head.status === "IN_PROGRESS" && head.endpoint === filter.endpoint && head.worker === filter.worker
         ).map((entry) => apply(entry, event))
       ),
     applyWaiting: (endpoint, event, limit) =>

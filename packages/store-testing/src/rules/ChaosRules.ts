@@ -1,6 +1,6 @@
 /**
  * A long run of the queue with a failing store: callers, workers, timers and readers run concurrently while some of the writes fail and
- * others are stored but reported as failed. Then the faults stop, and every job must end.
+ * others are stored but reported as failed, and the wall clock is set to other times. Then the faults stop, and every job must end.
  *
  * Unlike in SimulationRules, time passes on its own (the queue's timers run), workers wait in long polls, and every request is repeated
  * until it receives a response, as in production.
@@ -19,6 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { reportChaos } from "../ChaosReport.ts"
+import { type SetWallClock, withDivergentClock } from "../DivergentClock.ts"
 import { recordReads } from "../history/CommandHistory.ts"
 import * as History from "../history/History.ts"
 import * as Liveness from "../history/Liveness.ts"
@@ -33,6 +34,9 @@ const WORKERS = ["ann", "bob", "cid", "dee"]
 
 /** The share of writes that fail, and the share of writes that are stored but reported as failed. */
 const SHARES = { failed: 0.04, lost: 0.04 }
+
+/** How far the wall clock is set away from the time that has passed, in both directions together. Less than the jobs' ttl. Milliseconds. */
+const MAX_CLOCK_OFFSET = 1_800_000
 
 /** How long to wait before a failed request is repeated, in milliseconds. */
 const RETRY_DELAY_MILLIS = 50
@@ -58,10 +62,10 @@ interface Size {
 /** What a run found and what happened in it. */
 interface Outcome {
   readonly violations: ReadonlyArray<History.Violation>
-  readonly counts: ReturnType<typeof History.count> & { readonly "failed writes": number }
+  readonly counts: ReturnType<typeof History.count> & { readonly "failed writes": number; readonly "clock jumps": number }
 }
 
-const storm = Effect.fnUntraced(function*({ seed, steps }: Size) {
+const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: SetWallClock) {
   const random = seededRandom(seed)
   const { failRandomly } = yield* StoreFaults.StoreFaults
   const store = yield* JobStore
@@ -77,6 +81,8 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size) {
   const at = () => clock++
   let injectFaults = true
   let failedWrites = 0
+  let clockOffset = 0
+  let clockJumps = 0
   const found: Array<History.Violation> = []
   const ids: Array<string> = []
   let readers = 0
@@ -189,6 +195,18 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size) {
     for (const text of first) if (second.includes(text)) found.push({ rule: "R5", job: "", text })
   })
 
+  /** Sets the wall clock, and waits until the timers have been moved, which the failing store may delay. */
+  const jump = Effect.gen(function*() {
+    const target = Math.floor((random() - 0.5) * MAX_CLOCK_OFFSET)
+    yield* setWallClock(target - clockOffset)
+    clockOffset = target
+    clockJumps += 1
+    for (let sweep = 0; sweep < 10; sweep++) {
+      yield* Scenario.pass(250)
+      if ((yield* Liveness.violations(store, endpoint.id, yield* Clock.currentTimeMillis)).length === 0) return
+    }
+  })
+
   yield* failRandomly(SHARES, () => {
     const dice = random()
     if (dice < SHARES.failed + SHARES.lost) failedWrites += 1
@@ -205,6 +223,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size) {
       // Occasionally, two callers submit the same order concurrently.
       for (let times = random() < 0.3 ? 2 : 1; times > 0; times--) yield* Effect.forkChild(submit(n))
     }
+    if (random() < 0.04) yield* jump
     yield* Scenario.pass(Math.floor(random() * 400))
     yield* checkLiveness
   }
@@ -234,7 +253,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size) {
   const violations = [...found, ...history.check({ endedBy: clock })]
   const outcome: Outcome = {
     violations,
-    counts: { ...History.count(history.events(), violations), "failed writes": failedWrites }
+    counts: { ...History.count(history.events(), violations), "failed writes": failedWrites, "clock jumps": clockJumps }
   }
   return outcome
 })
@@ -248,7 +267,8 @@ export const chaos = <E>(store: Layer.Layer<JobStore, E>) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer))
   )
-  return (size: Size) => Effect.scoped(storm(size)).pipe(Effect.provide(world, { local: true }))
+  return (size: Size) =>
+    withDivergentClock((setWallClock) => Effect.scoped(storm(size, setWallClock)).pipe(Effect.provide(world, { local: true })))
 }
 
 /** Registers the rule. */

@@ -16,6 +16,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import type * as Layer from "effect/Layer"
 import { callerRules } from "../rules/CallerRules.ts"
 import { chaosRules } from "../rules/ChaosRules.ts"
+import { clockRules } from "../rules/ClockRules.ts"
 import { depthRules } from "../rules/DepthRules.ts"
 import { idempotencyChaosRules } from "../rules/IdempotencyChaosRules.ts"
 import { idempotencyRules } from "../rules/IdempotencyRules.ts"
@@ -59,6 +60,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
     describe("cancel, retry, purge", () => callerRules(rule))
     describe("workers", () => workerRules(rule))
     describe("timers", () => timerRules(rule))
+    describe("clock", () => clockRules(store))
     describe("depth", () => depthRules(rule))
     describe("simulation", () => simulationRules(rule))
     describe("faults", () => storeFaultRules(store))

@@ -82,8 +82,12 @@ export type JobMachineEvent =
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
   /** The batch of an ended job is being removed: from now on the job's own retention applies. */
   | { readonly _tag: "LeaveBatch"; readonly now: number }
-  /** After a restart of the platform, when workers could not send heartbeats: extends the lease. */
-  | { readonly _tag: "Recover"; readonly now: number }
+  /**
+   * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
+   * lease from now. `by`: the number of milliseconds that must not count, negative when the clock was set back. Moves the timers of a
+   * running job by this time. Moves a backoff only back: its end is a wall-clock time, and a clock that was set back would extend it.
+   */
+  | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
 
 /** The change that the store must persist. */
 export type Transition =
@@ -383,8 +387,20 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
     case "LeaveBatch":
       return job.finishedAt === null || job.batchId === null ? reject({ _tag: "NotDue" }) : put({ ...job, batchId: null })
     case "Recover": {
+      const { by = 0, now } = event
+      if (job.notBefore !== null) {
+        // A backoff that began after the clock was set has the new time already, so it ends sooner.
+        const isStale = by < 0 && job.notBefore - now > -by / 2
+        return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
+      }
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })
-      return put({ ...job, leaseExpiresAt: Math.max(job.leaseExpiresAt, event.now + job.leaseMs) })
+      // Not the later of both leases: when the clock was set back, the old lease ends too late.
+      const renewed = { ...job, leaseExpiresAt: now + job.leaseMs }
+      if (by === 0 || job.startedAt === null) return put(renewed)
+      // Does not move a job that was claimed after the clock was set, and moves no job twice when the answer to the first event was lost.
+      // When the clock was set back by less than the job has been running, both look the same: such a job's timers fire late, not early.
+      const isStale = by > 0 ? job.startedAt + by <= now : job.startedAt > now
+      return put(isStale ? { ...renewed, startedAt: job.startedAt + by, expiresAt: job.expiresAt + by } : renewed)
     }
     default: {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })

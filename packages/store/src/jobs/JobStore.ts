@@ -154,9 +154,12 @@ export class JobStore extends Context.Service<JobStore, {
     limit: number
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  /** Applies an event to all IN_PROGRESS jobs, or to the IN_PROGRESS jobs of one worker. */
+  /**
+   * Applies an event to the IN_PROGRESS jobs of one worker. `timed`: to all IN_PROGRESS jobs and all jobs in a backoff, in order of
+   * submission.
+   */
   readonly applyRunning: (
-    filter: { readonly endpoint: EndpointId; readonly worker: string } | "all",
+    filter: { readonly endpoint: EndpointId; readonly worker: string } | "timed",
     event: JobMachineEvent
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 

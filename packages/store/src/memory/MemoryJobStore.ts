@@ -275,9 +275,9 @@ const make = (
   const queued = (endpoint: EndpointId): ReadonlyArray<Entry> =>
     [...jobsOf(endpoint).all].filter(({ head }) => head.status === "IN_QUEUE")
 
-  const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all"): ReadonlyArray<Entry> => {
-    const all = filter === "all"
-      ? [...byEndpoint.values()].flatMap((group) => [...group.running])
+  const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "timed"): ReadonlyArray<Entry> => {
+    const all = filter === "timed"
+      ? [...entries.values()].filter(({ head }) => head.status === "IN_PROGRESS" || head.notBefore !== null)
       : [...jobsOf(filter.endpoint).running].filter((entry) => entry.head.worker === filter.worker)
     return all.sort((a, b) => a.order - b.order)
   }
