@@ -251,7 +251,13 @@ const make = Effect.gen(function*() {
   }, Effect.uninterruptible)
 
   // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration.
-  yield* store.applyRunning("all", { _tag: "Recover", now: now() })
+  // The registry learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
+  for (const applied of yield* store.applyRunning("all", { _tag: "Recover", now: now() })) {
+    const job = applied._tag === "Changed" ? applied.after : applied._tag === "Rejected" ? applied.job : undefined
+    if (job?.status === "IN_PROGRESS" && job.worker !== null) {
+      yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
+    }
+  }
 
   return JobQueue.of({
     durability: store.durability,
