@@ -10,13 +10,9 @@
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
-<<<<<<< HEAD
- * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`). Files in `cacheDir`: `compile-cache/` (V8's code cache,
- * which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
-=======
- * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`), `compile-cache/` (V8's code cache, which speeds up later
- * starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
->>>>>>> b31996d (Let workers and their output survive a killed platform)
+ * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`). Files in `cacheDir`:
+ * `compile-cache/` (V8's code cache, which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The
+ * last two are safe to delete.
  */
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
@@ -30,13 +26,9 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
-<<<<<<< HEAD
 import type { VariablePatterns } from "./InheritedEnvironment.ts"
-import * as OrphanSweep from "./OrphanSweep.ts"
-=======
 import * as Orphans from "./Orphans.ts"
 import * as OutputPipes from "./OutputPipes.ts"
->>>>>>> b31996d (Let workers and their output survive a killed platform)
 import * as ProcessTable from "./ProcessTable.ts"
 import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import { followOutput, type OutputSource } from "./WorkerOutput.ts"
@@ -62,7 +54,6 @@ export interface Options {
    * sources do not need it, and bundles have it already.
    */
   readonly nodeOptions?: ReadonlyArray<string>
-<<<<<<< HEAD
   /**
    * Folder for the compile cache and bundles. Default: `dataDir`. With `user`, it must be a folder outside `dataDir` that this user can
    * reach, because only the platform's user can read `dataDir`.
@@ -75,10 +66,6 @@ export interface Options {
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
    */
   readonly inherit?: VariablePatterns
-  /** Time for workers of an earlier platform to finish their jobs before they are killed. Default: 5 minutes. */
-  readonly orphanGrace?: Duration.Input
-=======
->>>>>>> b31996d (Let workers and their output survive a killed platform)
 }
 
 /** A started process with its output. */
@@ -144,14 +131,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           cwd: program.directory,
           env: program.environment,
           detached: true,
-<<<<<<< HEAD
-          stdio: ["ignore", "pipe", "pipe"],
+          stdio: ["ignore", ...(output === undefined ? ["pipe" as const, "pipe" as const] : output.descriptors)],
           windowsHide: true,
           ...(options.user === undefined ? {} : { uid: options.user.uid, gid: options.user.gid })
-=======
-          stdio: ["ignore", ...(output === undefined ? ["pipe" as const, "pipe" as const] : output.descriptors)],
-          windowsHide: true
->>>>>>> b31996d (Let workers and their output survive a killed platform)
         })
       } catch (error) {
         return refused(error instanceof Error ? error : new Error(String(error)))

@@ -116,15 +116,10 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-<<<<<<< HEAD
-  /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
-  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
-=======
   /** A pool took over the worker of an earlier platform process. It is draining. */
   readonly adopted: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The worker made a call. */
-  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
->>>>>>> b31996d (Let workers and their output survive a killed platform)
+  /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
+  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** The worker took a job. */
   readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
   /**
@@ -240,14 +235,6 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
         }),
-<<<<<<< HEAD
-      touch: (endpoint, worker) =>
-        Effect.sync(() => {
-          const entry = entryOf(endpoint, worker)
-          markSeen(entry)
-          return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
-        }),
-=======
       adopted: (endpoint, worker) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
@@ -256,8 +243,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           markSeen(entry)
           entry.drainingSince ??= entry.lastSeenAt
         }),
-      touch: (endpoint, worker) => Effect.sync(() => markSeen(entryOf(endpoint, worker))),
->>>>>>> b31996d (Let workers and their output survive a killed platform)
+      touch: (endpoint, worker) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          markSeen(entry)
+          return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
+        }),
       assigned: (endpoint, worker, job, attempt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
