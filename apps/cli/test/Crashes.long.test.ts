@@ -1,7 +1,8 @@
 /**
  * Killed servers and workers lose nothing (R1, R2, R6, R13, docs/spec/figures.md#reliability). Real processes and real signals.
  */
-import { readFile } from "node:fs/promises"
+import { spawnSync } from "node:child_process"
+import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
 import process from "node:process"
 import { describe, expect, it } from "vitest"
@@ -24,6 +25,14 @@ const inParallel = async <A>(items: ReadonlyArray<A>, width: number, work: (item
     for (let item = rest.shift(); item !== undefined; item = rest.shift()) await work(item)
   }))
 }
+
+/** The messages in the log of a job. */
+const linesOf = async (platform: PlatformProcess, endpoint: string, id: string): Promise<ReadonlyArray<string>> => {
+  const { body } = await platform.request("GET", `/v2/${endpoint}/logs/${id}?limit=1000`)
+  return (body as { readonly lines: ReadonlyArray<{ readonly message: string }> }).lines.map(({ message }) => message)
+}
+
+const hasPython = spawnSync("python3", ["--version"]).status === 0
 
 const terminal = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])
 
@@ -89,6 +98,47 @@ describe("kill -9 of the server", () => {
     await platform.start()
     expect(await platform.ended("one", id)).toMatchObject({ status: "COMPLETED", output: { n: 1 } })
     expect((await historyOf(log)).filter(({ event }) => event === "started")).toHaveLength(1)
+  }, 60_000)
+
+  it.skipIf(!hasPython)(
+    "lets a worker that prints finish its job, and stores the lines of the time without a server",
+    async () => {
+      await using platform = await PlatformProcess.create(CONFIG)
+      const id = await platform.run("python", { n: 1, ms: 4_000, print: 50 })
+      await until("the first lines", async () => (await linesOf(platform, "python", id)).length > 5 ? true : undefined)
+      await platform.end("SIGKILL")
+      const before = Date.now()
+      await until("a second without a server", () => Date.now() - before > 1_000 ? true : undefined)
+      await platform.start()
+      const job = await platform.ended("python", id)
+      expect(job).toMatchObject({ status: "COMPLETED", output: { n: 1 } })
+      expect(job).not.toHaveProperty("retries")
+      const lines = await linesOf(platform, "python", id)
+      const { lines: printed } = job.output as { readonly lines: number }
+      expect(lines.at(-1)).toBe(`line ${printed} of 1`)
+      // The killed server loses at most the lines of its last 100 ms.
+      expect(lines.length).toBeGreaterThan(printed - 5)
+    },
+    60_000
+  )
+
+  it.skipIf(!hasPython)("returns the job of a worker that was killed together with the server at once", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const id = await platform.run("python", { n: 2, ms: 1_000 })
+    const [line = ""] = await until("the first line", async () => {
+      const lines = await linesOf(platform, "python", id)
+      return lines.length > 0 ? lines : undefined
+    })
+    expect(line).toBe("line 1 of 2")
+    const [record = ""] = (await readdir(join(platform.dataDir, "workers"))).filter((name) => name.endsWith(".json"))
+    const { pid } = JSON.parse(await readFile(join(platform.dataDir, "workers", record), "utf8")) as { readonly pid: number }
+    await platform.end("SIGKILL")
+    process.kill(-pid, "SIGKILL")
+    await platform.start()
+    const before = Date.now()
+    const job = await platform.ended("python", id)
+    expect(job).toMatchObject({ status: "COMPLETED", retries: 1, output: { n: 2 } })
+    expect(Date.now() - before).toBeLessThan(15_000)
   }, 60_000)
 })
 

@@ -28,7 +28,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { WorkerPool } from "@stint/pool/WorkerPool"
-import type { JobQueue } from "@stint/queue/JobQueue"
+import { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -73,7 +73,17 @@ interface ManagedEndpoint {
 /** How long the closing layer waits for killed workers to exit. */
 const KILL_GRACE = "5 seconds"
 
-/** The autoscaler, which runs while the layer's scope is open. */
+/**
+ * Marks the workers of an earlier platform as draining. Build it before the server, because a worker that delivers its result to the new
+ * server would otherwise take another job before the autoscaler has taken it over.
+ */
+export const layerOrphans: Layer.Layer<never, never, WorkerPool | JobQueue> = Layer.effectDiscard(Effect.gen(function*() {
+  const { orphans } = yield* WorkerPool
+  const queue = yield* JobQueue
+  yield* Effect.forEach(orphans, ({ endpoint, id }) => queue.adoptWorker(endpoint, id), { discard: true })
+}))
+
+/** The autoscaler, which runs while the layer's scope is open. It takes over the workers of an earlier platform. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, EndpointStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
@@ -97,6 +107,22 @@ export const layer = (
     const preparing = yield* FiberMap.make<EndpointId, void, never>()
     const managed = new Map<EndpointId, ManagedEndpoint>()
     const unsupported = new Set<EndpointId>()
+    const orphans = new Set(pool.orphans)
+
+    const adopt = Effect.fnUntraced(function*(endpoint: EndpointId, workers: EndpointWorkers.EndpointWorkers) {
+      for (const orphan of orphans) {
+        if (orphan.endpoint !== endpoint) continue
+        yield* workers.adopt(orphan)
+        orphans.delete(orphan)
+      }
+    })
+
+    /** Ends the orphans whose endpoint was deleted. An endpoint with jobs cannot be deleted, so they have none. */
+    const endOtherOrphans = Effect.suspend(() => {
+      const others = [...orphans]
+      orphans.clear()
+      return Effect.forEach(others, (orphan) => FiberSet.run(fibers, Effect.scoped(orphan.adopt({}))), { discard: true })
+    })
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
@@ -111,6 +137,7 @@ export const layer = (
           known.workers.update(endpoint)
         } else {
           const workers = yield* EndpointWorkers.make(endpoint, settings, fibers)
+          yield* adopt(endpoint.id, workers)
           managed.set(endpoint.id, { workers, endpoint })
           yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => managed.delete(endpoint.id))))
         }
@@ -127,6 +154,7 @@ export const layer = (
           )
         }
       }
+      yield* endOtherOrphans
       const present = new Set(endpoints.map(({ id }) => id))
       for (const [id, entry] of managed) {
         if (present.has(id) || entry.endpoint === undefined) continue

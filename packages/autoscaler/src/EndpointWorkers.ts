@@ -22,7 +22,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import { WorkerPool } from "@stint/pool/WorkerPool"
+import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -53,6 +53,11 @@ export interface EndpointWorkers {
    * exited.
    */
   readonly update: (endpoint: Endpoint | undefined) => void
+  /**
+   * Takes over a worker of an earlier platform. It counts towards the maximum, finishes its jobs and exits. If it is no longer running, its
+   * jobs return to the queue.
+   */
+  readonly adopt: (orphan: OrphanedWorker) => Effect.Effect<void>
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
   /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
@@ -179,20 +184,36 @@ export const make = Effect.fnUntraced(function*(
     yield* wakeUp.open
   })
 
-  const start = Effect.fnUntraced(function*(from: Endpoint) {
-    const worker = yield* newWorkerId
-    const variables = workerEnvironment({
+  const variablesOf = (worker: WorkerId, { leaseMs }: Endpoint) =>
+    workerEnvironment({
       baseUrl: address.baseUrl,
       endpoint: id,
       worker,
       key: Redacted.value(address.keyFor(id)),
-      pingIntervalMs: pingIntervalOf(from.leaseMs)
+      pingIntervalMs: pingIntervalOf(leaseMs)
     })
-    const life = WorkerLifecycle.make(pool, { endpoint: from, worker, variables }, now(), fingerprintOf(from))
+
+  const start = Effect.fnUntraced(function*(from: Endpoint) {
+    const worker = yield* newWorkerId
+    const request = { endpoint: from, worker, variables: variablesOf(worker, from) }
+    const life = WorkerLifecycle.make(pool.start(request), worker, now(), fingerprintOf(from))
     lifecycles.set(worker, life)
     lastStartAt = life.startedAt
     yield* registry.starting(id, worker)
     yield* Effect.logInfo(`Starting worker ${worker} of endpoint ${id}.`)
+    yield* FiberSet.run(fibers, runWorker(life))
+  })
+
+  const adopt: EndpointWorkers["adopt"] = Effect.fnUntraced(function*(orphan) {
+    if (orphan.isRunning) {
+      yield* Effect.logInfo(
+        `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
+      )
+    }
+    const life = WorkerLifecycle.make(orphan.adopt(variablesOf(orphan.id, initial)), orphan.id, now(), "")
+    life.ready = true
+    life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
+    lifecycles.set(orphan.id, life)
     yield* FiberSet.run(fibers, runWorker(life))
   })
 
@@ -381,6 +402,7 @@ export const make = Effect.fnUntraced(function*(
       endpoint = next
       wakeUp.openUnsafe()
     },
+    adopt,
     run,
     killAll: (reason) =>
       Effect.forEach([...lifecycles.values()], (life) => life.end(`Worker ${life.id} ${reason}`), {

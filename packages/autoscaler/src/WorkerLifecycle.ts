@@ -2,17 +2,19 @@
  * One worker, from its start to its exit.
  *
  * ```
- *   run: pool.start ----> handle.exit ----> Ended
+ *   run: starting ------> handle.exit ----> Ended
  *           |  end, or the pool cannot         ^
  *           +----> NotStarted                  | end: killed
  * ```
  */
 import type { WorkerId } from "@stint/contract/Ids"
+import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import type { StartRequest, WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import type { WorkerHandle } from "@stint/pool/WorkerPool"
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 
 /** The result of running a worker. */
 export type WorkerOutcome =
@@ -44,9 +46,10 @@ export interface WorkerLifecycle {
   readonly run: Effect.Effect<WorkerOutcome>
 }
 
+/** `starting` starts the worker, or takes it over. */
 export const make = (
-  pool: WorkerPool["Service"],
-  request: StartRequest,
+  starting: Effect.Effect<WorkerHandle, PoolError, Scope.Scope>,
+  id: WorkerId,
   startedAt: number,
   fingerprint: string
 ): WorkerLifecycle => {
@@ -64,7 +67,7 @@ export const make = (
 
   const notStarted = (state: "unhealthy" | "throttled", reason: string): WorkerOutcome => ({ _tag: "NotStarted", state, reason })
 
-  const start = pool.start(request).pipe(
+  const start = starting.pipe(
     Effect.map((started): WorkerOutcome | WorkerHandle => started),
     Effect.catch((error) =>
       Effect.succeed(notStarted(error.reason._tag === "NoCapacity" ? "throttled" : "unhealthy", error.message))
@@ -83,23 +86,21 @@ export const make = (
     Effect.scoped,
     Effect.catchDefect((defect) =>
       Effect.as(
-        Effect.logError(`The pool failed while it ran worker ${request.worker}.`, Cause.die(defect)),
+        Effect.logError(`The pool failed while it ran worker ${id}.`, Cause.die(defect)),
         notStarted("unhealthy", `The pool failed: ${defect instanceof Error ? defect.message : String(defect)}.`)
       )
     )
   )
 
   return {
-    id: request.worker,
+    id,
     startedAt,
     fingerprint,
     ready: false,
     results: 0,
     draining: undefined,
     killReason: () => killReason,
-    requestExit: Effect.suspend(() =>
-      handle === undefined ? end(`Worker ${request.worker} was no longer needed.`) : handle.drain
-    ),
+    requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${id} was no longer needed.`) : handle.drain),
     end,
     run
   }

@@ -3,37 +3,35 @@
  *
  * ```
  *   platform ---- Ctrl-C in its terminal reaches only the platform, which drains
- *     +-- worker      own session and process group; stdin closed, stdout and stderr read line by line
+ *     +-- worker      own session and process group; stdin closed, stdout and stderr read line by line (see `OutputPipes`)
  *           +-- its children: receive the group's signals (SIGTERM, SIGKILL) and die with the worker
  * ```
  *
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
- * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`). Files in `cacheDir`: `compile-cache/` (V8's code cache,
- * which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
+ * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`). Files in `cacheDir`:
+ * `compile-cache/` (V8's code cache, which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The
+ * last two are safe to delete.
  */
-import * as LogTail from "@stint/pool/LogTail"
-import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
-import { maskOf, WorkerLog } from "@stint/pool/WorkerLog"
+import { WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import { type ChildProcessByStdio, spawn } from "node:child_process"
+import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
-import type { Readable } from "node:stream"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import type { VariablePatterns } from "./InheritedEnvironment.ts"
-import * as OrphanSweep from "./OrphanSweep.ts"
+import * as Orphans from "./Orphans.ts"
+import * as OutputPipes from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
-import { readLines } from "./WorkerOutput.ts"
+import { followOutput, type OutputSource } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
 
@@ -68,23 +66,16 @@ export interface Options {
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
    */
   readonly inherit?: VariablePatterns
-  /** Time for workers of an earlier platform to finish their jobs before they are killed. Default: 5 minutes. */
-  readonly orphanGrace?: Duration.Input
 }
 
-type Child = ChildProcessByStdio<null, Readable, Readable>
-
-/** How long to keep reading the last lines of an exited worker while another process holds its pipes open. */
-const FINAL_OUTPUT_WAIT = "1 second"
+/** A started process with its output. */
+interface Started {
+  readonly child: ChildProcess
+  readonly sources: Readonly<Record<"stdout" | "stderr", OutputSource>>
+}
 
 /** How long to wait for a killed worker to exit. Only a process that the kernel cannot terminate takes longer. */
 const KILL_WAIT = Duration.seconds(5)
-
-/** Time for workers of an earlier platform to exit when this one stops. By then, the grace period of its own workers has already passed. */
-const ORPHAN_SHUTDOWN_GRACE = Duration.seconds(5)
-
-/** The message of a line, without the logger's format. */
-const messageOf = (text: string): string => ParsedLogLine.parse({ stream: "stderr", text }).message
 
 const layerOf = Effect.fnUntraced(function*(options: Options) {
   const dataDir = resolve(options.dataDir)
@@ -115,27 +106,39 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         hint: "Make the data folder writable, or set another one."
       })
     }))
+  const pipes = yield* OutputPipes.make(records.folder, records.isRecorded)
 
   /** Starts the process and writes its record. Calls `onExit` once, when the process has exited. */
-  const launch = (program: WorkerCommand, { endpoint, worker }: StartRequest, onExit: (child: Child, exit: WorkerExit) => void) =>
-    Effect.callback<Child, PoolError>((resume) => {
-      const refused = (error: Error) =>
+  const launch = (
+    program: WorkerCommand,
+    { endpoint, worker }: StartRequest,
+    output: OutputPipes.OpenPipes | undefined,
+    onExit: (exit: WorkerExit) => void
+  ) =>
+    Effect.callback<Started, PoolError>((resume) => {
+      const refused = (error: Error) => {
+        output?.sources.stdout.close()
+        output?.sources.stderr.close()
+        pipes.remove(worker)
         resume(Effect.fail(
           spawnError(program, endpoint.id, error) ??
             new PoolError({ reason: new NoCapacity({ problem: `the operating system reports ${error.message}` }) })
         ))
-      let child: Child
+      }
+      let child: ChildProcess
       try {
         child = spawn(program.path, program.args, {
           cwd: program.directory,
           env: program.environment,
           detached: true,
-          stdio: ["ignore", "pipe", "pipe"],
+          stdio: ["ignore", ...(output === undefined ? ["pipe" as const, "pipe" as const] : output.descriptors)],
           windowsHide: true,
           ...(options.user === undefined ? {} : { uid: options.user.uid, gid: options.user.gid })
         })
       } catch (error) {
         return refused(error instanceof Error ? error : new Error(String(error)))
+      } finally {
+        output?.release()
       }
       child.once("error", refused)
       const { pid } = child
@@ -150,70 +153,66 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         // The worker leads its own process group, which contains only its own children.
         ProcessTable.signal(-pid, "SIGKILL")
         onExit(
-          child,
           code !== null
             ? { _tag: "Exited", code, log: [] }
             : { _tag: "Killed", signal: signal ?? "SIGKILL", outOfMemory: false, log: [] }
         )
       })
-      child.once("spawn", () =>
+      child.once("spawn", () => {
+        const started: Started = {
+          child,
+          sources: output?.sources ??
+            { stdout: OutputPipes.sourceOf(child.stdout), stderr: OutputPipes.sourceOf(child.stderr) }
+        }
         resume(
           unrecorded === undefined
-            ? Effect.succeed(child)
+            ? Effect.succeed(started)
             : Effect.as(
               Effect.logWarning(
-                `Worker ${worker} cannot be recorded in ${
-                  join(dataDir, "workers")
-                }. A later platform cannot find this worker if this one is killed.`,
+                `Worker ${worker} cannot be recorded in ${records.folder}. A later platform cannot find this worker if this one is killed.`,
                 unrecorded
               ),
-              child
+              started
             )
-        ))
+        )
+      })
     })
 
+  /** Opens the pipes of a worker that is about to start; undefined when it prints into anonymous pipes. */
+  const openOutput = Effect.fnUntraced(function*(worker: string) {
+    if (!(yield* pipes.create(worker))) return undefined
+    return yield* Effect.orElseSucceed(Effect.try(() => pipes.open(worker)), () => undefined)
+  })
+
   const start = Effect.fn("ProcessPool.start")(function*(request: StartRequest) {
-    const { endpoint, worker } = request
+    const { endpoint, variables, worker } = request
     const program = yield* workerCommandOf(request, programOptions)
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
 
     /** Signals the whole process group, as long as the group id still belongs to the worker. */
-    const signal = (child: Child, name: "SIGTERM" | "SIGKILL") =>
+    const signal = (child: ChildProcess, name: "SIGTERM" | "SIGKILL") =>
       Effect.sync(() => {
         if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) ProcessTable.signal(-child.pid, name)
       })
 
-    const child = yield* Effect.acquireRelease(
-      launch(program, request, (_, exit) => Deferred.doneUnsafe(gone, Effect.succeed(exit))),
-      (child) =>
+    const { child, sources } = yield* Effect.acquireRelease(
+      Effect.flatMap(
+        openOutput(worker),
+        (output) => launch(program, request, output, (exit) => Deferred.doneUnsafe(gone, Effect.succeed(exit)))
+      ),
+      ({ child }) =>
         signal(child, "SIGKILL").pipe(
           Effect.andThen(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
         )
     )
 
-    const tail = LogTail.make()
-    const mask = maskOf(request.variables)
-    const readOutput = (stream: "stdout" | "stderr") =>
-      Effect.forkDetach(readLines(child[stream], (line) =>
-        Effect.suspend(() => {
-          const text = mask(line)
-          tail.add(text)
-          return log.write({ endpoint: endpoint.id, worker, stream, text })
-        })))
-    // Detached from the scope: the readers end with the process, and its last lines are needed even when closing the scope killed it.
-    const readers = [yield* readOutput("stdout"), yield* readOutput("stderr")]
+    const lastLines = yield* followOutput(log, { endpoint: endpoint.id, worker, variables }, sources)
     yield* Deferred.await(gone).pipe(
-      Effect.tap(() => Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT)),
-      Effect.tap(() => Fiber.interruptAll(readers)),
-      Effect.tap(() =>
-        Effect.sync(() => {
-          child.stdout.destroy()
-          child.stderr.destroy()
-        })
-      ),
+      Effect.flatMap((exit) => Effect.map(lastLines, (log): WorkerExit => ({ ...exit, log }))),
+      Effect.tap(() => Effect.ignore(Effect.try(() => pipes.remove(worker)))),
       Effect.tap(() => Effect.ignore(Effect.try(() => records.remove(worker)))),
-      Effect.flatMap((exit) => Deferred.succeed(ended, { ...exit, log: tail.lines().map(messageOf) })),
+      Effect.flatMap((exit) => Deferred.succeed(ended, exit)),
       Effect.forkDetach
     )
 
@@ -226,22 +225,12 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     return handle
   })
 
-  const orphans = OrphanSweep.make(records, Duration.fromInputUnsafe(options.orphanGrace ?? "5 minutes"))
-  const sweeping = yield* orphans.run.pipe(
-    Effect.catchDefect((defect) => Effect.logError("The search for workers of an earlier run failed.", defect)),
-    Effect.forkScoped
-  )
-  yield* Effect.addFinalizer(() =>
-    Effect.andThen(
-      orphans.shortenGrace(ORPHAN_SHUTDOWN_GRACE),
-      Effect.timeoutOption(Effect.interruptible(Fiber.await(sweeping)), Duration.sum(ORPHAN_SHUTDOWN_GRACE, KILL_WAIT))
-    )
-  )
+  const orphans = yield* Orphans.find({ records, pipes, log })
 
   const prepare: WorkerPool["Service"]["prepare"] = ({ source }) =>
     source.type === "handler" && existsSync(source.file) ? programOptions.entry.prepare(resolve(source.file)) : Effect.void
 
-  return WorkerPool.of({ supports: ["handler", "command"], prepare, start })
+  return WorkerPool.of({ supports: ["handler", "command"], prepare, start, orphans })
 })
 
 /** The pool. Fails when its records cannot be stored in `dataDir`. */

@@ -48,24 +48,33 @@ export const identityOf = (pid: number): ProcessIdentity | undefined => {
 /** Whether this exact process is still running. */
 export const isRunning = (identity: ProcessIdentity): boolean => identityOf(identity.pid)?.start === identity.start
 
-/**
- * The processes in a process group whose environment contains `NAME=value`. Finds the processes that an exited group leader left behind.
- */
-export const membersOf = (group: number, variable: string): ReadonlyArray<ProcessIdentity> => {
+/** The pids of the running processes in a process group. Empty without `/proc`. */
+const groupOf = (group: number): ReadonlyArray<number> => {
   let names: ReadonlyArray<string>
   try {
     names = readdirSync("/proc")
   } catch {
     return []
   }
-  return names.flatMap((name) => {
-    const pid = Number(name)
-    if (!Number.isInteger(pid) || stat(pid)?.group !== group) return []
+  return names.map(Number).filter((pid) => {
+    if (!Number.isInteger(pid)) return false
+    const found = stat(pid)
+    return found !== undefined && found.group === group && !isOver(found.state)
+  })
+}
+
+/** Whether a process of this process group is running. */
+export const isGroupRunning = (group: number): boolean => groupOf(group).length > 0
+
+/**
+ * The processes in a process group whose environment contains `NAME=value`. Finds the processes that an exited group leader left behind.
+ */
+export const membersOf = (group: number, variable: string): ReadonlyArray<ProcessIdentity> =>
+  groupOf(group).flatMap((pid) => {
     const identity = identityOf(pid)
     const environment = read(`/proc/${pid}/environ`) ?? ""
     return identity !== undefined && environment.split("\0").includes(variable) ? [identity] : []
   })
-}
 
 /** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */
 export const signal = (pid: number, name: "SIGTERM" | "SIGKILL"): void => {

@@ -1,8 +1,12 @@
 /**
  * Reads a worker's output line by line.
  */
+import * as LogTail from "@stint/pool/LogTail"
+import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
+import { maskOf, type WorkerLine, type WorkerLog } from "@stint/pool/WorkerLog"
+import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
-import type { Readable } from "node:stream"
+import * as Fiber from "effect/Fiber"
 import { StringDecoder } from "node:string_decoder"
 
 /** The maximum length of a line. Longer lines are split, because a program may print gigabytes without a line break. Characters. */
@@ -44,16 +48,58 @@ export const splitter = (): {
  * Reads a stream line by line and waits until each line has been handled, so that a slow reader slows down the writer. Returns when the stream
  * ends or fails; a broken pipe only means that the writer has exited.
  */
-export const readLines = Effect.fnUntraced(function*(stream: Readable, onLine: (line: string) => Effect.Effect<void>) {
-  const lines = splitter()
-  const chunks = stream[Symbol.asyncIterator]()
-  while (true) {
-    const next = yield* Effect.tryPromise(() => chunks.next()).pipe(
-      Effect.orElseSucceed(() => ({ done: true, value: undefined }))
-    )
-    const value: unknown = next.value
-    if (next.done === true || !Buffer.isBuffer(value)) break
-    for (const line of lines.push(value)) yield* onLine(line)
+export const readLines = Effect.fnUntraced(
+  function*(stream: AsyncIterable<unknown>, onLine: (line: string) => Effect.Effect<void>) {
+    const lines = splitter()
+    const chunks = stream[Symbol.asyncIterator]()
+    while (true) {
+      const next = yield* Effect.tryPromise(() => chunks.next()).pipe(
+        Effect.orElseSucceed(() => ({ done: true, value: undefined }))
+      )
+      const value: unknown = next.value
+      if (next.done === true || !Buffer.isBuffer(value)) break
+      for (const line of lines.push(value)) yield* onLine(line)
+    }
+    for (const line of lines.end()) yield* onLine(line)
   }
-  for (const line of lines.end()) yield* onLine(line)
+)
+
+/** One stream of a worker. */
+export interface OutputSource {
+  readonly content: AsyncIterable<unknown>
+  /** Ends a read that is in progress. */
+  readonly close: () => void
+}
+
+/** How long to keep reading the last lines of an exited worker while another process holds its pipes open. */
+const FINAL_OUTPUT_WAIT = "1 second"
+
+/**
+ * Writes what a worker prints to the log, with its key redacted. The returned effect waits until its streams have ended, closes them, and
+ * returns the last lines, without the format of the SDK's logger. The reading is detached from the scope, because the last lines are needed
+ * even when closing the scope killed the worker.
+ */
+export const followOutput = Effect.fnUntraced(function*(
+  log: WorkerLog,
+  worker: Pick<WorkerLine, "endpoint" | "worker"> & Pick<StartRequest, "variables">,
+  sources: Readonly<Record<WorkerLine["stream"], OutputSource>>
+) {
+  const tail = LogTail.make()
+  const mask = maskOf(worker.variables)
+  const follow = (stream: WorkerLine["stream"]) =>
+    Effect.forkDetach(readLines(sources[stream].content, (line) =>
+      Effect.suspend(() => {
+        const text = mask(line)
+        tail.add(text)
+        return log.write({ endpoint: worker.endpoint, worker: worker.worker, stream, text })
+      })))
+  const readers = [yield* follow("stdout"), yield* follow("stderr")]
+  return Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT).pipe(
+    Effect.andThen(Fiber.interruptAll(readers)),
+    Effect.andThen(Effect.sync(() => {
+      sources.stdout.close()
+      sources.stderr.close()
+      return tail.lines().map((text) => ParsedLogLine.parse({ stream: "stderr", text }).message)
+    }))
+  )
 })

@@ -1,6 +1,6 @@
 /**
  * Records of running workers on disk, one file per worker, so that a new platform finds the workers that a killed platform left behind (see
- * `OrphanSweep`).
+ * `Orphans`).
  *
  * A record is written synchronously, right after the process starts: a platform that is killed between the two steps would leave an
  * unrecorded worker.
@@ -8,7 +8,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { ProcessIdentity } from "./ProcessTable.ts"
 
@@ -34,10 +34,13 @@ export interface WorkerRecord {
 }
 
 export interface WorkerRecords {
+  readonly folder: string
   /** Throws when the file cannot be written. */
   readonly write: (record: WorkerRecord) => void
   /** Throws when the file cannot be removed; a missing file is not an error. */
   readonly remove: (worker: string) => void
+  /** Whether there is a record with this encoded worker name. */
+  readonly isRecorded: (name: string) => boolean
   /** All readable records. A file is unreadable when the platform was killed while writing it, or when it is not a record. */
   readonly list: () => ReadonlyArray<WorkerRecord>
 }
@@ -68,6 +71,8 @@ export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusa
       mkdirSync(folder, { recursive: true, mode: 0o700 })
       const fileOf = (worker: string) => join(folder, encodeURIComponent(worker) + SUFFIX)
       return {
+        folder,
+        isRecorded: (name: string) => existsSync(join(folder, name + SUFFIX)),
         write: (record: WorkerRecord) => {
           const file = fileOf(record.worker)
           // Write and then rename, so that a partial record never has the final name.

@@ -45,7 +45,7 @@ describe("ProcessPool: failed starts", () => {
   it.live("leaves no record after a failed start", () =>
     withPool(Effect.gen(function*() {
       yield* startErrorOf({ type: "command", command: ["no-such-program-of-ours"] })
-      assert.deepStrictEqual(readdirSync(join(folder, "data", "workers")), [])
+      assert.deepStrictEqual(readdirSync(join(folder, "data", "workers")), ["keeper"])
     })))
 })
 
@@ -83,6 +83,21 @@ describe("ProcessPool: environment and output of a worker", () => {
       assert.sameMembers([...log], [`${mark} out`, `${mark} ünbroken`])
       assert.includeMembers(printed, [...log])
     })))
+})
+
+describe("ProcessPool: output", () => {
+  it.live("reads the output of a worker through anonymous pipes where named pipes cannot be created", () => {
+    const path = process.env["PATH"]
+    process.env["PATH"] = join(folder, "nowhere")
+    return withPool(Effect.gen(function*() {
+      const mark = fresh("anonymous")
+      const handle = yield* start({ type: "handler", file: script(`console.log("${mark}"); console.error("${mark}-error")`) })
+      const { log } = yield* handle.exit
+      assert.sameMembers([...log], [mark, `${mark}-error`])
+    })).pipe(Effect.ensuring(Effect.sync(() => {
+      process.env["PATH"] = path
+    })))
+  })
 })
 
 /** A worker with a child process that would outlive it. Both ignore SIGTERM. */

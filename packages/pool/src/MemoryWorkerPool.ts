@@ -146,7 +146,7 @@ export const layer = <R>(
         return worker === undefined ? Effect.die(new Error(`no worker ${id} runs in the memory pool`)) : act(worker)
       })
 
-    return Context.make(WorkerPool, WorkerPool.of({ supports, prepare: () => Effect.void, start })).pipe(
+    return Context.make(WorkerPool, WorkerPool.of({ supports, prepare: () => Effect.void, start, orphans: [] })).pipe(
       Context.add(
         Faults,
         Faults.of({

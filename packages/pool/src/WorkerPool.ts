@@ -5,7 +5,7 @@
  * workers run and when one exits.
  *
  * ```
- *   start --> running --exit, crash-------------> exit: Exited | Killed | Lost
+ *   start, adopt --> running --exit, crash------> exit: Exited | Killed | Lost
  *               |  drain: requests the exit, may take time
  *               |  kill, or the scope closes: stopped immediately
  * ```
@@ -13,7 +13,7 @@
  * A new pool implements this service and must pass the `suite` of `@stint/pool/testing`.
  */
 import type { Endpoint, EndpointSource } from "@stint/contract/Endpoint"
-import type { WorkerId } from "@stint/contract/Ids"
+import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -48,6 +48,19 @@ export interface WorkerHandle {
   readonly kill: Effect.Effect<void>
 }
 
+/** A worker that an earlier platform started and that outlived it, or whose exit no platform has processed yet. */
+export interface OrphanedWorker {
+  readonly id: WorkerId
+  readonly endpoint: EndpointId
+  /** Whether it was running when the pool started. */
+  readonly isRunning: boolean
+  /**
+   * Takes the worker over. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing
+   * the scope kills it. `variables` are those that the worker would receive now; they contain the key to redact. Call it once.
+   */
+  readonly adopt: (variables: StartRequest["variables"]) => Effect.Effect<WorkerHandle, never, Scope.Scope>
+}
+
 export class WorkerPool extends Context.Service<WorkerPool, {
   /** The source types that this pool supports; never `external`. */
   readonly supports: ReadonlyArray<EndpointSource["type"]>
@@ -61,4 +74,6 @@ export class WorkerPool extends Context.Service<WorkerPool, {
    * and waits for its exit.
    */
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
+  /** The orphans that the pool found when it started. The caller adopts each of them; empty for pools without orphans. */
+  readonly orphans: ReadonlyArray<OrphanedWorker>
 }>()("@stint/pool/WorkerPool") {}

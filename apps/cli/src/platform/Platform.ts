@@ -4,8 +4,9 @@
  * ```
  *   SqliteJobStore | MemoryJobStore
  *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
- *             Server (HTTP)
- *                  Autoscaler --> ProcessPool --> workers
+ *             ProcessPool
+ *                  Server (HTTP)
+ *                       Autoscaler --> ProcessPool --> workers
  *        WebhookSender --> GuardedHttp --> receivers
  * ```
  *
@@ -189,13 +190,13 @@ export const layer = (options: PlatformOptions) => {
     layerWebhooks(options.settings.webhooks),
     layerEndpoints(options.endpoints)
   ).pipe(
+    Layer.provideMerge(Autoscaler.layerOrphans),
+    Layer.provideMerge(
+      ProcessPool.layer({ dataDir: options.dataDir, ...options.workers }).pipe(Layer.provide(WorkerLogSink.layer))
+    ),
     Layer.provideMerge(base)
   )
-  const workers = Autoscaler.layer({ shutdownGrace }).pipe(
-    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir, ...options.workers })),
-    Layer.provide(layerWorkerAddress),
-    Layer.provide(WorkerLogSink.layer)
-  )
+  const workers = Autoscaler.layer({ shutdownGrace }).pipe(Layer.provide(layerWorkerAddress))
   return workers.pipe(
     Layer.provideMerge(serving),
     Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),

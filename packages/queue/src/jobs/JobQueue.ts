@@ -262,11 +262,15 @@ const make = Effect.gen(function*() {
 
   const recover = Effect.fnUntraced(function*(by: number) {
     const applied = yield* store.applyRunning("timed", { _tag: "Recover", now: now(), by })
-    return applied.filter((one) => one._tag === "Changed" && one.after.status === "IN_PROGRESS").length
+    return applied.flatMap((one) => {
+      const job = one._tag === "Changed" ? one.after : one._tag === "Rejected" ? one.job : undefined
+      return job?.status === "IN_PROGRESS" && job.worker !== null ? [{ ...job, worker: job.worker }] : []
+    })
   }, Effect.uninterruptible)
 
-  // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration.
-  yield* recover(0)
+  // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration. The registry
+  // learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
+  for (const job of yield* recover(0)) yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
 
   return JobQueue.of({
     durability: store.durability,
@@ -290,7 +294,7 @@ const make = Effect.gen(function*() {
       yield* notifyAll(applied)
       return applied.length === TICK_LIMIT
     }).pipe(Effect.uninterruptible),
-    recover,
+    recover: (by) => Effect.map(recover(by), (jobs) => jobs.length),
     completeWaits: Effect.sync(notifier.close)
   })
 })

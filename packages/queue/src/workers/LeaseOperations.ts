@@ -112,6 +112,12 @@ export interface LeaseOperations {
    */
   readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, StoreError>
 
+  /**
+   * Takes over a worker that an earlier platform process started. It finishes its jobs and receives no others, so that everything that it
+   * prints belongs to these jobs.
+   */
+  readonly adoptWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+
   /** Returns jobs to the queue that were claimed but could not be delivered to the worker. This does not use up an attempt. */
   readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
@@ -354,6 +360,11 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     notifier.demand.wake(endpoint)
   }, Effect.uninterruptible)
 
+  const adoptWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    yield* registry.adopted(endpoint, worker)
+    notifier.waitingWorkers.wake(endpoint)
+  })
+
   const returnJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     for (const id of jobs) {
       const applied = yield* apply(endpoint, id, { _tag: "Return", now: now(), endpoint, worker })
@@ -392,6 +403,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       }),
     drainWorker: (endpoint, worker) => drain(endpoint, worker),
     workerGone,
+    adoptWorker,
     returnJobs,
     workerExiting
   }

@@ -8,8 +8,8 @@
  *   ----------> unhealthy (until the pool starts it again)
  * ```
  *
- * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends, and is complete again one heartbeat
- * interval after a restart.
+ * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends. After a restart it contains the
+ * workers that hold a lease, and is complete again one heartbeat interval later.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Clock from "effect/Clock"
@@ -75,6 +75,8 @@ interface Entry {
    * call.
    */
   pooled: boolean
+  /** Whether a pool of an earlier platform process started the worker. */
+  adopted: boolean
 }
 
 /**
@@ -116,6 +118,8 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** A pool took over the worker of an earlier platform process. It is draining. */
+  readonly adopted: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
   readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** The worker took a job. */
@@ -155,7 +159,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
   /**
    * The only job that the worker runs. If the worker runs no job, its last job, provided that it was released at most `within` milliseconds
-   * ago. Undefined otherwise, and when the worker runs several jobs.
+   * ago, or that the worker was adopted: its earlier output is read late, and it takes no other job. Undefined otherwise, and when the worker
+   * runs several jobs.
    */
   readonly soleJob: (endpoint: EndpointId, worker: string, within: number) => AssignedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}
@@ -203,7 +208,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           lastSeenAt: now,
           idleSince: null,
           results: 0,
-          pooled: false
+          pooled: false,
+          adopted: false
         }
         workers.set(worker, entry)
       }
@@ -231,6 +237,14 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
+        }),
+      adopted: (endpoint, worker) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          entry.pooled = true
+          entry.adopted = true
+          markSeen(entry)
+          entry.drainingSince ??= entry.lastSeenAt
         }),
       touch: (endpoint, worker) =>
         Effect.sync(() => {
@@ -331,7 +345,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         if (entry === undefined || entry.jobs.size > 1) return undefined
         const { released } = entry
         const [current] = entry.jobs
-        const recent = released !== null && elapsed() - released.at <= within ? released.job : undefined
+        const recent = released !== null && (entry.adopted || elapsed() - released.at <= within)
+          ? released.job
+          : undefined
         const job = current ?? recent
         const attempt = job === undefined ? undefined : attemptIn(entry, job)
         return job === undefined || attempt === undefined ? undefined : { job, attempt }

@@ -1,0 +1,117 @@
+/**
+ * Finds workers that outlived their platform, and lets a new platform take them over.
+ *
+ * A killed platform leaves its workers running. They finish their jobs and deliver the results, with retries, to the next platform at the
+ * same address:
+ *
+ * ```
+ *   record --its platform still runs--> left alone
+ *     |    --no process identity------> record removed, with a warning
+ *     +--> orphan --adopt--> handle: its output continues, drain, kill, exit
+ *                               |  the process is gone, now or later: what it left in its process group is killed, its last output is read
+ *                               +--> exit: Lost
+ * ```
+ *
+ * An orphan is not a child of the new platform, so its exit code is unknown, and its end is noticed by checks of the process table.
+ */
+import { EndpointId, WorkerId } from "@stint/contract/Ids"
+import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import type { WorkerLog } from "@stint/pool/WorkerLog"
+import type { OrphanedWorker, WorkerHandle } from "@stint/pool/WorkerPool"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import type { OutputPipes } from "./OutputPipes.ts"
+import * as ProcessTable from "./ProcessTable.ts"
+import { followOutput } from "./WorkerOutput.ts"
+import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
+
+/** How soon the end of an orphan is noticed. */
+const CHECK = "200 millis"
+
+/** How long to wait for a killed orphan to exit. */
+const KILL_WAIT = "5 seconds"
+
+/** The parts of the pool that orphans share with other workers. */
+export interface Dependencies {
+  readonly records: WorkerRecords
+  readonly pipes: OutputPipes
+  readonly log: WorkerLog
+}
+
+/** The variable that every process of a worker's group inherits. */
+const markOf = (worker: string) => `${ENV_PREFIXES[0]}${WorkerVariable.podId}=${worker}`
+
+const isRunning = ({ identity }: WorkerRecord): boolean => identity !== null && ProcessTable.isRunning(identity)
+
+/** Kills the processes of the orphan's group. The group id belongs to the orphan while the orphan or one of its descendants is running. */
+const kill = (record: WorkerRecord): void => {
+  if (isRunning(record)) ProcessTable.signal(-record.pid, "SIGKILL")
+  for (const { pid } of ProcessTable.membersOf(record.pid, markOf(record.worker))) ProcessTable.signal(pid, "SIGKILL")
+}
+
+const adopt = ({ log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
+  Effect.fnUntraced(function*(variables) {
+    const worker = WorkerId.make(record.worker)
+    const endpoint = EndpointId.make(record.endpoint)
+    const ended = yield* Deferred.make<WorkerExit>()
+    const wasRunning = isRunning(record)
+    const lastLines = yield* followOutput(log, { endpoint, worker, variables }, {
+      stdout: pipes.resume(record.worker, "stdout"),
+      stderr: pipes.resume(record.worker, "stderr")
+    })
+    const reason = wasRunning
+      ? "it ended after its platform had been killed, so its exit code is unknown."
+      : `its process (pid ${record.pid}) had ended before the platform started.`
+    yield* Effect.sync(() => isRunning(record)).pipe(
+      Effect.repeat({ while: (running) => running, schedule: Schedule.spaced(CHECK) }),
+      Effect.andThen(Effect.sync(() => kill(record))),
+      Effect.andThen(lastLines),
+      Effect.tap(() =>
+        Effect.sync(() => {
+          pipes.remove(record.worker)
+          records.remove(record.worker)
+        })
+      ),
+      Effect.flatMap((log) => Deferred.succeed(ended, { _tag: "Lost", reason, log })),
+      Effect.forkDetach
+    )
+    const killed = Effect.sync(() => kill(record))
+    const handle: WorkerHandle = {
+      id: worker,
+      exit: Deferred.await(ended),
+      // Only the worker's own process receives SIGTERM: its children are needed until the job has ended.
+      drain: Effect.sync(() => {
+        if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
+      }),
+      kill: killed
+    }
+    yield* Effect.addFinalizer(() =>
+      Effect.andThen(killed, Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
+    )
+    return handle
+  })
+
+/** Finds the orphans. Removes the records of workers that cannot be identified. */
+export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
+  const orphans: Array<OrphanedWorker> = []
+  for (const record of dependencies.records.list()) {
+    if (record.platform !== null && ProcessTable.isRunning(record.platform)) continue
+    if (record.identity === null) {
+      dependencies.records.remove(record.worker)
+      yield* Effect.logWarning(
+        `Worker ${record.worker} of endpoint ${record.endpoint} may still be running (pid ${record.pid}). This system cannot ` +
+          `determine whether the pid still belongs to the same process, so Stint does not stop it. If it does, stop it yourself.`
+      )
+    } else {
+      orphans.push({
+        id: WorkerId.make(record.worker),
+        endpoint: EndpointId.make(record.endpoint),
+        isRunning: isRunning(record),
+        adopt: adopt(dependencies, record)
+      })
+    }
+  }
+  return orphans
+})
