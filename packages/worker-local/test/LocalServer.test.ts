@@ -16,6 +16,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { createServer } from "node:http"
 import * as LocalServer from "../src/LocalServer.ts"
 
@@ -316,18 +317,73 @@ describe("the local API", () => {
       expect(error).toMatch(/larger than the limit of 20 MiB\. Upload the result/)
     }))
 
-  it.live("a chunk of more than 1 MiB fails its job with the reason", () =>
+  it.live("a chunk of more than 1 MiB that is not a text fails its job with the reason", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(function*() {
         yield "small"
-        yield "x".repeat(1024 * 1024)
+        yield ["x".repeat(1024 * 1024)]
       }))
       const { id } = yield* api.run(1)
       expect(yield* readAll(api, id)).toEqual({ status: "FAILED", chunks: ["small"] })
       expect(yield* api.status(id)).toMatchObject({
-        error: expect.stringMatching(/refused a chunk of 1048589 bytes.*limit of 1 MiB/)
+        error: expect.stringMatching(/refused a chunk of 1048591 bytes.*limit of 1 MiB.*Only a text is split/)
       })
     }))
+
+  it.live("a chunk that is refused throws at its yield, and a handler that catches the error continues", () =>
+    Effect.gen(function*() {
+      const errors: Array<string> = []
+      const api = yield* serve(Handler.fromFunction(async function*() {
+        yield "before"
+        for (const items of [["x".repeat(1024 * 1024)], ["y"]]) {
+          try {
+            yield items
+          } catch (error) {
+            errors.push(String(error))
+          }
+        }
+        yield "after"
+      }, { returnAggregateStream: true }))
+      const { id } = yield* api.run(1)
+      const chunks = ["before", ["y"], "after"]
+      expect(yield* readAll(api, id)).toEqual({ status: "COMPLETED", chunks })
+      expect(yield* api.status(id)).toMatchObject({ output: chunks })
+      expect(errors).toEqual([expect.stringMatching(/^ChunkRefusedError: The platform refused a chunk of 1048591 bytes/)])
+    }))
+
+  it.live.each<[string, (texts: ReadonlyArray<string>) => Runnable]>([
+    ["generator", (texts) =>
+      Handler.fromFunction(function*() {
+        yield* texts
+      }, { returnAggregateStream: true })],
+    ["Stream", (texts) =>
+      Handler.makeStream("texts", {
+        input: Schema.Unknown,
+        output: Schema.String,
+        aggregate: true,
+        run: () => Stream.fromIterable(texts)
+      })]
+  ])(
+    "a text of more than 1 MB in a %s is sent as several chunks that together are the text",
+    ([, handlerOf]) =>
+      Effect.gen(function*() {
+        const text = `${"x".repeat(1_500_000)}${"\"é漢😀\n".repeat(100_000)}`
+        const api = yield* serve(handlerOf(["before", text, "after"]))
+        const { id } = yield* api.run(1)
+        const { chunks, status } = yield* readAll(api, id)
+        expect([status, chunks[0], chunks.slice(1, -1).join("") === text, chunks.at(-1)]).toEqual([
+          "COMPLETED",
+          "before",
+          true,
+          "after"
+        ])
+        expect(chunks.length).toBeGreaterThan(4)
+        for (const chunk of chunks) expect(Buffer.byteLength(JSON.stringify(chunk))).toBeLessThanOrEqual(1_000_000)
+        // The collected output has the whole text.
+        const { output } = yield* api.status(id)
+        expect(Array.isArray(output) && output.length === 3 && output[1] === text).toBe(true)
+      })
+  )
 
   // docs/spec/jobs-api.md#health
   it.live("GET /health counts jobs and workers by state", () =>

@@ -6,6 +6,7 @@
  *   fn(job, { signal }) --> value                 the result
  *                       --> promise of any of these
  *                       --> iterator              next() -> send -> next() -> send -> ... -> end
+ *                                                   ^            `-- refused: throw() at the `yield` of the chunk
  * ```
  *
  * Stopping a job aborts the signal and, for a generator, calls its `return()`, so that its `finally` runs. The worker then waits 2 s for
@@ -182,6 +183,11 @@ const close = (iterator: AnyIterator, context: LazyJobContext): Effect.Effect<vo
       : Effect.void
   })
 
+/** Thrown into a generator at the `yield` of a chunk that the platform refuses. */
+class ChunkRefusedError extends Error {
+  override readonly name = "ChunkRefusedError"
+}
+
 const consume = (
   iterator: AnyIterator,
   context: LazyJobContext,
@@ -190,9 +196,30 @@ const consume = (
 ): Effect.Effect<Outcome.Outcome, DeliveryError> => {
   let finished = false
   const chunks: Array<unknown> = []
+  /** Sends a chunk. A generator may catch the error of a refused chunk and continue; otherwise the error ends the job. */
+  const send = (chunk: unknown): Effect.Effect<unknown, DeliveryError> =>
+    Effect.matchEffect(emit(chunk), {
+      onSuccess: () => {
+        if (collect) chunks.push(chunk)
+        return Effect.undefined
+      },
+      onFailure: (failure) => {
+        if (failure._tag !== "BodyRejected" || iterator.throw === undefined) return Effect.fail(failure)
+        const error = new ChunkRefusedError(failure.detail)
+        return Effect.catchDefect(
+          callAndSettle(() => iterator.throw?.(error), context),
+          (thrown) => {
+            finished = true
+            return thrown === error ? Effect.fail(failure) : Effect.die(thrown)
+          }
+        )
+      }
+    })
   const all = Effect.gen(function*() {
+    /** The result of `throw()`, which is that of `next()` for a generator that continues. */
+    let resumed: unknown
     while (true) {
-      const result = yield* callAndSettle(() => iterator.next(), context)
+      const result = resumed ?? (yield* callAndSettle(() => iterator.next(), context))
       if (!Predicate.isObject(result)) {
         return yield* Effect.die(new TypeError("The handler's iterator returned no iterator result."))
       }
@@ -202,8 +229,7 @@ const consume = (
       }
       const failure = Outcome.fromChunk(result["value"])
       if (failure !== undefined) return failure
-      if (collect) chunks.push(result["value"])
-      yield* emit(result["value"])
+      resumed = yield* send(result["value"])
     }
   })
   return Effect.ensuring(all, Effect.suspend(() => finished ? Effect.void : close(iterator, context)))

@@ -13,6 +13,7 @@
  * takes the next job while a result is in flight. When the platform accepts no results, the worker stops taking jobs once the number of
  * undelivered results equals its number of slots.
  */
+import { splitText } from "@stint/contract/ChunkSplit"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -35,6 +36,15 @@ import { Shutdown } from "./Shutdown.ts"
 import { withDeliverSpan, withJobSpan } from "./Spans.ts"
 import * as StdioFlush from "./StdioFlush.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
+
+/**
+ * The maximum size of a streamed text as JSON. A larger text is sent as several chunks. Bytes; slightly less than the limit of the server
+ * (1 MiB, including the body around it).
+ */
+const MAX_CHUNK_BYTES = 1_000_000
+
+/** A text up to this length always fits: a character has at most six bytes in JSON. */
+const MIN_SPLIT_LENGTH = (MAX_CHUNK_BYTES - 2) / 6
 
 /** How jobs are run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []> {
@@ -148,7 +158,15 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     let error: string | undefined
     const steps = Effect.suspend(() => {
       entry.started = clock.currentTimeMillisUnsafe()
-      const emit: Emit = (chunk) => delivery.deliverChunk(job, chunk, ++entry.chunks)
+      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because numbers have no gaps.
+      const deliver: Emit = (chunk) =>
+        Effect.map(delivery.deliverChunk(job, chunk, entry.chunks + 1), () => {
+          entry.chunks++
+        })
+      const emit: Emit = (chunk) =>
+        typeof chunk === "string" && job.attempt !== undefined && chunk.length > MIN_SPLIT_LENGTH
+          ? Effect.forEach(splitText(chunk, MAX_CHUNK_BYTES), deliver, { discard: true })
+          : deliver(chunk)
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
         (ended) => {

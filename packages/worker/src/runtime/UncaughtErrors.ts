@@ -38,7 +38,7 @@ export const HandlesUncaughtErrors = Context.Reference<boolean>("@stint/worker/U
 })
 
 /** How long the jobs have to finish after an error that belongs to no job. Milliseconds. Longer than most jobs, and a default lease. */
-export const UNKNOWN_JOB_GRACE = 30_000
+const UNKNOWN_JOB_GRACE = 30_000
 
 type Origin = "uncaughtException" | "unhandledRejection"
 

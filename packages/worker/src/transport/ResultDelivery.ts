@@ -201,7 +201,10 @@ const make = Effect.gen(function*() {
           "BodyRejected",
           ({ detail }) =>
             Effect.fail(
-              new BodyRejected({ detail: `The platform refused a chunk of ${size(text)}: ${detail}. Yield smaller chunks.` })
+              new BodyRejected({
+                detail: `The platform refused a chunk of ${size(text)}: ${detail}. Only a text is split into several chunks; ` +
+                  "yield smaller chunks."
+              })
             )
         )
       })
