@@ -141,7 +141,7 @@ describe("stint keys", () => {
         const [flags, message] of [
           [[], "No change was given"],
           [["--limit", "1", "--no-limit"], "--limit or --no-limit, not both"],
-          [["--scope", "jobs"], "without the scope admin"]
+          [["--scope", "jobs"], "without the scopes admin and deploy"]
         ] as const
       ) {
         const refused = await stint(platform, ["keys", "update", key.id, ...flags])
@@ -176,6 +176,23 @@ describe("stint keys", () => {
     expect(used.stderr).toMatch(/The key "moving" \([0-9a-f]{16}\) was revoked on \d{4}-/)
   })
 
+  it("revoking a leaked admin key names the keys that it issued, and ends them on request", async () => {
+    const issue = async (authorization: string, name: string): Promise<Made> => {
+      const body = JSON.stringify({ name, scopes: ["admin"] })
+      const made = await fetch(`${platform.url}/api/v1/keys`, { method: "POST", headers: { authorization }, body })
+      return await made.json() as Made
+    }
+    const leaked = await issue(platform.key, "leaked")
+    const hidden = await issue(leaked.secret, "hidden")
+    secrets.push(leaked.secret, hidden.secret)
+    const listed = await stint(platform, ["keys", "revoke", leaked.key.id])
+    expect(listed.stdout).toMatch(new RegExp(`issued with it and still work; .* --with-issued\n  ${hidden.key.id}  hidden`))
+    expect(await status("slow", hidden.secret)).toBe(200)
+    const ended = await stint(platform, ["keys", "revoke", leaked.key.id, "--with-issued"])
+    expect(ended.stdout).toMatch(new RegExp(`Also revoked, because they were issued with it:\n  ${hidden.key.id}  hidden`))
+    expect(await status("slow", hidden.secret)).toBe(401)
+  })
+
   it("a key with the worker scope lets a worker connect", async () => {
     const { secret } = await make("create", "rack", "--scope", "worker", "--endpoint", "joined")
     const id = await platform.run("joined", { n: 1 })
@@ -195,7 +212,7 @@ describe("stint keys", () => {
     [["create", "x"], "needs at least one endpoint"],
     [["create", "x", "--endpoint", "nope"], "no endpoint \"nope\""],
     [["create", "x", "--endpoint", "slow", "--all-endpoints"], "not both"],
-    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin is valid for every endpoint"],
+    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin or deploy is valid for every endpoint"],
     [["create", "x", "--endpoint", "slow", "--concurrent", "3"], "--concurrent needs --limit"],
     [["create", "x", "--endpoint", "slow", "--limit", "3", "--per", "1500 millis"], "perMs"],
     [["rotate", "nope"], "no key \"nope\""],

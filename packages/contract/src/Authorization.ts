@@ -28,8 +28,19 @@ export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthori
   { security, error }
 ) {}
 
-/** Operators need an admin key. */
+/** Operators need a key with the scope `deploy` or `admin`. */
 export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization>()(
   "@stint/contract/ControlAuthorization",
+  { security, error }
+) {}
+
+/** The key of an operator's request, after the server has checked it. The platform's own key has the id `platform`. */
+export class CurrentOperator extends Context.Service<CurrentOperator, { readonly key: string }>()(
+  "@stint/contract/CurrentOperator"
+) {}
+
+/** Operators who manage keys need an admin key. */
+export class KeysAuthorization extends HttpApiMiddleware.Service<KeysAuthorization, { provides: CurrentOperator }>()(
+  "@stint/contract/KeysAuthorization",
   { security, error }
 ) {}

@@ -87,12 +87,13 @@ class World {
   }
 
   /** The expected response to a key on an API: 200, 401 or 403, and for 401 the text that it must contain. */
-  expected(key: ModelKey, { until }: ModelSecret, surface: "jobs" | "worker" | "control", endpoint: string) {
+  expected(key: ModelKey, { until }: ModelSecret, surface: "jobs" | "worker" | "control" | "keys", endpoint: string) {
     if (key.revoked) return { status: 401, word: "revoked" }
     if (key.expiresAt !== undefined && key.expiresAt <= this.now) return { status: 401, word: "expired" }
     if (until !== undefined && until <= this.now) return { status: 401, word: "secret" }
     const isAdmin = key.scopes.includes("admin")
-    if (surface === "control") return { status: isAdmin ? 200 : 403 }
+    if (surface === "keys") return { status: isAdmin ? 200 : 403, ...(isAdmin ? {} : { word: "\"admin\"" }) }
+    if (surface === "control") return { status: isAdmin || key.scopes.includes("deploy") ? 200 : 403 }
     if (surface === "jobs" && isAdmin) return { status: 200 }
     if (!key.scopes.includes(surface)) return { status: 403, word: `"${surface}"` }
     return { status: key.endpoints === "all" || key.endpoints.includes(endpoint) ? 200 : 403 }
@@ -105,12 +106,13 @@ class World {
         const tries = [
           ...ENDPOINTS.map((endpoint) => ["jobs", endpoint, `/v2/${endpoint}/health`] as const),
           ...ENDPOINTS.map((endpoint) => ["worker", endpoint, `/v2/${endpoint}/ping/w`] as const),
-          ["control", "", "/api/v1/endpoints"] as const
+          ["control", "", "/api/v1/endpoints"] as const,
+          ["keys", "", "/api/v1/keys/none"] as const
         ]
         for (const [surface, endpoint, path] of tries) {
           const answer = await this.call("GET", path, secret.secret)
           const { status, word } = this.expected(key, secret, surface, endpoint)
-          expect(answer.status, `${path}: ${answer.text}`).toBe(status)
+          expect(answer.status, `${path}: ${answer.text}`).toBe(status === 200 && surface === "keys" ? 404 : status)
           // An unknown worker key gets a less specific error: the key may be meant for another API.
           if (word !== undefined) expect(answer.text).toContain(JSON.stringify(word).slice(1, -1))
           for (const one of key.secrets) expect(answer.text).not.toContain(one.secret)
@@ -139,6 +141,8 @@ class World {
 
 type Step = (world: World) => Promise<void>
 
+const isForEveryEndpoint = (scopes: ReadonlyArray<string>): boolean => scopes.includes("admin") || scopes.includes("deploy")
+
 const keyAt = (world: World, index: number): ModelKey | undefined => world.keys[index % Math.max(1, world.keys.length)]
 
 const isEnded = (world: World, key: ModelKey) => key.revoked || (key.expiresAt !== undefined && key.expiresAt <= world.now)
@@ -155,17 +159,17 @@ const endpoints = fc.oneof(
 const hours = fc.integer({ min: 1, max: 48 }).map((h) => h * 3_600_000)
 
 const create: fc.Arbitrary<Step> = fc.record({
-  scopes: fc.subarray(["jobs", "worker", "admin"], { minLength: 1 }),
+  scopes: fc.subarray(["jobs", "worker", "deploy", "admin"], { minLength: 1 }),
   endpoints,
   life: fc.option(hours, { nil: undefined })
 }).map(({ endpoints, life, scopes }) => async (world) => {
   if (world.keys.length >= 3) return
-  const isAdmin = scopes.includes("admin")
+  const isForAll = isForEveryEndpoint(scopes)
   const expiresAt = life === undefined ? undefined : world.now + life
   const answer = await world.call("POST", "/api/v1/keys", ADMIN, {
     name: "k",
     scopes,
-    ...(isAdmin ? {} : { endpoints }),
+    ...(isForAll ? {} : { endpoints }),
     ...(expiresAt === undefined ? {} : { expiresAt })
   })
   expect(answer.status, answer.text).toBe(201)
@@ -173,7 +177,7 @@ const create: fc.Arbitrary<Step> = fc.record({
   world.keys.push({
     id,
     scopes,
-    endpoints: isAdmin ? "all" : endpoints,
+    endpoints: isForAll ? "all" : endpoints,
     expiresAt,
     revoked: false,
     secrets: [{ secret, until: undefined }]
@@ -210,15 +214,15 @@ const revoke: fc.Arbitrary<Step> = fc.nat().map((index) => async (world) => {
 
 const patch: fc.Arbitrary<Step> = fc.record({
   index: fc.nat(),
-  scopes: fc.option(fc.subarray(["jobs", "worker", "admin"], { minLength: 1 }), { nil: undefined }),
+  scopes: fc.option(fc.subarray(["jobs", "worker", "deploy", "admin"], { minLength: 1 }), { nil: undefined }),
   endpoints: fc.option(endpoints, { nil: undefined }),
   life: fc.option(fc.oneof(fc.constant(null), hours), { nil: undefined })
 }).map(({ endpoints, index, life, scopes }) => async (world) => {
   const key = keyAt(world, index)
   if (key === undefined) return
-  const wasAdmin = key.scopes.includes("admin")
-  const isAdmin = (scopes ?? key.scopes).includes("admin")
-  const isRefused = isAdmin ? endpoints !== undefined && endpoints !== "all" : wasAdmin && endpoints === undefined
+  const wasForAll = isForEveryEndpoint(key.scopes)
+  const isForAll = isForEveryEndpoint(scopes ?? key.scopes)
+  const isRefused = isForAll ? endpoints !== undefined && endpoints !== "all" : wasForAll && endpoints === undefined
   const expiresAt = typeof life === "number" ? world.now + life : life
   const answer = await world.call("PATCH", `/api/v1/keys/${key.id}`, ADMIN, {
     ...(scopes === undefined ? {} : { scopes }),
@@ -228,7 +232,7 @@ const patch: fc.Arbitrary<Step> = fc.record({
   expect(answer.status, answer.text).toBe(key.revoked ? 409 : isRefused ? 400 : 200)
   if (answer.status !== 200) return
   if (scopes !== undefined) key.scopes = scopes
-  if (isAdmin) key.endpoints = "all"
+  if (isForAll) key.endpoints = "all"
   else if (endpoints !== undefined) key.endpoints = endpoints
   if (expiresAt !== undefined) key.expiresAt = expiresAt ?? undefined
 })

@@ -2,7 +2,7 @@
  * Several servers over one key store: a revocation on one server applies to the others.
  */
 import { expect, it } from "@effect/vitest"
-import { AccessKey, NewKey } from "@stint/contract/AccessKey"
+import { AccessKey, NewKey, RevokedKey } from "@stint/contract/AccessKey"
 import * as KeyCache from "@stint/store/KeyCache"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as Context from "effect/Context"
@@ -41,7 +41,7 @@ it.live("when one server creates, rotates or revokes a key, the other server app
     )
     yield* becomes(secret, 401)
     yield* becomes(rotated.secret, 200)
-    yield* Effect.flatMap(one.call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectJson(200, AccessKey))
+    yield* Effect.flatMap(one.call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectJson(200, RevokedKey))
     yield* becomes(rotated.secret, 401)
     // When the second server records the key's last use, that does not restore the key.
     expect((yield* Effect.flatMap(two.call(`/api/v1/keys/${key.id}`), expectJson(200, AccessKey))).status).toBe("REVOKED")

@@ -3,11 +3,19 @@
  *
  * A secret is printed only when it is created: the platform stores a digest and cannot show it again.
  */
-import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
+import {
+  type AccessKey,
+  isForEveryEndpoint,
+  KeyPatch,
+  KeyRotation,
+  KeyScope,
+  KeySpec,
+  type NewKey,
+  type RevokedKey
+} from "@stint/contract/AccessKey"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
-import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -50,7 +58,7 @@ const list = Command.make(
       all.length === 0
         ? "No keys yet; only the platform's API key works. Create one: stint keys create NAME --endpoint ENDPOINT"
         : Output.table([
-          ["KEY", "NAME", "STATUS", "SCOPES", "ENDPOINTS", "LIMIT", "LAST USED", "ENDS"],
+          ["KEY", "NAME", "STATUS", "SCOPES", "ENDPOINTS", "LIMIT", "LAST USED", "ENDS", "ISSUED WITH"],
           ...all.map((key) => [
             key.id,
             key.name,
@@ -59,7 +67,8 @@ const list = Command.make(
             endpointsText(key),
             limitText(key),
             timeText(key.lastUsedAt),
-            endText(key)
+            endText(key),
+            key.issuedBy?.join(", ") ?? "-"
           ])
         ]))
   })
@@ -103,10 +112,10 @@ const rateLimitOf = Effect.fnUntraced(function*(
 })
 
 /** The endpoints of a key, from the flags. Fails when the flags specify no endpoint. */
-const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, all: boolean, isAdmin: boolean) {
+const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, all: boolean, isForAll: boolean) {
   if (all && names.length === 0) return { endpoints: "all" }
   if (names.length > 0 && !all) return { endpoints: [...new Set(names)] }
-  if (names.length === 0 && isAdmin) return {}
+  if (names.length === 0 && isForAll) return {}
   return yield* new CliFailure({
     message: names.length === 0 ? "The key needs at least one endpoint." : "Give --endpoint or --all-endpoints, not both.",
     hint: "For example: --endpoint hello (repeat it for more endpoints), or --all-endpoints, which includes future endpoints."
@@ -162,7 +171,7 @@ const create = Command.make(
     name,
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs (default), worker or admin; repeatable"),
+      Flag.withDescription("jobs (default), worker, deploy or admin; repeatable"),
       Flag.atLeast(0)
     ),
     json
@@ -171,7 +180,7 @@ const create = Command.make(
     const payload = yield* fits(KeySpec, "The key", {
       name,
       ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
-      ...(yield* endpointsOf(endpoint, allEndpoints, scope.includes("admin"))),
+      ...(yield* endpointsOf(endpoint, allEndpoints, isForEveryEndpoint(scope))),
       ...(yield* expiryOf(expiresIn)),
       ...(yield* rateLimitOf(limit, per, concurrent))
     })
@@ -194,7 +203,8 @@ const create = Command.make(
       command: "stint keys create rack-7 --scope worker --endpoint llm",
       description: "Workers of one endpoint on another machine"
     },
-    { command: "stint keys create deploy --scope admin", description: "An admin key that can be revoked separately" }
+    { command: "stint keys create ci --scope deploy", description: "A pipeline that manages endpoints, but no keys" },
+    { command: "stint keys create ada --scope admin", description: "An admin key that can be revoked separately" }
   ])
 )
 
@@ -211,7 +221,7 @@ const update = Command.make(
     name: Flag.String("name").pipe(Flag.withDescription("New name of the key"), Flag.optional),
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs, worker or admin; replaces all scopes; repeatable"),
+      Flag.withDescription("jobs, worker, deploy or admin; replaces all scopes; repeatable"),
       Flag.atLeast(0)
     ),
     noExpiry: Flag.Boolean("no-expires-in").pipe(
@@ -228,11 +238,11 @@ const update = Command.make(
     const { allEndpoints, concurrent, endpoint, expiresIn, json, key, limit, name, noExpiry, noLimit, per, scope } = flags
     yield* orNone(Option.isSome(expiresIn), noExpiry, "expires-in")
     yield* orNone(Option.isSome(limit), noLimit, "limit")
-    const isAdmin = scope.includes("admin")
+    const isForAll = isForEveryEndpoint(scope)
     const payload = yield* fits(KeyPatch, "The change", {
       ...(Option.isSome(name) ? { name: name.value } : {}),
       ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
-      ...(endpoint.length > 0 || allEndpoints ? yield* endpointsOf(endpoint, allEndpoints, isAdmin) : {}),
+      ...(endpoint.length > 0 || allEndpoints ? yield* endpointsOf(endpoint, allEndpoints, isForAll) : {}),
       ...(noExpiry ? { expiresAt: null } : yield* expiryOf(expiresIn)),
       ...(noLimit ? { rateLimit: null } : yield* rateLimitOf(limit, per, concurrent))
     })
@@ -333,7 +343,7 @@ const print = Command.make(
   Effect.fnUntraced(function*() {
     const key = yield* AdminKey.find(yield* PlatformConfig.load)
     if (Option.isNone(key)) return yield* PlatformClient.keyMissing
-    yield* Console.log(Redacted.value(key.value))
+    yield* Output.text(Redacted.value(key.value))
   })
 ).pipe(
   Command.withDescription("Print the API key that this command line uses"),
@@ -342,14 +352,33 @@ const print = Command.make(
   ])
 )
 
+const issuedText = ({ issued }: RevokedKey, withIssued: boolean): string => {
+  if (issued.length === 0) return ""
+  const names = issued.map(({ id, name }) => `  ${id}  ${name}`).join("\n")
+  return withIssued
+    ? `\nAlso revoked, because they were issued with it:\n${names}`
+    : `\nThese keys were issued with it and still work; to revoke them, too: stint keys revoke KEY --with-issued\n${names}`
+}
+
 const revoke = Command.make(
   "revoke",
-  { key: keyId, json },
-  Effect.fnUntraced(function*({ json, key }) {
-    const revoked = yield* call((api) => api.keys.revokeKey({ params: { key } }))
-    yield* Output.print(json, revoked, ({ id, name }) => `Revoked the key "${name}" (${id}). None of its secrets works anymore.`)
+  {
+    key: keyId,
+    withIssued: Flag.Boolean("with-issued").pipe(
+      Flag.withDescription("Also revoke the keys that were created or rotated with this key; use it after a leak"),
+      Flag.withDefault(false)
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ json, key, withIssued }) {
+    const revoked = yield* call((api) => api.keys.revokeKey({ params: { key }, payload: { withIssued } }))
+    yield* Output.print(
+      json,
+      revoked,
+      (key) => `Revoked the key "${key.name}" (${key.id}). None of its secrets works anymore.${issuedText(key, withIssued)}`
+    )
   })
-).pipe(Command.withDescription("Revoke a key immediately and permanently"))
+).pipe(Command.withDescription("Revoke a key immediately and permanently, and list the keys that were issued with it"))
 
 /** `stint keys` and its subcommands. Those that work without a running platform connect to none. */
 export const keys = Command.make("keys").pipe(

@@ -14,6 +14,7 @@
  * |---|---|
  * | `jobs` | the jobs API of the key's endpoints |
  * | `worker` | the worker API of the key's endpoints |
+ * | `deploy` | the control API without keys: endpoints, webhooks, the variables of workers |
  * | `admin` | the jobs API of every endpoint, and the control API, including keys |
  */
 import * as Schema from "effect/Schema"
@@ -21,8 +22,12 @@ import { EndpointId } from "../Ids.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /** The scope of a key. */
-export const KeyScope = Schema.Literals(["jobs", "worker", "admin"])
+export const KeyScope = Schema.Literals(["jobs", "worker", "deploy", "admin"])
 export type KeyScope = typeof KeyScope.Type
+
+/** Whether a key with these scopes is valid for every endpoint. */
+export const isForEveryEndpoint = (scopes: ReadonlyArray<KeyScope>): boolean =>
+  scopes.includes("admin") || scopes.includes("deploy")
 
 /** The id of a key: 16 hexadecimal digits. The secret contains the id, so that the server can look up the key. */
 export const KeyId = Schema.String.check(Schema.isPattern(/^[0-9a-f]{16}$/)).pipe(Schema.brand("KeyId"))
@@ -69,7 +74,12 @@ export const AccessKey = Schema.Struct({
   /** When the key was last used, with a resolution of one minute. */
   lastUsedAt: Schema.optionalKey(TimestampMillis),
   /** The key's rate limit, which applies in addition to the endpoints' limits. */
-  rateLimit: Schema.optionalKey(RateLimit)
+  rateLimit: Schema.optionalKey(RateLimit),
+  /**
+   * The ids of the keys with which this key was created or rotated, and whose holders may therefore know its secret. Absent if only the
+   * platform's own key was used.
+   */
+  issuedBy: Schema.optionalKey(Schema.Array(Schema.String))
 })
 export type AccessKey = typeof AccessKey.Type
 
@@ -78,20 +88,23 @@ export const KeySpec = Schema.Struct({
   name: KeyName,
   /** Default: `["jobs"]`. */
   scopes: Schema.optionalKey(KeyScopes),
-  /** Required, so that omitting it by mistake does not give access to every endpoint. Keys with the scope `admin` always have `all`. */
+  /**
+   * Required, so that omitting it by mistake does not give access to every endpoint. Keys with the scope `admin` or `deploy` always have
+   * `all`.
+   */
   endpoints: Schema.optionalKey(KeyEndpoints),
   /** A time in the future. Default: the key never expires. */
   expiresAt: Schema.optionalKey(TimestampMillis),
   rateLimit: Schema.optionalKey(RateLimit)
 }).check(Schema.makeFilter(({ endpoints, scopes }) => {
-  const isAdmin = scopes?.includes("admin") === true
-  if (isAdmin && endpoints !== undefined && endpoints !== "all") {
+  const isForAll = isForEveryEndpoint(scopes ?? [])
+  if (isForAll && endpoints !== undefined && endpoints !== "all") {
     return {
       path: ["endpoints"],
-      issue: "a key with the scope admin is valid for every endpoint: omit endpoints, or set it to \"all\""
+      issue: "a key with the scope admin or deploy is valid for every endpoint: omit endpoints, or set it to \"all\""
     }
   }
-  if (!isAdmin && endpoints === undefined) {
+  if (!isForAll && endpoints === undefined) {
     return { path: ["endpoints"], issue: "list the endpoints that the key permits, or set it to \"all\"" }
   }
   return undefined
@@ -100,7 +113,7 @@ export type KeySpec = typeof KeySpec.Type
 
 /**
  * The body of `PATCH /api/v1/keys/{key}`. Missing members stay unchanged; null removes a limit; unknown members are rejected. Removing the
- * scope `admin` requires `endpoints`, for the same reason as creating a key does.
+ * scope `admin` or `deploy` requires `endpoints`, for the same reason as creating a key does.
  */
 export const KeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
@@ -120,6 +133,24 @@ export const KeyRotation = Schema.Struct({
   graceMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 90 * 86_400_000 })))
 })
 export type KeyRotation = typeof KeyRotation.Type
+
+/** The body of `POST /api/v1/keys/{key}/revoke`, which may be empty. */
+export const KeyRevocation = Schema.Struct({
+  /** Whether the keys that were issued with this key end, too. Default: false. */
+  withIssued: Schema.optionalKey(Schema.Boolean)
+})
+export type KeyRevocation = typeof KeyRevocation.Type
+
+/** A revoked key. */
+export const RevokedKey = Schema.Struct({
+  ...AccessKey.fields,
+  /**
+   * The keys that were created or rotated with this key, or with a key in this list, and that were ACTIVE before the call. Their status is
+   * the one after the call.
+   */
+  issued: Schema.Array(AccessKey)
+})
+export type RevokedKey = typeof RevokedKey.Type
 
 /** A key and its new secret, which is never returned again. */
 export const NewKey = Schema.Struct({ key: AccessKey, secret: Schema.String })

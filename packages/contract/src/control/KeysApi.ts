@@ -9,10 +9,10 @@
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
-import { ControlAuthorization } from "../Authorization.ts"
+import { KeysAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, KeyNotFound, Unavailable } from "../Problem.ts"
-import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.ts"
+import { AccessKey, KeyPatch, KeyRevocation, KeyRotation, KeySpec, NewKey, RevokedKey } from "./AccessKey.ts"
 
 const key = { key: Schema.String.annotate({ description: "The key's id." }) }
 
@@ -71,14 +71,19 @@ export class KeysApi extends HttpApiGroup.make("keys")
     })),
     HttpApiEndpoint.post("revokeKey", "/keys/:key/revoke", {
       params: key,
-      success: AccessKey,
-      error: [KeyNotFound, InvalidRequest, Unavailable]
+      payload: KeyRevocation,
+      success: RevokedKey,
+      error: [InvalidRequest, ...bodyErrors, KeyNotFound, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Revoke a key",
-      description: "Revokes a key immediately and permanently. Repeating the call changes nothing."
+      description:
+        "Revokes a key immediately and permanently. Repeating the call changes nothing. Keys that were created or rotated with this key, " +
+        "directly or through other keys, are listed in `issued`; `withIssued` revokes them, too.",
+      bodyOptional: true,
+      request: { withIssued: true }
     }))
   )
-  .middleware(ControlAuthorization)
+  .middleware(KeysAuthorization)
   .prefix("/api/v1")
   .annotateMerge(OpenApi.annotations({ title: "Keys", description: "Manage access keys" }))
 {}

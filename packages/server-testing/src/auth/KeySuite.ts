@@ -2,7 +2,7 @@
  * Tests access keys: what they allow, how long they are valid, and that a secret is shown only once.
  */
 import { expect } from "@effect/vitest"
-import { AccessKey, NewKey } from "@stint/contract/AccessKey"
+import { AccessKey, NewKey, RevokedKey } from "@stint/contract/AccessKey"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ServerIt } from "../ServerIt.ts"
@@ -13,6 +13,7 @@ import { expectJson, expectProblem } from "../WireClient.ts"
 const created = expectJson(201, NewKey)
 const rotated = expectJson(200, NewKey)
 const expectKey = expectJson(200, AccessKey)
+const expectRevoked = expectJson(200, RevokedKey)
 const listed = expectJson(200, Schema.Struct({ keys: Schema.Array(AccessKey) }))
 
 const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unknown>>) {
@@ -32,6 +33,7 @@ const BAD: ReadonlyArray<readonly [settings: unknown, path: ReadonlyArray<string
   [{ name: "twice", endpoints: ["a", "a"] }, ["endpoints"]],
   [{ name: "bad id", endpoints: ["a b"] }, ["endpoints", 0]],
   [{ name: "admin of one", scopes: ["admin"], endpoints: ["a"] }, ["endpoints"]],
+  [{ name: "deploy of one", scopes: ["deploy"], endpoints: ["a"] }, ["endpoints"]],
   [{ name: "no scope", scopes: [], endpoints: "all" }, ["scopes", 0]],
   [{ name: "strange", scopes: ["root"], endpoints: "all" }, ["scopes", 0]],
   [{ name: "late", endpoints: "all", expiresAt: 1 }, ["expiresAt"]],
@@ -112,7 +114,7 @@ const opening = (it: ServerIt) => {
       expect(refused.error).toContain(`"${mine.id}"`)
       expect(refused.error).toContain(`"${other.id}"`)
       const control = yield* Effect.flatMap(call("/api/v1/endpoints", { authorization: secret }), expectProblem(403))
-      expect(control.error).toMatch(/the scope "jobs".*requires the scope "admin"/)
+      expect(control.error).toMatch(/the scope "jobs".*requires the scope "deploy"/)
       const ping = yield* Effect.flatMap(call(worker.addresses.ping, { authorization: secret }), expectProblem(403))
       expect(ping.error).toMatch(/the scope "jobs".*requires the scope "worker"/)
       expect((yield* other.health).jobs.inQueue).toBe(0)
@@ -151,6 +153,98 @@ const opening = (it: ServerIt) => {
     }))
 }
 
+const issuing = (it: ServerIt) => {
+  it.effect("a deploy key manages endpoints and sees no key, and cannot run jobs", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const { key, secret: authorization } = yield* create({ scopes: ["deploy"] })
+      expect(key.endpoints).toBe("all")
+      expect((yield* call("/api/v1/endpoints", { authorization })).status).toBe(200)
+      expect((yield* call(`/api/v1/endpoints/${one.id}/worker-env`, { authorization })).status).toBe(200)
+      const made = yield* call(`/api/v1/endpoints/made-by-${key.id}`, {
+        authorization,
+        method: "PUT",
+        json: { source: { type: "external" } }
+      })
+      expect(made.status).toBe(200)
+      const refused = yield* Effect.flatMap(call(one.path("run"), { authorization, json: { input: 1 } }), expectProblem(403))
+      expect(refused.error).toMatch(/the scope "deploy".*requires the scope "jobs"/)
+      for (
+        const [path, options] of [
+          ["/api/v1/keys", {}],
+          ["/api/v1/keys", { json: { name: "more", scopes: ["admin"] } }],
+          [`/api/v1/keys/${key.id}`, {}],
+          [`/api/v1/keys/${key.id}`, { method: "PATCH", json: { scopes: ["admin"] } }],
+          [`/api/v1/keys/${key.id}/rotate`, { method: "POST" }],
+          [`/api/v1/keys/${key.id}/revoke`, { method: "POST" }]
+        ] as const
+      ) {
+        const { error } = yield* Effect.flatMap(call(path, { authorization, ...options }), expectProblem(403))
+        expect(error).toMatch(/the scope "deploy".*requires the scope "admin"/)
+      }
+    }))
+
+  it.effect("revoke: lists the keys that were issued with a key, also through other keys, and revokes them on request", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const make = (authorization: string, name: string) =>
+        Effect.flatMap(call("/api/v1/keys", { authorization, json: { name, scopes: ["admin"] } }), created)
+      const status = (authorization: string) => Effect.map(call("/api/v1/keys", { authorization }), ({ status }) => status)
+      const revoke = (id: string, json?: unknown) =>
+        Effect.flatMap(call(`/api/v1/keys/${id}/revoke`, json === undefined ? { method: "POST" } : { json }), expectRevoked)
+
+      const leaked = yield* make(ADMIN_KEY, "leaked")
+      expect("issuedBy" in leaked.key).toBe(false)
+      const child = yield* make(leaked.secret, "child")
+      expect(child.key.issuedBy).toEqual([leaked.key.id])
+      const grandchild = yield* make(child.secret, "grandchild")
+      const bystander = yield* make(ADMIN_KEY, "bystander")
+      // The leaked key's holder learns the new secret of a key that it rotates, and two keys that rotate each other stay in the list.
+      const taken = yield* make(ADMIN_KEY, "taken")
+      yield* Effect.flatMap(
+        call(`/api/v1/keys/${taken.key.id}/rotate`, { authorization: leaked.secret, method: "POST" }),
+        rotated
+      )
+      yield* Effect.flatMap(
+        call(`/api/v1/keys/${child.key.id}/rotate`, { authorization: grandchild.secret, method: "POST" }),
+        rotated
+      )
+
+      const ids = (keys: ReadonlyArray<AccessKey>) => keys.map(({ id }) => id).toSorted()
+      const expected = [child.key.id, grandchild.key.id, taken.key.id].toSorted()
+      const first = yield* revoke(leaked.key.id)
+      expect(ids(first.issued)).toEqual(expected)
+      expect(first.issued.map((key) => key.status)).toEqual(["ACTIVE", "ACTIVE", "ACTIVE"])
+      expect([yield* status(leaked.secret), yield* status(grandchild.secret)]).toEqual([401, 200])
+
+      const second = yield* revoke(leaked.key.id, { withIssued: true })
+      expect(ids(second.issued)).toEqual(expected)
+      expect(second.issued.map((key) => key.status)).toEqual(["REVOKED", "REVOKED", "REVOKED"])
+      expect([yield* status(child.secret), yield* status(grandchild.secret), yield* status(taken.secret)]).toEqual([
+        401,
+        401,
+        401
+      ])
+      expect(yield* status(bystander.secret)).toBe(200)
+      expect((yield* revoke(leaked.key.id)).issued).toEqual([])
+      yield* Effect.flatMap(call(`/api/v1/keys/${leaked.key.id}/revoke`, { json: { withissued: true } }), expectProblem(400))
+    }))
+
+  it.effect("rotate: a rotation by the operator without grace ends what earlier issuers of a key know", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const issuer = yield* create({ scopes: ["admin"] })
+      const { key } = yield* Effect.flatMap(
+        call("/api/v1/keys", { authorization: issuer.secret, json: { name: "made", scopes: ["admin"] } }),
+        created
+      )
+      const rotate = (json: unknown) => Effect.flatMap(call(`/api/v1/keys/${key.id}/rotate`, { json }), rotated)
+      expect((yield* rotate({})).key.issuedBy).toEqual([issuer.key.id])
+      expect("issuedBy" in (yield* rotate({ graceMs: 0 })).key).toBe(false)
+    }))
+}
+
 const ending = (it: ServerIt) => {
   it.effect("rotate: returns a new secret at once; the previous one works until its grace period ends, or not at all", () =>
     Effect.gen(function*() {
@@ -182,7 +276,7 @@ const ending = (it: ServerIt) => {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
       const { key, secret } = yield* create({ name: "leaked", endpoints: [one.id] })
-      const revoked = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectKey)
+      const revoked = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectRevoked)
       expect(revoked.status).toBe("REVOKED")
       const refused = yield* Effect.flatMap(call(one.path("health"), { authorization: secret }), expectProblem(401))
       expect(refused.error).toContain(
@@ -193,7 +287,7 @@ const ending = (it: ServerIt) => {
         expectProblem(401)
       )
       expect(guessed.error).toBe("The platform does not know this key.")
-      const again = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectKey)
+      const again = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectRevoked)
       expect(again).toEqual(revoked)
       yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/rotate`, { method: "POST" }), expectProblem(409))
       yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`, { method: "PATCH", json: { name: "new" } }), expectProblem(409))
@@ -308,6 +402,7 @@ const telling = (it: ServerIt) => {
 export const keys = (it: ServerIt): void => {
   making(it)
   opening(it)
+  issuing(it)
   ending(it)
   telling(it)
 }

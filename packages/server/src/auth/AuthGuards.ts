@@ -176,17 +176,17 @@ const makeOperator = Effect.gen(function*() {
   const { baseUrl } = yield* PublicAddress
 
   return Effect.fnUntraced(function*<A, E, R>(
-    respond: Effect.Effect<A, E, R>,
-    credential: Redacted.Redacted
+    respond: (caller: Caller) => Effect.Effect<A, E, R>,
+    credential: Redacted.Redacted,
+    scope: "admin" | "deploy"
   ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
     const presented = yield* keys.identify(keyOf(credential))
-    if (presented._tag !== "Caller") {
-      return yield* rejectKey(presented, credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
-    }
+    const wanted = `the platform's API key, or a key with the scope ${scope === "admin" ? `"admin"` : `"deploy" or "admin"`}`
+    const surface = scope === "admin" ? "control API of keys" : "control API"
+    if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
     const { caller } = presented
-    if (caller.scopes.includes("admin")) return yield* respond
-    const hint = "Use the platform's API key, or a key with the scope \"admin\"."
-    return yield* AuthErrors.wrongScope(baseUrl, caller, "control API", "admin", hint)
+    if (caller.scopes.includes("admin") || caller.scopes.includes(scope)) return yield* respond(caller)
+    return yield* AuthErrors.wrongScope(baseUrl, caller, surface, scope, `Use ${wanted}.`)
   })
 })
 
@@ -237,7 +237,7 @@ const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: ma
  *
  * - `caller`: requires a jobs key that is valid for the endpoint. Looks up the endpoint, passes it to the effect, and applies rate
  *   limits per operation.
- * - `operator`: requires the scope `admin`.
+ * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
  * - `worker`: requires a worker key for the endpoint. Delays its errors, because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}

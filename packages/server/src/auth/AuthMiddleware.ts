@@ -1,7 +1,14 @@
 /**
  * The guards as middleware for the `HttpApi`.
  */
-import { ControlAuthorization, CurrentEndpoint, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
+import {
+  ControlAuthorization,
+  CurrentEndpoint,
+  CurrentOperator,
+  JobsAuthorization,
+  KeysAuthorization,
+  WorkerAuthorization
+} from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Effect from "effect/Effect"
@@ -47,7 +54,17 @@ const layerOpenAi = Layer.effect(
 
 const layerControl = Layer.effect(
   ControlAuthorization,
-  Effect.map(AuthGuards, ({ operator }) => ({ key: (respond, { credential }) => operator(respond, credential) }))
+  Effect.map(AuthGuards, ({ operator }) => ({
+    key: (respond, { credential }) => operator(() => respond, credential, "deploy")
+  }))
+)
+
+const layerKeys = Layer.effect(
+  KeysAuthorization,
+  Effect.map(AuthGuards, ({ operator }) => ({
+    key: (respond, { credential }) =>
+      operator(({ id }) => Effect.provideService(respond, CurrentOperator, { key: id }), credential, "admin")
+  }))
 )
 
 const layerWorker = Layer.effect(
@@ -59,7 +76,7 @@ const layerWorker = Layer.effect(
 
 /** All guards. */
 export const layer: Layer.Layer<
-  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | WorkerAuthorization,
+  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | KeysAuthorization | WorkerAuthorization,
   never,
   AuthGuards
-> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerWorker)
+> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerKeys, layerWorker)

@@ -1,9 +1,17 @@
 /**
  * The control API for access keys: create, list, change, rotate, revoke.
  */
-import type { AccessKey, KeyEndpoints } from "@stint/contract/AccessKey"
-import { DEFAULT_ROTATION_GRACE_MILLIS, KeyPatch, KeyRotation, KeySpec } from "@stint/contract/AccessKey"
+import type { AccessKey, KeyEndpoints, KeyId } from "@stint/contract/AccessKey"
+import {
+  DEFAULT_ROTATION_GRACE_MILLIS,
+  isForEveryEndpoint,
+  KeyPatch,
+  KeyRevocation,
+  KeyRotation,
+  KeySpec
+} from "@stint/contract/AccessKey"
 import { Api } from "@stint/contract/Api"
+import { CurrentOperator } from "@stint/contract/Authorization"
 import { Conflict, InvalidRequest, KeyNotFound, problemMembers } from "@stint/contract/Problem"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Clock from "effect/Clock"
@@ -29,10 +37,13 @@ const patchHint =
   "a limit or an expiry."
 const rotationHint = "Send an empty body, or how long the current secret stays valid: {\"graceMs\": 3600000}."
 
+const revocationHint = "Send an empty body, or {\"withIssued\": true} to revoke the keys that were issued with this key, too."
+
 const strict = { unknown: "error" } as const
 const decodeSpec = decoder(KeySpec, specHint, strict)
 const decodePatch = decoder(KeyPatch, patchHint, strict)
 const decodeRotation = decoder(KeyRotation, rotationHint, strict)
+const decodeRevocation = decoder(KeyRevocation, revocationHint, strict)
 
 const statusOf = (key: KeyRecord, now: number): AccessKey["status"] => {
   if (key.revokedAt !== undefined) return "REVOKED"
@@ -72,6 +83,27 @@ const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
       : "Set a later expiry first (PATCH /api/v1/keys/{key} with expiresAt), or create another: `stint keys create NAME`."
   ))
 
+/** The id of the platform's own key, whose holder may know every secret. */
+const PLATFORM = "platform"
+
+/** The keys whose holders may know the secret of a key that is rotated by `issuer`. */
+const issuersAfterRotation = (key: KeyRecord, issuer: string, graceMs: number): ReadonlyArray<string> => {
+  const before = key.issuedBy ?? []
+  // Only a rotation without grace by the operator ends what the earlier issuers know.
+  if (issuer === PLATFORM) return graceMs === 0 ? [] : before
+  return issuer === key.id || before.includes(issuer) ? before : [...before, issuer]
+}
+
+/** The active keys that were issued with a key, directly or through others. Cycles are possible, because keys can rotate each other. */
+const issuedWith = (id: KeyId, keys: ReadonlyArray<KeyRecord>, now: number): ReadonlyArray<KeyRecord> => {
+  const found = new Set<string>([id])
+  for (let size = 0; size < found.size;) {
+    size = found.size
+    for (const key of keys) if (key.issuedBy?.some((one) => found.has(one)) === true) found.add(key.id)
+  }
+  return keys.filter((key) => key.id !== id && found.has(key.id) && statusOf(key, now) === "ACTIVE")
+}
+
 /** When a key was revoked or expires; undefined if neither applies. */
 const endOf = ({ expiresAt, revokedAt }: KeyRecord): number | undefined => revokedAt ?? expiresAt
 
@@ -105,12 +137,12 @@ export const layer = HttpApiBuilder.group(
 
     /** A changed key must follow the same rules as a new key. */
     const checkScopes = ({ scopes }: KeyRecord, patch: KeyPatch) => {
-      const isAdmin = (patch.scopes ?? scopes).includes("admin")
-      if (isAdmin && patch.endpoints !== undefined && patch.endpoints !== "all") {
-        return Effect.fail(invalid("endpoints", "a key with the scope admin is valid for every endpoint", patchHint))
+      const isForAll = isForEveryEndpoint(patch.scopes ?? scopes)
+      if (isForAll && patch.endpoints !== undefined && patch.endpoints !== "all") {
+        return Effect.fail(invalid("endpoints", "a key with the scope admin or deploy is valid for every endpoint", patchHint))
       }
-      if (!isAdmin && scopes.includes("admin") && patch.endpoints === undefined) {
-        const message = "list the endpoints of a key without the scope admin, or send \"all\""
+      if (!isForAll && isForEveryEndpoint(scopes) && patch.endpoints === undefined) {
+        const message = "list the endpoints of a key without the scopes admin and deploy, or send \"all\""
         return Effect.fail(invalid("endpoints", message, patchHint))
       }
       return Effect.void
@@ -144,6 +176,7 @@ export const layer = HttpApiBuilder.group(
           yield* checkEndpoints(endpoints)
           yield* mapStoreErrors(deleteExpired(now))
           const id = KeySecret.newId()
+          const { key: issuer } = yield* CurrentOperator
           const { secret, ...stored } = KeySecret.mint(id)
           const key: KeyRecord = {
             id,
@@ -154,7 +187,8 @@ export const layer = HttpApiBuilder.group(
             ...stored,
             previous: [],
             ...(expiresAt === undefined ? {} : { expiresAt }),
-            ...(rateLimit === undefined ? {} : { rateLimit })
+            ...(rateLimit === undefined ? {} : { rateLimit }),
+            ...(issuer === PLATFORM ? {} : { issuedBy: [issuer] })
           }
           yield* mapStoreErrors(store.put(key))
           yield* noStore
@@ -184,7 +218,7 @@ export const layer = HttpApiBuilder.group(
               ...rest,
               name: patch.name ?? rest.name,
               scopes: patch.scopes ?? rest.scopes,
-              endpoints: patch.scopes?.includes("admin") === true ? "all" : patch.endpoints ?? rest.endpoints,
+              endpoints: isForEveryEndpoint(patch.scopes ?? []) ? "all" : patch.endpoints ?? rest.endpoints,
               ...(typeof until === "number" ? { expiresAt: until } : {}),
               ...(limit === undefined || limit === null ? {} : { rateLimit: limit })
             }
@@ -201,20 +235,28 @@ export const layer = HttpApiBuilder.group(
           const status = statusOf(key, now)
           if (status !== "ACTIVE") return yield* inactive(key, status)
           const minted = KeySecret.mint(key.id)
-          const changed = yield* change(
-            key.id,
-            (before) => KeySecret.rotated(before, minted, graceMs ?? DEFAULT_ROTATION_GRACE_MILLIS, now)
-          )
+          const grace = graceMs ?? DEFAULT_ROTATION_GRACE_MILLIS
+          const { key: issuer } = yield* CurrentOperator
+          const changed = yield* change(key.id, (before) => {
+            const { issuedBy: _, ...rotated } = KeySecret.rotated(before, minted, grace, now)
+            const issuers = issuersAfterRotation(before, issuer, grace)
+            return issuers.length === 0 ? rotated : { ...rotated, issuedBy: issuers }
+          })
           yield* noStore
           return { key: viewOf(changed, now), secret: minted.secret }
         })
       )
-      .handle(
+      .handleRaw(
         "revokeKey",
-        Effect.fnUntraced(function*({ params }) {
+        Effect.fnUntraced(function*({ params, request }) {
+          const { withIssued } = yield* decodeRevocation(yield* read(request, revocationHint, "{}"))
           const now = yield* Clock.currentTimeMillis
-          const revoked = yield* change(params.key, (key) => ({ ...key, revokedAt: key.revokedAt ?? now }))
-          return viewOf(revoked, now)
+          const revoke = (key: KeyRecord) => ({ ...key, revokedAt: key.revokedAt ?? now })
+          const revoked = yield* change(params.key, revoke)
+          // Listed after the revocation, so that a key that was issued just before it is in the list.
+          const issued = issuedWith(revoked.id, yield* mapStoreErrors(store.list), now)
+          const after = withIssued === true ? yield* Effect.forEach(issued, ({ id }) => change(id, revoke)) : issued
+          return { ...viewOf(revoked, now), issued: after.map((key) => viewOf(key, now)) }
         })
       )
   })
