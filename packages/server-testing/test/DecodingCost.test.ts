@@ -84,5 +84,7 @@ describe("the cost of a body", () => {
         }
       }
       expect(expensive).toEqual([])
-    }).pipe(Effect.provide(layer({ limits: { minWaitMs: 1, maxWaitMs: 1, syncWaitMs: 1, openAiHeadWaitMs: 1, heartbeatMs: 1 } }))))
+    }).pipe(
+      Effect.provide(layer({ limits: { minWaitMs: 1, maxWaitMs: 1, syncWaitMs: 1, openAiHeadWaitMs: 1, heartbeatMs: 1 } }))
+    ))
 })

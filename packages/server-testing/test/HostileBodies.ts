@@ -21,7 +21,7 @@ const resolved = (schema: unknown): Node => {
 
 /** The values that replace another one, each as JSON text of about `size` characters. */
 export const BOMBS: Readonly<Record<string, (size: number) => string>> = {
-  "numbers": (size) => `[${"1,".repeat(size / 2)}1]`,
+  numbers: (size) => `[${"1,".repeat(size / 2)}1]`,
   "short strings": (size) => `[${"\"a\",".repeat(size / 4)}"a"]`,
   "empty objects": (size) => `[${"{},".repeat(size / 3)}{}]`,
   "nested arrays": (size) => `[${`${"[".repeat(200)}${"]".repeat(200)},`.repeat(Math.ceil(size / 401))}1]`,
@@ -29,9 +29,9 @@ export const BOMBS: Readonly<Record<string, (size: number) => string>> = {
   "many keys": (size) => `{${Array.from({ length: size / 12 }, (_, i) => `"k${100_000 + i}":1,`).join("")}"z":1}`,
   "one key": (size) => `{${"\"a\":1,".repeat(size / 6)}"a":1}`,
   "a long string": (size) => JSON.stringify("x".repeat(size)),
-  "escapes": (size) => `"${"\\u0041".repeat(size / 6)}"`,
-  "backslashes": (size) => `"${"\\\\".repeat(size / 2)}"`,
-  "digits": (size) => "9".repeat(size),
+  escapes: (size) => `"${"\\u0041".repeat(size / 6)}"`,
+  backslashes: (size) => `"${"\\\\".repeat(size / 2)}"`,
+  digits: (size) => "9".repeat(size),
   "white space": (size) => `[${" ".repeat(size)}]`
 }
 

@@ -155,7 +155,9 @@ describe("Limits", () => {
       const endpoint = yield* server.endpoint()
       const first = yield* server.connect
       const length = 2 * 1024 * 1024
-      yield* first.write(head(`POST ${endpoint.path("run")}`, { authorization: ADMIN_KEY, "content-length": String(length) }) + "{")
+      yield* first.write(
+        head(`POST ${endpoint.path("run")}`, { authorization: ADMIN_KEY, "content-length": String(length) }) + "{"
+      )
       yield* until(Effect.sync(memory.reserved), (reserved) => reserved === length)
       const body = new Uint8Array(gzipSync(JSON.stringify({ input: "x".repeat(length) })))
       const headers = { "content-encoding": "gzip" }

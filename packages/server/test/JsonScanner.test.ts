@@ -74,7 +74,12 @@ const almostJson = fc.array(
 ).map((parts) => parts.join(""))
 
 /** A valid text with one character removed, replaced or inserted. */
-const mutated = fc.tuple(spaced, fc.nat(), fc.constantFrom("", "\"", "\\", "{", "]", ",", "0", "e", "-", " ", "\u0007"), fc.boolean()).map((
+const mutated = fc.tuple(
+  spaced,
+  fc.nat(),
+  fc.constantFrom("", "\"", "\\", "{", "]", ",", "0", "e", "-", " ", "\u0007"),
+  fc.boolean()
+).map((
   [text, position, character, replaces]
 ) => {
   const at = position % (text.length + 1)
@@ -93,7 +98,25 @@ describe("scan", () => {
       }),
       { numRuns: 5_000 }
     )
-    for (const text of ["", " ", "nul", "truex", "1 2", "\"\\u12\"", "\"\\u12\u0000\"", "[1,]", "{\"a\":1,}", "{,}", "\u00a01", "-", "1.", "1e", ".5"]) {
+    for (
+      const text of [
+        "",
+        " ",
+        "nul",
+        "truex",
+        "1 2",
+        "\"\\u12\"",
+        "\"\\u12\u0000\"",
+        "[1,]",
+        "{\"a\":1,}",
+        "{,}",
+        "\u00a01",
+        "-",
+        "1.",
+        "1e",
+        ".5"
+      ]
+    ) {
       expect([text, scanned(text)._tag]).toEqual([text, "JsonFault"])
     }
   })
@@ -108,7 +131,9 @@ describe("scan", () => {
     fc.assert(fc.property(fc.array(spaced), fc.nat({ max: 5 }), (texts, elements) => {
       const found = valid(` [\n${texts.join(" ,\t")} ] `, { elements })
       expect(found.elements.map(({ text }) => text)).toEqual(texts.slice(0, elements))
-      expect(found.elements.map(({ values }) => values)).toEqual(texts.slice(0, elements).map((text) => countOf(JSON.parse(text))))
+      expect(found.elements.map(({ values }) => values)).toEqual(
+        texts.slice(0, elements).map((text) => countOf(JSON.parse(text)))
+      )
       expect(found.values).toBe(texts.reduce((sum, text) => sum + countOf(JSON.parse(text)), 1))
     }))
   })
@@ -119,7 +144,7 @@ describe("scan", () => {
   })
 
   it("reports the kind of value, and has no members unless it is an object", () => {
-    const kinds = { "[{\"a\":1}]": "array", "1": "number", "\"{\"": "string", " null": "null", "false": "boolean", "{}": "object" }
+    const kinds = { "[{\"a\":1}]": "array", "1": "number", "\"{\"": "string", " null": "null", false: "boolean", "{}": "object" }
     for (const [text, kind] of Object.entries(kinds)) {
       const found = valid(text, { members: new Set(["a"]) })
       expect(found.kind).toBe(kind)
@@ -138,7 +163,16 @@ describe("scan", () => {
     for (const text of ["1e400", "-1E+309", "[0.1e999]", "9".repeat(310), `1${"0".repeat(400)}`, "1e99999999999999999999"]) {
       expect([text, scanned(text)]).toMatchObject([text, { reason: "number" }])
     }
-    for (const text of ["1e308", "-1.7976931348623157e308", "1e-400", "18446744073709551615", `0.${"1".repeat(400)}`, "9".repeat(308)]) {
+    for (
+      const text of [
+        "1e308",
+        "-1.7976931348623157e308",
+        "1e-400",
+        "18446744073709551615",
+        `0.${"1".repeat(400)}`,
+        "9".repeat(308)
+      ]
+    ) {
       expect([text, scanned(text)._tag]).toEqual([text, "JsonScan"])
     }
   })

@@ -22,9 +22,8 @@ export const setHeader = (name: string, value: string): Effect.Effect<void> =>
     Option.match({
       onNone: () => Effect.void,
       onSome: (request) =>
-        HttpEffect.appendPreResponseHandler((_, response) =>
-          Effect.succeed(HttpServerResponse.setHeader(response, name, value))
-        ).pipe(Effect.provideService(HttpServerRequest.HttpServerRequest, request))
+        HttpEffect.appendPreResponseHandler((_, response) => Effect.succeed(HttpServerResponse.setHeader(response, name, value)))
+          .pipe(Effect.provideService(HttpServerRequest.HttpServerRequest, request))
     })
   )
 

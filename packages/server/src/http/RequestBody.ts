@@ -190,7 +190,9 @@ const faultInWords = (text: string, { at, reason }: JsonFault): string => {
     case "number":
       return `The number ${/[\d.eE+-]*/.exec(text.slice(at, at + FAULT_CONTEXT))?.[0]} at character ${at + 1} is too large.`
     case "syntax":
-      if (/^\s*$/.test(text.slice(0, FAULT_CONTEXT)) && text.trim() === "") return "The body is empty, but a JSON object is required."
+      if (/^\s*$/.test(text.slice(0, FAULT_CONTEXT)) && text.trim() === "") {
+        return "The body is empty, but a JSON object is required."
+      }
       return at >= text.length
         ? `The body is not JSON: it ends after ${text.length} characters, before its last value is complete.`
         : `The body is not JSON: unexpected ${JSON.stringify(text.charAt(at))} at character ${at + 1}, in ${

@@ -53,8 +53,7 @@ const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 const LARGE_RESULT_BYTES = 256 * 1024
 
 /** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
-const looksLikeProgress = (text: string, limit: number): boolean =>
-  /"status"\s*:\s*"IN_PROGRESS"/.test(text.slice(0, limit))
+const looksLikeProgress = (text: string, limit: number): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text.slice(0, limit))
 
 const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
 
