@@ -14,7 +14,13 @@ interface Response {
   readonly headers?: Readonly<Record<string, Header>>
 }
 
+interface Media {
+  readonly schema: object
+  readonly example?: unknown
+}
+
 interface Operation {
+  readonly requestBody?: { readonly content?: Readonly<Record<string, Media>> }
   readonly responses: Readonly<Record<string, Response>>
 }
 
@@ -24,7 +30,7 @@ interface Document {
 }
 
 /** The document as its readers receive it. */
-const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
+export const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
 
 /** One operation of the document. */
 export interface Described {
