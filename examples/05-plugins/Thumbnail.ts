@@ -21,6 +21,7 @@ export const Thumbnail = Handler.make("thumbnail", {
     yield* Progress.update({ step: "resize", bytes: photo.size })
     const images = yield* Images
     const small = yield* images.resize(photo.path, width)
-    return { url: yield* Uploads.bytes(small, { name: "thumbnail.jpg" }) }
+    // Not a declared failure: callers cannot react to a failed upload, so it is reported as an exception.
+    return { url: yield* Effect.orDie(Uploads.bytes(small, { name: "thumbnail.jpg" })) }
   })
 })

@@ -44,6 +44,7 @@ describe("a job's usage", () => {
       const Endless = Handler.make("endless", {
         input: Schema.Int,
         output: Schema.Void,
+        error: Usage.LimitExceeded,
         run: (n) => Usage.add("steps", n).pipe(Effect.andThen(Deferred.succeed(begun, undefined)), Effect.andThen(Effect.never))
       })
       const endless = yield* Effect.forkChild(WorkerTest.run(Endless, 7, { id: "j1" }, { middleware }))

@@ -385,6 +385,7 @@ describe("interruption", () => {
         const handler = Handler.make("fetch", {
           input: Schema.Struct({ url: Schema.String }),
           output: Schema.Finite,
+          error: DownloadError,
           run: ({ url }) => Effect.map(Effect.andThen(Downloads.file(`${url}/1`), Downloads.file(`${url}/2`)), ({ size }) => size)
         })
         const fiber = yield* Effect.forkChild(WorkerTest.run(handler, { url: server.url }))

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
-import { Downloads } from "../src/index.ts"
+import { DownloadError, Downloads } from "../src/index.ts"
 import { DownloadsTest } from "../src/testing/index.ts"
 
 const photo = new TextEncoder().encode("pixels")
@@ -17,6 +17,7 @@ describe("DownloadsTest", () => {
       const handler = Handler.make("size", {
         input: Schema.Struct({ url: Schema.URL }),
         output: Schema.String,
+        error: DownloadError,
         run: ({ url }) => Effect.map(Downloads.file(url), ({ path }) => readFileSync(path, "utf8"))
       })
       const result = yield* WorkerTest.run(handler, { url }).pipe(Effect.provide(DownloadsTest.layer({ [url.href]: photo })))

@@ -11,7 +11,7 @@ import { inMemory } from "./ProgressWorker.ts"
 const { Memory } = JobSourceMemory
 
 /** Reports a number at each of these times and ends at the last one. */
-const reporter = (times: ReadonlyArray<number>, end: Effect.Effect<unknown, Error> = Effect.succeed("done")) =>
+const reporter = (times: ReadonlyArray<number>, end: Effect.Effect<unknown> = Effect.succeed("done")) =>
   Handler.make("reporter", {
     input: Schema.Unknown,
     output: Schema.Unknown,

@@ -115,11 +115,14 @@ describe("a span that the handler's own code starts", () => {
       const inputs = Array.from({ length: 20 }, (_, n) => n)
       yield* Effect.forEach(
         inputs,
-        (n) => Effect.withSpan(WorkerTest.runJson(handler, n), `job ${n}`, { root: true }),
+        (n) => WorkerTest.runJson(handler, n, { id: `job-${n}` }),
         { concurrency: "unbounded", discard: true }
       )
       const spans = yield* TelemetryTest.spans
-      for (const n of inputs) expect(named(spans, `own ${n}`).traceId).toBe(named(spans, `job ${n}`).traceId)
+      for (const n of inputs) {
+        const ofJob = spans.find(({ attributes }) => attributes["stint.job.id"] === `job-${n}`)
+        expect(named(spans, `own ${n}`).traceId).toBe(ofJob?.traceId)
+      }
       expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(20)
     }).pipe(Effect.provide(TelemetryTest.layer)))
 

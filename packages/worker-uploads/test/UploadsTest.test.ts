@@ -20,7 +20,7 @@ describe("a test of a handler that uploads", () => {
   it.effect("sees the uploads and the URL that the handler got", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Report, { title: "June" }, { id: "job-1" })
-      expect(result).toMatchObject({ status: "COMPLETED", output: { url: "https://uploads.test/job-1/June.html" } })
+      expect(result).toMatchObject({ status: "COMPLETED", output: { url: new URL("https://uploads.test/job-1/June.html") } })
       const uploaded = yield* UploadsTest.uploaded
       expect(uploaded).toHaveLength(1)
       expect(uploaded[0]).toMatchObject({ name: "June.html", contentType: "text/html; charset=utf-8" })

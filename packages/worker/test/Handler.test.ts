@@ -22,8 +22,7 @@ const Measure = Handler.make("measure", {
   run: Effect.fn("measure")(function*({ url, width }) {
     const photos = yield* Photos
     const bytes = yield* photos.size(url)
-    // @effect-diagnostics-next-line globalErrorInEffectFailure:off
-    if (width === 13) return yield* Effect.fail(new RangeError("thirteen"))
+    if (width === 13) return yield* Effect.die(new RangeError("thirteen"))
     return { at: new Date(0), bytes: bytes * width }
   })
 })
@@ -50,8 +49,9 @@ describe("Handler.make", () => {
       const result = yield* WorkerTest.run(Measure, { url: new URL("http://a/b"), width: 3 })
       expect(result).toEqual({
         status: "COMPLETED",
-        output: { at: "1970-01-01T00:00:00.000Z", bytes: 30 },
+        output: { at: new Date(0), bytes: 30 },
         error: undefined,
+        failure: undefined,
         chunks: [],
         stopPod: false
       })
@@ -119,7 +119,9 @@ describe("Handler.make", () => {
         output: Schema.Struct({ refresh_worker: Schema.Boolean, n: Schema.Int }),
         run: () => Effect.succeed({ refresh_worker: true, n: 1 })
       })
-      expect(yield* WorkerTest.run(Refresh, null)).toMatchObject({ status: "COMPLETED", output: { n: 1 }, stopPod: true })
+      expect(yield* WorkerTest.runJson(Refresh, null)).toMatchObject({ status: "COMPLETED", output: { n: 1 }, stopPod: true })
+      // The worker removes the signal, so a typed caller cannot decode this output.
+      expect(yield* Effect.exit(WorkerTest.run(Refresh, null))).toMatchObject({ _tag: "Failure" })
     }))
 
   it.effect("has access to its job, and its scope closes with the job", () =>
@@ -165,8 +167,11 @@ describe("Handler.makeStream", () => {
   it.effect("streams encoded chunks and collects them on request", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Countdown, { from: 3 })
-      const chunks = [{ n: "3" }, { n: "2" }, { n: "1" }]
-      expect(result).toEqual({ status: "COMPLETED", output: chunks, error: undefined, chunks, stopPod: false })
+      const chunks = [{ n: 3 }, { n: 2 }, { n: 1 }]
+      const ended = { status: "COMPLETED", error: undefined, failure: undefined, stopPod: false }
+      expect(result).toEqual({ ...ended, output: chunks, chunks })
+      const sent = [{ n: "3" }, { n: "2" }, { n: "1" }]
+      expect(yield* WorkerTest.runJson(Countdown, { from: 3 })).toEqual({ ...ended, output: sent, chunks: sent })
       const Plain = Handler.makeStream("plain", { input: Schema.Null, output: Schema.Int, run: () => Stream.make(1, 2) })
       expect(yield* WorkerTest.run(Plain, null)).toMatchObject({ output: [], chunks: [1, 2] })
     }))
@@ -174,7 +179,8 @@ describe("Handler.makeStream", () => {
   it.effect("a stream that fails fails the job after its chunks", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Countdown, { from: 14 })
-      expect(result).toMatchObject({ status: "FAILED", output: undefined, chunks: [{ n: "14" }] })
+      expect(result).toMatchObject({ status: "FAILED", output: undefined, chunks: [{ n: 14 }] })
+      expect(result.failure).toEqual(new Unreadable({ url: "13" }))
       expect(JSON.parse(result.error ?? "")).toEqual({ _tag: "Unreadable", url: "13" })
     }))
 

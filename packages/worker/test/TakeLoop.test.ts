@@ -244,6 +244,56 @@ describe("an empty response", () => {
     }))
 })
 
+describe("concurrency", () => {
+  it.effect("is a number of jobs, which are taken as a batch", () => {
+    const { layer } = services()
+    const { handler, running } = gates()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      for (const n of [1, 2, 3, 4]) yield* memory.submit(job(`j${n}`, n))
+      yield* start(handler, { concurrency: 3 })
+      yield* settle
+      expect(running()).toEqual([1, 2, 3])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("grows and shrinks while jobs run when it is a function", () => {
+    const { layer, log } = services()
+    const { finish, handler, running } = gates()
+    let wanted = 1
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      for (const n of [1, 2, 3, 4, 5, 6]) yield* memory.submit(job(`j${n}`, n))
+      yield* start(handler, { concurrency: () => wanted })
+      yield* settle
+      expect(running()).toEqual([1])
+      wanted = 3
+      yield* TestClock.adjust("1 second")
+      expect(running()).toEqual([1, 2, 3])
+      wanted = 2
+      for (const n of [1, 2]) {
+        finish(n)
+        yield* memory.nextDone
+        yield* settle
+      }
+      yield* TestClock.adjust("1 second")
+      expect(running()).toEqual([3, 4])
+      expect(log.map(({ message }) => message).filter((message) => message.includes("at once now"))).toEqual([
+        "Up to 3 jobs can run at once now (before: 1).",
+        "Up to 2 jobs can run at once now (before: 3)."
+      ])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect.each([0, 1.5, Number.NaN])("%s stops the start, because it is not a number of jobs", (concurrency) => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const exit = yield* Effect.exit(start(echo, { concurrency }))
+      expect(JSON.stringify(exit)).toContain("Die")
+    }).pipe(Effect.provide(layer))
+  })
+})
+
 // docs/spec/worker-lifecycle.md#concurrency
 describe("concurrency_modifier", () => {
   it.effect("sets the number of concurrent jobs, which are taken as a batch", () => {

@@ -133,8 +133,8 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
  * Makes a handler from an Effect program.
  *
  * `input` decodes the caller's input; invalid input fails the job with the path of each invalid value. `output` encodes the result.
- * `error` declares the failures that callers can distinguish: a failure's JSON text becomes the job's `error`. `run` may also fail with, or
- * throw, any other `Error`; the worker reports it as an exception (docs/spec/handler.md#exceptions).
+ * `error` declares the failures that callers can distinguish: a failure's JSON text becomes the job's `error`. `run` cannot fail in another
+ * way: end other failures with `Effect.orDie`, or throw. The worker reports those as exceptions (docs/spec/handler.md#exceptions).
  *
  * The signals (docs/spec/handler.md#returned-values) apply to the encoded output: a top-level key `error` fails the job, and
  * `refresh_worker` recycles the worker. `run` has a scope, which closes when the job ends or is stopped.
@@ -160,7 +160,7 @@ export const make = <
     readonly input: I
     readonly output: O
     readonly error?: E
-    readonly run: (input: I["Type"]) => Effect.Effect<O["Type"], E["Type"] | Error, R>
+    readonly run: (input: I["Type"]) => Effect.Effect<O["Type"], E["Type"], R>
   }
 ): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: false } => {
   const { input, output, run } = options
@@ -211,7 +211,7 @@ export const makeStream = <
     readonly output: O
     readonly error?: E
     readonly aggregate?: boolean
-    readonly run: (input: I["Type"]) => Stream.Stream<O["Type"], E["Type"] | Error, R>
+    readonly run: (input: I["Type"]) => Stream.Stream<O["Type"], E["Type"], R>
   }
 ): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: true } => {
   const { aggregate = false, input, output, run } = options

@@ -13,7 +13,7 @@
  *        |                     +--429-------> 5 s
  *        |                     +--an error--> backoff up to 5 s, logged once
  *        |                     +--no answer for longer than the limit--> the worker shuts down
- *        +--changed--> wait until no job is held, checked once a second
+ *        +--changed--> at once; by concurrencyModifier: when no job is held, checked once a second
  * ```
  *
  * A slot is free when its handler has ended, so the worker sends the next take together with the result, without a delay. Closing the layer's
@@ -37,8 +37,15 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** Controls how many jobs the worker takes. */
 export interface Options {
   /**
-   * The number of jobs that may run at once, given the current number; called before each take
-   * (docs/spec/worker-lifecycle.md#concurrency). Default: always 1. In local test mode, `--rp_api_concurrency` is the default and the maximum.
+   * The number of jobs that may run at once, or a function of the current number; called before each take, and once a second while all slots
+   * are taken. Default: always 1. In local test mode, `--rp_api_concurrency` is the default and the maximum.
+   *
+   * A change takes effect at once: the worker takes more jobs, or no further ones until enough have ended. An invalid result of the function
+   * is handled as that of `concurrencyModifier`. An invalid number is a defect: the worker does not start.
+   */
+  readonly concurrency?: number | ((current: number) => number)
+  /**
+   * As `concurrency`, but with the timing of RunPod's SDK (docs/spec/worker-lifecycle.md#concurrency). Called before each take.
    *
    * A change takes effect once the worker holds no jobs; until then it takes no new jobs. If the function throws, or returns anything but a
    * whole number of 1 or more, the concurrency does not change and the worker logs an ERROR.
@@ -58,7 +65,10 @@ const MIN_LONG_POLL = 1_000
 /** The backoff after such responses. It starts with a short delay, because the platform may just be restarting. */
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
-/** How often a pending change of the concurrency checks whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency). Milliseconds. */
+/**
+ * How often a pending change of the concurrency checks whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency), and how often
+ * `concurrency` is called while all slots are taken. Milliseconds.
+ */
 const RESIZE_POLL_INTERVAL = 1_000
 
 const isRateLimited = ({ reason }: JobSourceError) => reason._tag === "Refused" && reason.status === 429
@@ -76,16 +86,18 @@ const hint = ({ reason }: JobSourceError): string => {
   }
 }
 
-/** The modifier's result, or `current` when the result is invalid. */
-const nextConcurrency = Effect.fnUntraced(function*(modifier: (current: number) => number, current: number) {
-  const wanted = yield* Effect.sync(() => modifier(current)).pipe(
+const isConcurrency = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
+
+/** The result of the function of this name, or `current` when the result is invalid. */
+const nextConcurrency = Effect.fnUntraced(function*(name: string, next: (current: number) => number, current: number) {
+  const wanted = yield* Effect.sync(() => next(current)).pipe(
     Effect.catchDefect((thrown) =>
-      Effect.as(Effect.logError(`concurrency_modifier threw ${messageOf(thrown)}; the concurrency stays ${current}.`), current)
+      Effect.as(Effect.logError(`${name} threw ${messageOf(thrown)}; the concurrency stays ${current}.`), current)
     )
   )
-  if (Number.isSafeInteger(wanted) && wanted >= 1) return wanted
+  if (isConcurrency(wanted)) return wanted
   yield* Effect.logError(
-    `concurrency_modifier returned ${String(wanted)}, which is not a whole number of 1 or more; the concurrency stays ${current}.`
+    `${name} returned ${String(wanted)}, which is not a whole number of 1 or more; the concurrency stays ${current}.`
   )
   return current
 })
@@ -97,11 +109,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const clock = yield* Clock.Clock
   const shutdown = yield* Shutdown
   const { flags, unreachableLimit = Infinity } = yield* WorkerConfig
-  const modifier = options.concurrencyModifier
+  const { concurrencyModifier: modifier } = options
+  const initial = typeof options.concurrency === "number" ? options.concurrency : 1
+  const live = typeof options.concurrency === "function" ? options.concurrency : undefined
+  if (!isConcurrency(initial)) {
+    return yield* Effect.die(new TypeError(`concurrency is ${initial}, but must be a whole number of 1 or more.`))
+  }
 
   /** The maximum concurrency of the local API (docs/spec/rulings.md#local-test-mode). */
   const max = flags.serveApi ? flags.apiConcurrency : undefined
-  let concurrency = max ?? 1
+  let concurrency = typeof options.concurrency === "number" ? Math.min(initial, max ?? initial) : max ?? initial
   /** The number of consecutive failed takes. */
   let failures = 0
   const errorBackoff = Backoff.make(ERROR_BACKOFF)
@@ -110,7 +127,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
   let unreachableSince: number | undefined
 
   const resize = Effect.fnUntraced(function*(wanted: number) {
-    while (jobs.size() > 0) yield* Effect.sleep(RESIZE_POLL_INTERVAL)
     yield* Effect.logInfo(`Up to ${wanted} ${wanted === 1 ? "job" : "jobs"} can run at once now (before: ${concurrency}).`)
     concurrency = wanted
   })
@@ -161,13 +177,35 @@ const make = Effect.fnUntraced(function*(options: Options) {
     jobs.availableSlots(concurrency) > 0 ? take : Effect.andThen(jobs.awaitSlot(concurrency), take)
   )
 
-  const once = modifier === undefined ? takeWhenSlotFree : Effect.flatMap(
-    Effect.suspend(() => nextConcurrency(modifier, concurrency)),
-    (asked) => {
-      const wanted = Math.min(asked, max ?? asked)
-      return wanted === concurrency ? takeWhenSlotFree : Effect.andThen(resize(wanted), takeWhenSlotFree)
-    }
+  /** Calls `then` with the concurrency to use from now on. */
+  const changing = (name: string, next: (current: number) => number, then: (wanted: number) => Effect.Effect<void>) =>
+    Effect.flatMap(
+      Effect.suspend(() => nextConcurrency(name, next, concurrency)),
+      (asked) => then(Math.min(asked, max ?? asked))
+    )
+
+  const awaitNoJobs = Effect.suspend(() =>
+    Effect.whileLoop({ while: () => jobs.size() > 0, body: () => Effect.sleep(RESIZE_POLL_INTERVAL), step: () => {} })
   )
+
+  const takeOrCheckAgain = Effect.suspend(() =>
+    jobs.availableSlots(concurrency) > 0
+      ? take
+      : Effect.raceFirst(jobs.awaitSlot(concurrency), Effect.sleep(RESIZE_POLL_INTERVAL))
+  )
+
+  const once = modifier !== undefined
+    ? changing("concurrency_modifier", modifier, (wanted) =>
+      wanted === concurrency
+        ? takeWhenSlotFree
+        : awaitNoJobs.pipe(Effect.andThen(resize(wanted)), Effect.andThen(takeWhenSlotFree)))
+    : live !== undefined
+    ? changing(
+      "concurrency",
+      live,
+      (wanted) => wanted === concurrency ? takeOrCheckAgain : Effect.andThen(resize(wanted), takeOrCheckAgain)
+    )
+    : takeWhenSlotFree
 
   // No yield is needed between rounds, because each round waits for the platform anyway.
   yield* Effect.forkScoped(Effect.forever(once, { disableYield: true }))
