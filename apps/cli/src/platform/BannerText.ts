@@ -55,7 +55,7 @@ const keyExpression = (place: KeyPlace): string | undefined => {
   }
 }
 
-/** The banner. Each line of it begins with two spaces. */
+/** Formats the banner. */
 export const text = (facts: BannerFields): string => {
   const lines = [
     "",
