@@ -2,7 +2,7 @@
  * Calls the examples with Effect, with types from a handler. The client validates the input before sending it, and fails with the failures
  * that the handler declares.
  *
- *   STINT_API_KEY=... node caller-effect.ts
+ *   STINT_API_KEY=$(npx -y pnpm@12 -s stint keys print) node caller-effect.ts
  */
 import * as Client from "@stint/client-effect/Client"
 import * as Console from "effect/Console"

@@ -1,7 +1,7 @@
 /**
- * Calls the examples with promises. Start them with `pnpm start`, and set STINT_API_KEY to the key that it prints.
+ * Calls the examples with promises. Start them with `pnpm start`, and set STINT_API_KEY to its key.
  *
- *   STINT_API_KEY=... node caller.ts
+ *   STINT_API_KEY=$(npx -y pnpm@12 -s stint keys print) node caller.ts
  */
 import { createClient, JobFailedError } from "@stint/client"
 // Imports only the type, so the handler's module is not loaded.

@@ -3,7 +3,7 @@
  * platform that runs as root can start processes of other users.
  */
 import { chmodSync, chownSync, mkdirSync } from "node:fs"
-import { join } from "node:path"
+import { dirname, join } from "node:path"
 
 /** A user of the operating system. */
 export interface WorkerUser {
@@ -43,15 +43,20 @@ export interface BundlePermissions {
 /** Bundles that only the platform's user can read. */
 export const OWNER_ONLY: BundlePermissions = { file: 0o600, folder: 0o700 }
 
+/** Creates a folder and its missing parents with these permissions, whatever the umask. */
+const makeFolder = (folder: string, mode: number): void => {
+  const first = mkdirSync(folder, { recursive: true, mode })
+  if (first === undefined) return
+  for (let path = folder; path.length >= first.length; path = dirname(path)) chmodSync(path, mode)
+}
+
 /** Creates the folders. Workers write the compile cache, and only read the bundles. Throws when a folder cannot be created. */
 export const makeFolders = (directory: string, user: WorkerUser | undefined): WorkerFolders => {
   const compileCache = join(directory, "compile-cache")
   const bundles = join(directory, "bundles")
   const permissions = user === undefined ? OWNER_ONLY : { file: 0o644, folder: 0o755 }
-  for (const folder of [directory, bundles, compileCache]) mkdirSync(folder, { recursive: true, mode: permissions.folder })
+  for (const folder of [bundles, compileCache]) makeFolder(folder, permissions.folder)
   if (user !== undefined) {
-    // The umask may have removed permissions that the workers need.
-    for (const folder of [directory, bundles]) chmodSync(folder, permissions.folder)
     chmodSync(compileCache, 0o700)
     chownSync(compileCache, user.uid, user.gid)
   }

@@ -35,12 +35,22 @@ describe("workers under another user", () => {
       }
     }))
 
-  it.skipIf(process.getuid?.() !== 0)("compile-cache belongs to the workers' user, and bundles to the platform", () => {
-    const directory = join(folder, fresh("cache"))
-    const { bundles, compileCache } = makeFolders(directory, NOBODY)
-    assert.strictEqual(statSync(compileCache).uid, NOBODY.uid)
-    assert.deepStrictEqual([statSync(bundles).uid, modeOf(bundles), modeOf(directory)], [0, 0o755, 0o755])
-  })
+  it.skipIf(process.getuid?.() !== 0)(
+    "the compile cache belongs to that user, and bundles to the platform, whatever the umask",
+    () => {
+      const parent = join(folder, fresh("cache"))
+      const umask = process.umask(0o077)
+      const { bundles, compileCache } = makeFolders(join(parent, "one"), NOBODY)
+      process.umask(umask)
+      assert.deepStrictEqual([statSync(compileCache).uid, modeOf(compileCache)], [NOBODY.uid, 0o700])
+      assert.deepStrictEqual([statSync(bundles).uid, modeOf(bundles), modeOf(join(parent, "one")), modeOf(parent)], [
+        0,
+        0o755,
+        0o755,
+        0o755
+      ])
+    }
+  )
 
   it.live.skipIf(process.getuid?.() !== 0)(
     "run as it, from a bundle outside the data folder, and cannot read the data folder",

@@ -6,8 +6,8 @@
  * |---|---|---|
  * | `PORT` | 4600 | port to listen on; 0 chooses a free one |
  * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 exposes the platform to the network |
- * | `STINT_DATA_DIR` | .stint | folder of the database, the API key and the compile cache |
- * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
+ * | `STINT_DATA_DIR` | .stint | folder of the database and the compile cache; only its owner can read it |
+ * | `STINT_API_KEY` | generated once (AdminKey.ts) | the admin key; at least 16 characters |
  * | `STINT_DURABILITY` | D2 | `D2`: jobs survive a power failure; `D1`: they survive a killed process only, and writes are faster |
  * | `STINT_PUBLIC_URL` | from host and port | address at which callers and workers reach the platform, for example behind a proxy |
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |

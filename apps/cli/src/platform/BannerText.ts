@@ -55,6 +55,7 @@ const keyExpression = (place: KeyPlace): string | undefined => {
   }
 }
 
+/** Formats the banner. */
 export const text = (facts: BannerFields): string => {
   const lines = [
     "",

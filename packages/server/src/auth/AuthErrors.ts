@@ -37,7 +37,7 @@ export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServe
     [
       ...(where === undefined ? [] : [where]),
       SEND_KEY,
-      `This is ${baseUrl}. The platform prints its API key at startup, and the CLI reads the key from STINT_API_KEY.`
+      `This is ${baseUrl}. The platform says at startup where its API key is; the CLI reads it there, or from STINT_API_KEY.`
     ].join(" ")
   ))
 }
