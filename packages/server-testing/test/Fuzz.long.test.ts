@@ -273,7 +273,7 @@ describe("chaos: hostile requests", () => {
                 })
               )
             }),
-            { seed, numRuns: 1_000_000_000, interruptAfterTimeLimit: millis, markInterruptAsFailure: false, endOnFailure: false }
+            { seed, numRuns: 1_000_000_000, plugins: [fc.interruptAfterTimeLimit(millis)] }
           )
         )
 
