@@ -25,7 +25,8 @@ const vitest = await startVitest(
     "packages/store-sqlite/test/SqliteConformance",
     "packages/webhooks-testing/test/PlantedBugs",
     "apps/cli/test/Faults.long",
-    "apps/cli/test/PlantedBugs.long"
+    "apps/cli/test/PlantedBugs.long",
+    "packages/server-testing/test/Fuzz.long"
   ],
   // One file at a time, so that the files do not slow each other down.
   {

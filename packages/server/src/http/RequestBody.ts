@@ -65,7 +65,7 @@ const toBodyIssue = ({ message, path }: BodyIssue): BodyIssue => ({
   message: excerpt(message)
 })
 
-/** The first issues, and one message for all of them. `more`: whether further values may be invalid. */
+/** The first issues, and one message for all of them. */
 const summarize = (all: ReadonlyArray<BodyIssue>): { readonly errors: ReadonlyArray<BodyIssue>; readonly message: string } => {
   const errors = all.slice(0, MAX_ISSUES).map(toBodyIssue)
   const sentences = errors.map(({ message, path }) =>
@@ -278,9 +278,6 @@ export const parseMembers = (
 
 /** Parses a part of a scanned text. */
 export const parsePart = ({ text }: JsonPart): unknown => JSON.parse(text)
-
-/** The result of {@link check}. */
-export type Checked<A> = { readonly value: A } | { readonly issues: ReadonlyArray<BodyIssue> }
 
 /**
  * Checks a value against a schema. Stops at the first invalid value, and only then collects the others for the error. Unknown members are

@@ -67,7 +67,7 @@ export const parseOptions = (
 }
 
 /** The options of a submission. A body that contains only an input needs no decoding. */
-export const readOptions = (
+const readOptions = (
   body: Pick<JsonScan, "kind" | "members">
 ): Effect.Effect<Options, ReadonlyArray<BodyIssue>> =>
   body.members.size === 1 && body.members.has("input")
