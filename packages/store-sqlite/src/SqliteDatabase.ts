@@ -151,7 +151,7 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
   const copy = version === 0 || version === Migrations.LATEST || file === ":memory:"
     ? undefined
     : MigrationCopy.write(db, file, version)
-  Migrations.migrate(db, version)
+  Migrations.migrate(db, Migrations.repair(db, version))
   return copy === undefined ? undefined : { from: version, copy }
 }
 
