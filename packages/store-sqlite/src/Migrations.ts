@@ -300,7 +300,18 @@ CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
 const delayedJobs = `CREATE INDEX jobs_delayed ON jobs (seq) WHERE not_before IS NOT NULL`
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists, delayedJobs]
+export const steps: ReadonlyArray<string> = [
+  v1,
+  trace,
+  keys,
+  options,
+  webhooks,
+  batches,
+  webhookTrace,
+  logs,
+  deliveryLists,
+  delayedJobs
+]
 
 /** The table version of this program. */
 export const LATEST = steps.length

@@ -148,7 +148,10 @@ describe("files of earlier versions", () => {
         const copy = MigrationCopy.pathOf(file, version)
         assert.strictEqual(existsSync(copy), version < Migrations.LATEST)
         if (version === Migrations.LATEST) return
-        assert.include(lines.join("\n"), `were migrated from version ${version} to ${Migrations.LATEST}. The database from before is ${copy}`)
+        assert.include(
+          lines.join("\n"),
+          `were migrated from version ${version} to ${Migrations.LATEST}. The database from before is ${copy}`
+        )
         assert.include(schemaOf(copy), `version ${version}`)
         assert.strictEqual(statSync(copy).mode & 0o777, 0o600)
         const kept = new DatabaseSync(copy, { readOnly: true })

@@ -14,7 +14,9 @@ import { tempFile } from "./TestDatabase.ts"
 
 /** Opens the file for as long as `use` runs. */
 const open = <A, E>(file: string, use: Effect.Effect<A, E, JobStore | SqliteDatabase.SqliteDatabase>) =>
-  Effect.provide(use, SqliteJobStore.layer.pipe(Layer.provideMerge(SqliteDatabase.layer({ file, lockWaitMs: 0 }))), { local: true })
+  Effect.provide(use, SqliteJobStore.layer.pipe(Layer.provideMerge(SqliteDatabase.layer({ file, lockWaitMs: 0 }))), {
+    local: true
+  })
 
 /** Returns the ids whose jobs are not in the store. */
 const missingOf = (ids: ReadonlyArray<string>) =>

@@ -91,9 +91,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     list: (endpoint, query) => slow(store.list(endpoint, query)),
     ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),
     depth: (endpoint) =>
-      Effect.suspend(() =>
-        faults.broken === undefined ? slow(store.depth(endpoint)) : failBroken("depth", faults.broken)
-      )
+      Effect.suspend(() => faults.broken === undefined ? slow(store.depth(endpoint)) : failBroken("depth", faults.broken))
   }
 }
 

@@ -32,7 +32,7 @@ const storeUnavailable = ({ cause, logged = false, operation }: StoreUnavailable
 /** Seconds until a caller should retry after a shortage of space, which only ends when jobs are removed or the operator acts. */
 const FULL_RETRY_AFTER = 30
 
-/** 503 and not 507, so that clients and proxies retry (docs/decisions/0017-full-disk.md). The store logs the shortage once. */
+/** 503 and not 507, so that clients and proxies retry (docs/decisions/0022-database-outages.md). The store logs the shortage once. */
 const storeFull = Effect.andThen(
   setRetryAfter(FULL_RETRY_AFTER),
   new Unavailable(problemMembers(
