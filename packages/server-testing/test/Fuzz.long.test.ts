@@ -249,7 +249,8 @@ describe("chaos: hostile requests", () => {
         const admin = makeClient(proxy.baseUrl, `Bearer ${ADMIN_KEY}`)
         const examples = new Map(BODY_OPERATIONS.map(({ example, name }) => [name, example]))
         for (const { method, name, template } of OPERATIONS) {
-          const path = template.replaceAll(/\{(\w+)\}/g, (_, parameter: string) => idsFor({ method, template }, real)[parameter] ?? "none")
+          const path = template.replaceAll(/\{(\w+)\}/g, (_, parameter: string) =>
+            idsFor({ method, template }, real)[parameter] ?? "none")
           const json = examples.get(name)
           yield* admin(path, {
             method,
@@ -267,7 +268,8 @@ describe("chaos: hostile requests", () => {
             fc.asyncProperty(fc.array(generated, { minLength: 1, maxLength: 8 }), (all) => {
               requests += all.length
               return Effect.runPromise(
-                Effect.forEach(all, (one) => check(server.baseUrl, bytesOf(one, real, worker.key)), {
+                Effect.forEach(all, (one) =>
+                  check(server.baseUrl, bytesOf(one, real, worker.key)), {
                   concurrency: "unbounded",
                   discard: true
                 })

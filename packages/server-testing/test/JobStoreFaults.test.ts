@@ -68,4 +68,67 @@ layer(
       expect((yield* endpoint.status(id)).output).toBe("after")
       expect(yield* server.works).toBe(true)
     }))
+
+  it.effect("returns 503 with Retry-After to submissions while the disk is full, and serves everything else", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const faults = yield* StoreFaults.StoreFaults
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const held = yield* endpoint.run("held")
+      yield* worker.next
+      const cancelled = yield* endpoint.run("cancelled")
+      yield* endpoint.run("purged")
+      const logged = (yield* server.logs).length
+
+      yield* faults.fillUp
+      for (const operation of ["run", "runsync"]) {
+        const answer = yield* endpoint.call(endpoint.path(operation), { json: { input: "new" } })
+        const problem = yield* expectProblem(503)(answer)
+        expect(problem.error).toContain("too little free space to store this request; nothing of it was stored")
+        expect(answer.headers.get("retry-after")).toBe("30")
+      }
+      yield* worker.finish(held.id, "done")
+      expect((yield* endpoint.status(held.id)).output).toBe("done")
+      const cancel = yield* endpoint.call(endpoint.path(`cancel/${cancelled.id}`), { method: "POST" })
+      expect(cancel.status).toBe(200)
+      const purge = yield* endpoint.call(endpoint.path("purge-queue"), { method: "POST" })
+      expect(purge.status).toBe(200)
+      expect((yield* endpoint.health).jobs).toMatchObject({ inQueue: 0, completed: 1 })
+      // The store logs the shortage once, so the server logs nothing.
+      expect((yield* server.logs).slice(logged).filter((line) => line.includes("store"))).toEqual([])
+
+      yield* faults.repair
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("returns 503 with the reason while the database file is missing or damaged, also from /health", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const faults = yield* StoreFaults.StoreFaults
+      const endpoint = yield* server.endpoint()
+      const { id } = yield* endpoint.run("before")
+      for (
+        const [problem, text] of [
+          ["missing", "The platform's database file is missing"],
+          ["damaged", "The platform's database file is damaged"]
+        ] as const
+      ) {
+        yield* faults.breakFile(problem)
+        for (
+          const call of [
+            endpoint.call(endpoint.path("run"), { json: { input: "new" } }),
+            endpoint.call(endpoint.path(`cancel/${id}`), { method: "POST" }),
+            endpoint.call(endpoint.path("health"))
+          ]
+        ) {
+          const answer = yield* Effect.flatMap(call, expectProblem(503))
+          expect(answer.error).toContain(text)
+          expect(answer.hint).not.toMatch(/free space|disk/)
+        }
+        expect((yield* endpoint.status(id)).status).toBe("IN_QUEUE")
+      }
+      yield* faults.repair
+      expect((yield* endpoint.health).jobs).toMatchObject({ inQueue: 1 })
+    }))
 })

@@ -13,7 +13,7 @@
  *                                              ROLLBACK --> run each alone: only the cause fails
  * ```
  *
- * - Commands succeed only after COMMIT has returned.
+ * - Commands succeed only after COMMIT has returned and `confirm` has found the transaction durable.
  * - A transaction runs without yielding, so uncommitted data is never read.
  * - A command depends only on the database, so it can run again after a rollback.
  * - Commands run in order of submission.
@@ -35,6 +35,10 @@ export interface Transactions {
   readonly begin: () => void
   readonly commit: () => void
   readonly rollback: () => void
+  /** After a commit: returns the reason why the transaction is not durable, or undefined. Default: it always is. */
+  readonly confirm?: () => unknown
+  /** After a rollback: whether the same transaction may succeed now, because this call has made room on the disk. Default: false. */
+  readonly makeRoom?: (cause: unknown) => boolean
 }
 
 /** A part of a store that mirrors database state in memory. */
@@ -104,13 +108,18 @@ export const make = (transactions: Transactions): GroupCommit => {
     } catch (cause) {
       transactions.rollback()
       for (const participant of participants) participant.rolledBack()
-      if (taken <= 1) return { taken: 1, settleAll: () => commands[0]?.fail(cause) }
-      const alone = commands.slice(0, taken).map((one) => transact([one]))
-      return { taken, settleAll: () => alone.forEach(({ settleAll }) => settleAll()) }
+      const hasRoom = transactions.makeRoom?.(cause) === true
+      if (taken <= 1 && !hasRoom) return { taken: 1, settleAll: () => commands[0]?.fail(cause) }
+      const alone = commands.slice(0, Math.max(1, taken)).map((one) => transact([one]))
+      return { taken: alone.length, settleAll: () => alone.forEach(({ settleAll }) => settleAll()) }
     }
     commits += 1
     for (const participant of participants) participant.committed()
-    return { taken, settleAll: () => commands.slice(0, taken).forEach((one) => one.succeed()) }
+    const doubt = transactions.confirm?.()
+    return {
+      taken,
+      settleAll: () => commands.slice(0, taken).forEach((one) => doubt === undefined ? one.succeed() : one.fail(doubt))
+    }
   }
 
   const next = () => {

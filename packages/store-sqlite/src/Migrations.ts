@@ -299,10 +299,42 @@ CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
 /** Finds the jobs in a backoff, to move their backoffs when the clock was set back. */
 const delayedJobs = `CREATE INDEX jobs_delayed ON jobs (seq) WHERE not_before IS NOT NULL`
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists, delayedJobs]
+/** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
+export const steps: ReadonlyArray<string> = [
+  v1,
+  trace,
+  keys,
+  options,
+  webhooks,
+  batches,
+  webhookTrace,
+  logs,
+  deliveryLists,
+  delayedJobs
+]
 
 /** The table version of this program. */
 export const LATEST = steps.length
+
+/**
+ * Whether the file was written by a development version that had the steps `keys`, `options` and `webhooks`, but not yet `trace`, which was
+ * later inserted before them.
+ */
+const lacksTrace = (db: DatabaseSync, version: number): boolean => {
+  if (version < 2 || version > 4) return false
+  const columns = db.prepare("SELECT name FROM pragma_table_info('inputs')").all()
+  return !columns.some(({ name }) => name === "traceparent")
+}
+
+/**
+ * The number of steps that a file with `user_version` has. Adds the step `trace` to a file that lacks it, so that the file has the same steps
+ * as every other file with its new version.
+ */
+export const repair = (db: DatabaseSync, version: number): number => {
+  if (!lacksTrace(db, version)) return version
+  db.exec(`BEGIN IMMEDIATE; ${trace}; PRAGMA user_version = ${version + 1}; COMMIT`)
+  return version + 1
+}
 
 /** Applies the steps after `from`. Default for `to`: {@link LATEST}. Each step is one transaction. */
 export const migrate = (db: DatabaseSync, from: number, to = LATEST): void => {

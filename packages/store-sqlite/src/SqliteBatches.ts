@@ -96,7 +96,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
 
   return BatchStore.of({
     create: (batch, requests, { maxOpen, maxRequests }) =>
-      db.write("create batch", (): CreateResult => {
+      db.writeNew("create batch", (): CreateResult => {
         if (rows.isEndpointRemoved(batch.endpoint)) return { _tag: "EndpointGone" }
         const open = batches.currentOpen(batch.endpoint).length
         if (open >= maxOpen) return { _tag: "TooMany", open }
@@ -107,7 +107,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         return { _tag: "Created", batch: decided.success }
       }),
     add: (endpoint, id, requests, now, maxRequests) =>
-      db.write("add to batch", () => {
+      db.writeNew("add to batch", () => {
         const changed = change(endpoint, id, now, (batch) => BatchMachine.added(batch, requests.length, now, maxRequests))
         if (changed._tag === "Changed") { for (const request of requests) batches.addRequest(changed.batch.id, request) }
         return changed
@@ -134,7 +134,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         return change(endpoint, id, now, (batch) => BatchMachine.finalized(batch, now))
       }),
     enqueue: (endpoint, id, limit, toJob) =>
-      db.write("enqueue batch", (): EnqueueResult => {
+      db.writeNew("enqueue batch", (): EnqueueResult => {
         const batch = find(endpoint, id)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const next = batches.pendingRequests(id, limit)

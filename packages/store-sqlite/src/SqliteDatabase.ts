@@ -11,18 +11,34 @@
  * The file is locked while it is open. Only one process can therefore use it, and its caches (counts, endpoints, keys) stay valid. To
  * inspect the file with other tools, stop the platform or copy the file together with its `-wal`.
  */
-import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { mkdirSync } from "node:fs"
+import { mkdirSync, statSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
+import * as DatabaseCondition from "./DatabaseCondition.ts"
+import * as DatabaseWatch from "./DatabaseWatch.ts"
+import * as DiskSpace from "./DiskSpace.ts"
+import * as EarlierDatabase from "./EarlierDatabase.ts"
+import * as FileIdentity from "./FileIdentity.ts"
 import * as FilePermissions from "./FilePermissions.ts"
 import * as GroupCommit from "./GroupCommit.ts"
+import * as IntegrityCheck from "./IntegrityCheck.ts"
 import * as LockHolder from "./LockHolder.ts"
+import * as MigrationCopy from "./MigrationCopy.ts"
 import * as Migrations from "./Migrations.ts"
-import { FileLocked, FileNewer, FileUnusable, NotStintDatabase, SqliteOpenError } from "./SqliteOpenError.ts"
+import {
+  DatabaseLost,
+  DiskFull,
+  FileDamaged,
+  FileLocked,
+  FileNewer,
+  FileUnusable,
+  NotStintDatabase,
+  SqliteOpenError
+} from "./SqliteOpenError.ts"
 
 /** Path and durability of the database. */
 export interface Options {
@@ -41,6 +57,8 @@ export interface Options {
    * process.
    */
   readonly lockWaitMs?: number
+  /** The free space to keep on the disk. See {@link DiskSpace}. Default: no reserve, and at least 512 MiB or a twentieth of the disk free. */
+  readonly space?: DiskSpace.Options
 }
 
 export class SqliteDatabase extends Context.Service<SqliteDatabase, {
@@ -48,13 +66,20 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly durability: "D2" | "D1"
   /** The prepared statement for an SQL text. Values must be bound, never be part of the text. */
   readonly statement: (sql: string) => StatementSync
-  /** Reads committed data at once. When `run` throws, the effect fails with `StoreUnavailable`. */
+  /** Reads committed data at once. When `run` throws, the effect fails with `StoreUnavailable`, or with `StoreBroken` for a damaged file. */
   readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /**
    * Runs `run` in a transaction shared with other writes, and returns after the commit. When `run` throws or the commit fails, nothing is
-   * stored and the effect fails with `StoreUnavailable`. `run` may run again after a rollback, so it must change only the database.
+   * stored and the effect fails with `StoreUnavailable`, `StoreFull` or `StoreBroken`. `run` may run again after a rollback, so it must change
+   * only the database.
    */
   readonly write: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
+  /** Like `write`, for new data. Fails with `StoreFull` when the disk has too little free space. */
+  readonly writeNew: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
+  /** Whether `writeNew` fails for lack of space. */
+  readonly isLow: () => boolean
+  /** Like `read`, but fails with `StoreBroken` also when the file was deleted, replaced or damaged and only later reads would fail. */
+  readonly readUsable: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Adds a participant to all later transactions. */
   readonly join: (participant: GroupCommit.Participant) => void
   /** Number of transactions committed since the file was opened. */
@@ -64,27 +89,9 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
 /** `STIN`: marks a file as a Stint database. Also shown by `file(1)`. */
 export const APPLICATION_ID = 0x5354494e
 
-/** Remedies by SQLite result code (the code's lowest byte). */
-const HINTS: ReadonlyMap<number, string> = new Map([
-  [8, "The process has no permission to write the file or its directory."],
-  [10, "The disk reported an error. Check the system log."],
-  [11, "The file is damaged. Keep a copy, and recover it with `sqlite3 FILE .recover`."],
-  [13, "Free some disk space. Until then no job is accepted; accepted jobs are safe."]
-])
-
-const codeOf = (cause: unknown): number | undefined =>
-  cause instanceof Error && "errcode" in cause && typeof cause.errcode === "number" ? cause.errcode & 0xff : undefined
-
 const BUSY = 5
+const FULL = 13
 const NOT_A_DATABASE = 26
-
-const unavailable = (file: string, operation: string, cause: unknown): StoreError => {
-  const hint = HINTS.get(codeOf(cause) ?? -1)
-  const explained = hint === undefined || !(cause instanceof Error)
-    ? cause
-    : new Error(`${file}: ${cause.message}. ${hint}`, { cause })
-  return new StoreError({ reason: new StoreUnavailable({ operation, cause: explained }) })
-}
 
 /** The number returned by a PRAGMA. */
 const pragma = (db: DatabaseSync, name: "application_id" | "user_version"): number => {
@@ -93,8 +100,21 @@ const pragma = (db: DatabaseSync, name: "application_id" | "user_version"): numb
   return value
 }
 
+/** Throws when the structure of the file is damaged. Large files are checked after the start. */
+const checkStructure = (db: DatabaseSync, file: string): void => {
+  if (file === ":memory:" || statSync(file).size > IntegrityCheck.MAX_START_BYTES) return
+  const problems = IntegrityCheck.checkNow(db)
+  if (problems !== undefined) throw new SqliteOpenError({ file, reason: new FileDamaged({ problems }) })
+}
+
+/** A migration that was applied, and the copy of the file from before. */
+interface Migrated {
+  readonly from: number
+  readonly copy: MigrationCopy.MigrationCopy
+}
+
 /** Locks, checks, configures and migrates the file. The caller closes the database when this throws. */
-const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void => {
+const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migrated | undefined => {
   // With an exclusive lock, WAL mode needs no shared memory, and no other process can write between transactions.
   db.exec("PRAGMA locking_mode = EXCLUSIVE")
   const version = pragma(db, "user_version")
@@ -110,14 +130,15 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void 
   // Before SQLite creates the WAL, which gets the file's permissions.
   if (file !== ":memory:") FilePermissions.restrict(file)
 
-  // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created.
-  db.exec("PRAGMA auto_vacuum = INCREMENTAL")
+  // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created. Later it would still write, so
+  // the file could not be opened on a full disk.
+  if (isEmpty) db.exec("PRAGMA auto_vacuum = INCREMENTAL")
   const mode = db.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"]
   if (mode !== "wal" && mode !== "memory") throw new Error(`the journal mode is ${String(mode)} instead of WAL`)
   db.exec(`PRAGMA synchronous = ${durability === "D2" ? "FULL" : "NORMAL"}`)
   // Checkpoint after 16 MiB of WAL. With the default of 4 MiB, the same pages would be written and synced four times as often. A larger
   // value makes each checkpoint slower, and also the start after a crash.
-  db.exec("PRAGMA wal_autocheckpoint = 4000")
+  db.exec(`PRAGMA wal_autocheckpoint = ${DatabaseWatch.CHECKPOINT_PAGES}`)
   // Cache up to 64 MiB of pages, so that the frequently used pages of a large file stay in memory.
   db.exec("PRAGMA cache_size = -65536")
   // Lets the next checkpoint shrink a WAL that has grown under load.
@@ -125,16 +146,30 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void 
   db.exec("PRAGMA temp_store = MEMORY")
   // Acquires the write lock as well.
   db.exec("BEGIN IMMEDIATE; COMMIT")
+  checkStructure(db, file)
   if (application !== APPLICATION_ID) db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
-  Migrations.migrate(db, version)
+  const copy = version === 0 || version === Migrations.LATEST || file === ":memory:"
+    ? undefined
+    : MigrationCopy.write(db, file, version)
+  Migrations.migrate(db, Migrations.repair(db, version))
+  return copy === undefined ? undefined : { from: version, copy }
 }
 
-const open = (file: string, durability: "D2" | "D1", lockWaitMs: number): DatabaseSync => {
-  if (file !== ":memory:") mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+/** An open database, and the migration that opening it required. */
+interface OpenDatabase {
+  readonly db: DatabaseSync
+  readonly migrated: Migrated | undefined
+}
+
+const open = (file: string, durability: "D2" | "D1", lockWaitMs: number): OpenDatabase => {
+  if (file !== ":memory:") {
+    const lost = EarlierDatabase.lostDatabase(file)
+    if (lost !== undefined) throw new SqliteOpenError({ file, reason: new DatabaseLost(lost) })
+    mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  }
   const db = new DatabaseSync(file, { timeout: lockWaitMs })
   try {
-    prepare(db, file, durability)
-    return db
+    return { db, migrated: prepare(db, file, durability) }
   } catch (cause) {
     db.close()
     throw cause
@@ -143,11 +178,31 @@ const open = (file: string, durability: "D2" | "D1", lockWaitMs: number): Databa
 
 const openError = (file: string, cause: unknown): SqliteOpenError => {
   if (cause instanceof SqliteOpenError) return cause
-  const code = codeOf(cause)
+  const code = DatabaseCondition.codeOf(cause)
+  if (code === FULL) return new SqliteOpenError({ file, reason: new DiskFull() })
   if (code === BUSY) return new SqliteOpenError({ file, reason: new FileLocked({ holder: LockHolder.read(file) }) })
-  if (code === NOT_A_DATABASE) return new SqliteOpenError({ file, reason: new NotStintDatabase() })
+  if (code === NOT_A_DATABASE && !EarlierDatabase.isKnown(file)) {
+    return new SqliteOpenError({ file, reason: new NotStintDatabase() })
+  }
+  if (DatabaseCondition.isDamage(cause)) {
+    return new SqliteOpenError({
+      file,
+      reason: new FileDamaged({ problems: cause instanceof Error ? cause.message : String(cause) })
+    })
+  }
   return new SqliteOpenError({ file, reason: new FileUnusable({ cause }) })
 }
+
+const logMigration = (file: string, { copy, from }: Migrated): Effect.Effect<void> =>
+  copy._tag === "Copied"
+    ? Effect.logInfo(
+      `The tables of ${file} were migrated from version ${from} to ${Migrations.LATEST}. The database from before is ${copy.path}. ` +
+        "An older Stint can only open that copy. Delete it when you no longer need it."
+    )
+    : Effect.logWarning(
+      `The tables of ${file} were migrated from version ${from} to ${Migrations.LATEST} without a copy: a copy needs ${copy.needed} bytes, and ` +
+        `the disk has ${copy.free} free. An older Stint can no longer open the file.`
+    )
 
 /** The database at `options.file`, which is open for as long as the layer's scope. Pending writes finish before the file is closed. */
 export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenError> =>
@@ -156,19 +211,27 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
     Effect.gen(function*() {
       const file = options.file === ":memory:" ? options.file : resolve(options.file)
       const durability = options.durability ?? "D2"
-      const db = yield* Effect.acquireRelease(
+      const { db, migrated } = yield* Effect.acquireRelease(
         Effect.try({
           try: () => open(file, durability, options.lockWaitMs ?? 1_000),
           catch: (cause) => openError(file, cause)
         }),
-        (db) => Effect.sync(() => db.close())
+        ({ db }) => Effect.sync(() => db.close())
       )
-      if (file !== ":memory:") {
+      const isFile = file !== ":memory:"
+      if (isFile) {
         yield* Effect.acquireRelease(
-          Effect.sync(() => LockHolder.write(file)),
+          Effect.sync(() => {
+            LockHolder.write(file)
+            EarlierDatabase.record(file)
+          }),
           () => Effect.sync(() => LockHolder.remove(file))
         )
       }
+      if (migrated !== undefined) yield* logMigration(file, migrated)
+      const identity = isFile ? FileIdentity.make(file) : FileIdentity.inMemory
+      const space = isFile ? DiskSpace.make(file, options.space ?? {}) : undefined
+      const condition = DatabaseCondition.make(file, identity, space)
 
       const statements = new Map<string, StatementSync>()
       const statement = (sql: string): StatementSync => {
@@ -182,28 +245,66 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
       const begin = statement("BEGIN IMMEDIATE")
       const commit = statement("COMMIT")
       const group = GroupCommit.make({
-        begin: () => begin.run(),
+        begin: () => {
+          condition.checkBegin()
+          begin.run()
+        },
         commit: () => commit.run(),
+        confirm: condition.confirm,
+        makeRoom: condition.makeRoom,
         // SQLite rolls back by itself after some errors, such as a full disk.
         rollback: () => {
           if (db.isOpen && db.isTransaction) db.exec("ROLLBACK")
         }
       })
-      yield* Effect.addFinalizer(() => Effect.sync(group.flush))
+      yield* Effect.addFinalizer(() =>
+        Effect.sync(() => {
+          group.flush()
+          condition.close()
+        })
+      )
+      if (space !== undefined) {
+        yield* DatabaseWatch.start({ db, file, condition, identity, space, intervalMs: options.space?.intervalMs })
+      }
+
+      const fail = (operation: string, cause: unknown): Effect.Effect<never, StoreError> => {
+        const error = Effect.fail(condition.failed(operation, cause))
+        return condition.hasNews() ? Effect.andThen(condition.log, error) : error
+      }
+      const read = <A>(operation: string, run: () => A): Effect.Effect<A, StoreError> =>
+        Effect.suspend(() => {
+          try {
+            return Effect.succeed(run())
+          } catch (cause) {
+            return fail(operation, cause)
+          }
+        })
+      const write = <A>(operation: string, run: () => A): Effect.Effect<A, StoreError> =>
+        Effect.callback<A, StoreError>((resume) => {
+          group.submit(run, (settled) => {
+            if (!settled.ok) return resume(fail(operation, settled.cause))
+            const done = Effect.succeed(settled.value)
+            resume(condition.hasNews() ? Effect.andThen(condition.log, done) : done)
+          })
+        })
 
       return SqliteDatabase.of({
         file,
         durability,
         statement,
-        read: (operation, run) => Effect.try({ try: run, catch: (cause) => unavailable(file, operation, cause) }),
-        write: <A>(operation: string, run: () => A) =>
-          Effect.callback<A, StoreError>((resume) => {
-            group.submit(
-              run,
-              (settled) =>
-                resume(settled.ok ? Effect.succeed(settled.value) : Effect.fail(unavailable(file, operation, settled.cause)))
-            )
+        read,
+        readUsable: (operation, run) =>
+          read(operation, () => {
+            condition.checkBegin()
+            return run()
           }),
+        write,
+        writeNew: (operation, run) =>
+          write(operation, () => {
+            condition.checkNew()
+            return run()
+          }),
+        isLow: condition.isLow,
         join: group.join,
         commits: Effect.sync(group.commits)
       })

@@ -155,7 +155,7 @@ const make = Effect.gen(function*() {
   }
 
   return JobLogStore.of({
-    append: (batches) => db.write("append log lines", () => batches.forEach(append)),
+    append: (batches) => db.writeNew("append log lines", () => batches.forEach(append)),
     read: (endpoint, job, after, limit) => db.read("read log lines", () => read(endpoint, job, after, limit))
   })
 })

@@ -243,8 +243,8 @@ const make = Effect.gen(function*() {
   const jobs = JobStore.of({
     durability: db.durability,
     insert: Effect.fnUntraced(function*(job, key) {
-      arriving.add(job.endpoint)
-      return yield* db.write("insert", (): InsertResult | undefined => {
+      if (!db.isLow()) arriving.add(job.endpoint)
+      return yield* db.writeNew("insert", (): InsertResult | undefined => {
         const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key.key)
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
@@ -332,7 +332,7 @@ const make = Effect.gen(function*() {
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
     depth: (endpoint) =>
-      db.read("depth", () => {
+      db.readUsable("depth", () => {
         const tally = tallies.of(endpoint)
         const anyOld = tally.waiting > tally.waitingLow
         return { ...tally, oldestQueuedAt: anyOld ? rows.oldestQueuedAt(endpoint) : null }

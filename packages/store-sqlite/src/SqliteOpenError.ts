@@ -17,7 +17,23 @@ export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
 /** The file is not a Stint database. */
 export class NotStintDatabase extends Schema.TaggedError<NotStintDatabase>()("NotStintDatabase", {}) {}
 
-/** The file cannot be created, opened or read, because of its permissions, a full disk or damage. */
+/** The file is missing or empty, but `evidence` shows that a database was here before. */
+export class DatabaseLost extends Schema.TaggedError<DatabaseLost>()("DatabaseLost", {
+  state: Schema.Literals(["missing", "empty"]),
+  evidence: Schema.String,
+  /** `evidence` is a complete copy, which the platform wrote when the file was deleted or replaced. */
+  rescued: Schema.Boolean
+}) {}
+
+/** The file is damaged. `problems`: the findings of SQLite. */
+export class FileDamaged extends Schema.TaggedError<FileDamaged>()("FileDamaged", {
+  problems: Schema.String
+}) {}
+
+/** The disk is full, and opening the file requires space. */
+export class DiskFull extends Schema.TaggedError<DiskFull>()("DiskFull", {}) {}
+
+/** The file cannot be created, opened or read, because of its permissions or an error of the disk. */
 export class FileUnusable extends Schema.TaggedError<FileUnusable>()("FileUnusable", {
   cause: Schema.Defect()
 }) {}
@@ -31,7 +47,7 @@ export class FileExposed extends Schema.TaggedError<FileExposed>()("FileExposed"
 /** The database could not be opened. The file is unchanged. */
 export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("SqliteOpenError", {
   file: Schema.String,
-  reason: Schema.Union([FileLocked, FileNewer, NotStintDatabase, FileUnusable, FileExposed])
+  reason: Schema.Union([FileLocked, FileNewer, NotStintDatabase, DatabaseLost, FileDamaged, DiskFull, FileUnusable, FileExposed])
 }) {
   override get message(): string {
     const { file, reason } = this
@@ -52,9 +68,21 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
         }), which contains inputs, results and secrets, and this ` +
           `process may not change that: the file belongs to user ${reason.owner}. Run \`chmod 600 ${file}\` as that user, or as root, or ` +
           "use a data directory on a file system with permissions."
+      case "DatabaseLost":
+        if (reason.rescued) {
+          return `${file} is ${reason.state}. The platform saved its content in ${reason.evidence} when the file was deleted or replaced. ` +
+            `To continue with that content: mv ${reason.evidence} ${file}`
+        }
+        return `${file} is ${reason.state}, but ${reason.evidence} shows that a database was here. Restore ${file} from a backup, together ` +
+          `with its -wal file if the backup has one. To start with an empty database instead, move ${reason.evidence} away.`
+      case "FileDamaged":
+        return `${file} is damaged: ${reason.problems}. Keep a copy of the folder. Then restore a backup, or recover the file: ` +
+          `sqlite3 ${file} .recover | sqlite3 recovered.db, and replace ${file} by recovered.db.`
+      case "DiskFull":
+        return `The disk of ${file} is full, and opening the file requires some space. Free some space on the disk and start again.`
       case "FileUnusable":
         return `${file} cannot be used: ${reason.cause instanceof Error ? reason.cause.message : String(reason.cause)}. ` +
-          "Check that its directory exists, is writable and has free space."
+          "Check that its directory exists and is writable, and check the system log for errors of the disk."
     }
   }
 }

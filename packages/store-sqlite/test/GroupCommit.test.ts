@@ -105,6 +105,32 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(committed(), [2])
   })
 
+  it("fails the commands of a transaction that is committed but not durable", async () => {
+    const { add, committed, transactions } = numbers()
+    const lost = new Error("the file is gone")
+    let durable = false
+    const group = GroupCommit.make({ ...transactions, confirm: () => durable ? undefined : lost })
+    assert.deepStrictEqual((await all(group, [1, 2].map(add))).map(causeOf), ["the file is gone", "the file is gone"])
+    durable = true
+    assert.deepStrictEqual((await all(group, [3].map(add))).map((one) => one.ok), [true])
+    // The database has all three: the first two are like writes whose answer was lost.
+    assert.deepStrictEqual(committed(), [1, 2, 3])
+  })
+
+  it("runs a transaction again after makeRoom has made room, even a single command", async () => {
+    const { add, committed, failing, transactions } = numbers()
+    let room = 1
+    const group = GroupCommit.make({ ...transactions, makeRoom: () => room-- > 0 })
+    failing.commit = 1
+    assert.deepStrictEqual((await all(group, [add(1)])).map((one) => one.ok), [true])
+    failing.begin = 1
+    room = 1
+    assert.deepStrictEqual((await all(group, [add(2)])).map((one) => one.ok), [true])
+    failing.commit = 1
+    assert.deepStrictEqual((await all(group, [add(3)])).map(causeOf), ["cannot commit"])
+    assert.deepStrictEqual(committed(), [1, 2])
+  })
+
   it("spreads many commands over several transactions and lets the event loop run in between", async () => {
     const { add, transactions } = numbers()
     const group = GroupCommit.make(transactions)

@@ -1,12 +1,17 @@
-import { assert, it } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
+import { Scenario } from "@stint/store-testing"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { mkdirSync } from "node:fs"
+import * as Logger from "effect/Logger"
+import { createHash } from "node:crypto"
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
+import { fileURLToPath } from "node:url"
+import * as MigrationCopy from "../src/MigrationCopy.ts"
 import * as Migrations from "../src/Migrations.ts"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
@@ -62,3 +67,108 @@ it.live("R1: migrates a file of the first version with its jobs and endpoints, a
       assert.deepInclude(retried._tag === "Changed" ? retried.after : undefined, { createdAt: 1_000, expiresAt: 65_000 })
     }).pipe(Effect.provide(stores))
   }))
+
+/** The first 16 hexadecimal digits of the SHA-256 of each step. A released step never changes: append a step and its hash. */
+const HASHES = [
+  "b239703e903272af",
+  "876b10cfc978a62a",
+  "be8633484c65528f",
+  "32fa96568b446c5d",
+  "f224234209929ef3",
+  "d68b3202119fb43a",
+  "755ebd7e9b7c227e",
+  "c1e4222e593ec74e",
+  "17786321f811178e",
+  "23e8b7ad76dcfb99"
+]
+
+const schemas = new URL("fixtures/schemas/", import.meta.url)
+
+/** A file as an earlier version left it behind. Returns its version. */
+const writeOld = (file: string, schema: string): number => {
+  mkdirSync(dirname(file), { recursive: true })
+  const db = new DatabaseSync(file)
+  db.exec(`PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL; PRAGMA application_id = ${SqliteDatabase.APPLICATION_ID}`)
+  db.exec(readFileSync(new URL(schema, schemas), "utf8"))
+  db.close()
+  return Number(/^v(\d+)/.exec(schema)?.[1])
+}
+
+/** The tables, indexes and triggers of a file, in a comparable form. */
+const schemaOf = (file: string): ReadonlyArray<string> => {
+  const db = new DatabaseSync(file, { readOnly: true })
+  const found = db.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'").all()
+  const version = db.prepare("PRAGMA user_version").get()?.["user_version"]
+  db.close()
+  return [...found.map(({ sql }) => String(sql).replaceAll(/\s+/g, " ")).sort(), `version ${String(version)}`]
+}
+
+describe("files of earlier versions", () => {
+  it("keeps every released step unchanged", () => {
+    const hashes = Migrations.steps.map((step) => createHash("sha256").update(step).digest("hex").slice(0, 16))
+    assert.deepStrictEqual(hashes, HASHES, "A released step was changed, removed or moved, or a new step has no hash here.")
+  })
+
+  it("has a schema of every version in fixtures/schemas, so that its files are opened below", () => {
+    for (let version = 1; version <= Migrations.LATEST; version++) {
+      const path = fileURLToPath(new URL(`v${version}.sql`, schemas))
+      assert.isTrue(existsSync(path), `${path} is missing: run fixtures/schemaWriter.ts`)
+    }
+  })
+
+  for (const schema of readdirSync(schemas)) {
+    it.live(`opens a file with the tables of ${schema}, keeps its jobs and accepts new ones`, () =>
+      Effect.gen(function*() {
+        const fresh = yield* tempFile
+        const file = yield* tempFile
+        const version = writeOld(file, schema)
+        const lines: Array<string> = []
+        const layer = (file: string) =>
+          Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
+            Layer.provide(SqliteDatabase.layer({ file, lockWaitMs: 0 })),
+            Layer.provideMerge(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
+          )
+        yield* Effect.provide(Effect.void, layer(fresh), { local: true })
+        assert.deepStrictEqual(lines, [])
+        yield* Effect.gen(function*() {
+          const store = yield* JobStore
+          const red = EndpointId.make("red")
+          assert.deepInclude(yield* (yield* EndpointStore).get("red"), { maxAttempts: 4 })
+          const { jobs } = yield* store.list(red, { limit: 10 })
+          assert.deepStrictEqual(jobs.map((job) => job.id as string), ["waiting", "running", "ended"])
+          assert.deepInclude(yield* store.get(red, JobId.make("ended")), { status: "FAILED", error: "no such city" })
+          assert.deepStrictEqual((yield* store.drain(red, JobId.make("running"), 10))?.chunks.map(String), [`"chunk"`])
+          assert.deepInclude(yield* store.depth(red), { waiting: 1, delayed: 0, running: 1, failed: 1 })
+          const claimed = yield* store.claim(red, 10, { _tag: "Claim", now: 2_000, worker: "bob" })
+          assert.deepStrictEqual(claimed.jobs.map((job) => [job.id as string, job.input as string]), [["waiting", "1"]])
+          assert.deepStrictEqual(yield* store.insert(Scenario.record({ endpoint: red })), { _tag: "Inserted" })
+        }).pipe(Effect.provide(layer(file), { local: true }))
+        assert.deepStrictEqual(schemaOf(file), schemaOf(fresh))
+
+        const copy = MigrationCopy.pathOf(file, version)
+        assert.strictEqual(existsSync(copy), version < Migrations.LATEST)
+        if (version === Migrations.LATEST) return
+        assert.include(
+          lines.join("\n"),
+          `were migrated from version ${version} to ${Migrations.LATEST}. The database from before is ${copy}`
+        )
+        assert.include(schemaOf(copy), `version ${version}`)
+        assert.strictEqual(statSync(copy).mode & 0o777, 0o600)
+        const kept = new DatabaseSync(copy, { readOnly: true })
+        assert.strictEqual(kept.prepare("SELECT count(*) AS jobs FROM jobs").get()?.["jobs"], 3)
+        assert.strictEqual(kept.prepare("PRAGMA application_id").get()?.["application_id"], SqliteDatabase.APPLICATION_ID)
+        kept.close()
+      }))
+  }
+
+  it.effect("writes no copy when the disk has no room for it", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const version = writeOld(file, "v8.sql")
+      const db = new DatabaseSync(file)
+      assert.strictEqual(MigrationCopy.write(db, file, version, 64 * 1024 * 1024)._tag, "NoRoom")
+      assert.isFalse(existsSync(MigrationCopy.pathOf(file, version)))
+      assert.strictEqual(MigrationCopy.write(db, file, version, 65 * 1024 * 1024)._tag, "Copied")
+      db.close()
+    }))
+})

@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
-import { toJsonText } from "@stint/contract/Json"
 import { JobCommands, Scenario } from "@stint/store-testing"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobStore } from "@stint/store/JobStore"
@@ -11,13 +10,13 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as fc from "fast-check"
 import { spawn } from "node:child_process"
-import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { tempFile } from "./TestDatabase.ts"
+import { cutWal } from "./WalCuts.ts"
 
 const stores = (file: string, durability: "D1" | "D2" = "D2") =>
   Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
@@ -147,43 +146,5 @@ describe("durability", () => {
       }))
   }
 
-  it.live("R12: keeps every acknowledged job when the WAL is cut off anywhere after the job's commit", () =>
-    Effect.gen(function*() {
-      const file = yield* tempFile
-      const copy = yield* tempFile
-      yield* open(copy, Effect.void)
-      /** The length of the WAL after each acknowledged job. */
-      const lengths: Array<number> = []
-      const ids: Array<string> = []
-      yield* open(
-        file,
-        Effect.gen(function*() {
-          const store = yield* JobStore
-          const db = yield* SqliteDatabase.SqliteDatabase
-          yield* db.read("stop checkpoints", () => db.statement("PRAGMA wal_autocheckpoint = 0").all())
-          yield* db.read("checkpoint", () => db.statement("PRAGMA wal_checkpoint(TRUNCATE)").all())
-          copyFileSync(file, copy)
-          for (let n = 0; n < 30; n++) {
-            const job = Scenario.record({ input: toJsonText("x".repeat(n * 500)) })
-            yield* store.insert(job)
-            ids.push(job.id)
-            lengths.push(statSync(`${file}-wal`).size)
-          }
-          const wal = readFileSync(`${file}-wal`)
-          const seed = Date.now() % 2 ** 31
-          const cuts = fc.sample(fc.tuple(fc.nat({ max: 29 }), fc.nat({ max: 20_000 })), { numRuns: 60, seed })
-          const base = readFileSync(copy)
-          for (const [acknowledged, beyond] of cuts) {
-            writeFileSync(copy, base)
-            writeFileSync(`${copy}-wal`, wal.subarray(0, (lengths[acknowledged] ?? 0) + beyond))
-            const missing = yield* open(copy, missingOf(ids.slice(0, acknowledged + 1)))
-            assert.deepStrictEqual(missing, [], `seed ${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
-          }
-          // The jobs exist only in the WAL: if its last part is cut off, the last job is lost.
-          writeFileSync(copy, base)
-          writeFileSync(`${copy}-wal`, wal.subarray(0, lengths[28]))
-          assert.deepStrictEqual(yield* open(copy, missingOf(ids)), ids.slice(29))
-        })
-      )
-    }))
+  it.live("R12: keeps every acknowledged job when the WAL is cut off anywhere after the job's commit", () => cutWal(60))
 })

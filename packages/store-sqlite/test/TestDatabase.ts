@@ -4,6 +4,7 @@ import * as Layer from "effect/Layer"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type * as DiskSpace from "../src/DiskSpace.ts"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 
 /** A path for a new file. */
@@ -16,5 +17,5 @@ export const tempFile = Effect.map(
 )
 
 /** A new, empty database file. */
-export const layerTemp = (durability: "D1" | "D2" = "D1") =>
-  Layer.unwrap(Effect.map(tempFile, (file) => SqliteDatabase.layer({ file, durability, lockWaitMs: 0 })))
+export const layerTemp = (durability: "D1" | "D2" = "D1", space: DiskSpace.Options = {}) =>
+  Layer.unwrap(Effect.map(tempFile, (file) => SqliteDatabase.layer({ file, durability, lockWaitMs: 0, space })))

@@ -5,10 +5,12 @@
  *   failNextWrites    request --x   store             fails, nothing stored
  *   dropNextAnswers   request ----> store --x         stored, the caller receives an error
  *   freeze            request ----> store --| thaw    stored, the caller waits
+ *   fillUp            insert --x    store             new jobs fail, all other operations work
+ *   breakFile         write --x     store             writes and `depth` fail, nothing stored
  * ```
  */
 import { JobStore } from "@stint/store/JobStore"
-import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import { StoreBroken, StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -27,6 +29,12 @@ export class StoreFaults extends Context.Service<StoreFaults, {
   /** From now on, every operation reaches the store, but its result is delayed until {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
+  /** From now on, new jobs fail with `StoreFull`, until {@link repair}. */
+  readonly fillUp: Effect.Effect<void>
+  /** From now on, writes and `depth` fail with `StoreBroken`, until {@link repair}. */
+  readonly breakFile: (problem: StoreBroken["problem"]) => Effect.Effect<void>
+  /** Ends `fillUp` and `breakFile`. */
+  readonly repair: Effect.Effect<void>
 }>()("@stint/store-testing/StoreFaults") {}
 
 /** The faults to inject. */
@@ -35,7 +43,12 @@ interface Faults {
   lostAnswers: number
   chance: (() => "failed" | "lost" | undefined) | undefined
   frozen: Deferred.Deferred<void> | undefined
+  full: boolean
+  broken: StoreBroken["problem"] | undefined
 }
+
+const failBroken = (operation: string, problem: StoreBroken["problem"]) =>
+  Effect.fail(new StoreError({ reason: new StoreBroken({ operation, problem }) }))
 
 const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"] => {
   const slow = <A>(effect: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
@@ -45,6 +58,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     Effect.suspend(() => {
       const failing = (why: string) =>
         Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
+      if (faults.broken !== undefined) return failBroken(operation, faults.broken)
       const fate = faults.chance?.()
       if (faults.failures > 0 || fate === "failed") {
         faults.failures = Math.max(0, faults.failures - 1)
@@ -59,7 +73,12 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
 
   return {
     durability: store.durability,
-    insert: (job, key) => write("insert", store.insert(job, key)),
+    insert: (job, key) =>
+      Effect.suspend(() =>
+        faults.full
+          ? Effect.fail(new StoreError({ reason: new StoreFull({ operation: "insert" }) }))
+          : write("insert", store.insert(job, key))
+      ),
     apply: (endpoint, id, event) => write("apply", store.apply(endpoint, id, event)),
     append: (endpoint, id, event, body) => write("append", store.append(endpoint, id, event, body)),
     claim: (endpoint, limit, event) => write("claim", store.claim(endpoint, limit, event)),
@@ -71,14 +90,15 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     peek: (endpoint, id, after, limit) => slow(store.peek(endpoint, id, after, limit)),
     list: (endpoint, query) => slow(store.list(endpoint, query)),
     ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),
-    depth: (endpoint) => slow(store.depth(endpoint))
+    depth: (endpoint) =>
+      Effect.suspend(() => faults.broken === undefined ? slow(store.depth(endpoint)) : failBroken("depth", faults.broken))
   }
 }
 
 /** A store with fault injection. */
 export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
   Layer.effectContext(Effect.gen(function*() {
-    const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined }
+    const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined, full: false, broken: undefined }
     return Context.make(JobStore, faulty(yield* JobStore, faults)).pipe(
       Context.add(
         StoreFaults,
@@ -105,6 +125,17 @@ export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<Job
             const { frozen } = faults
             faults.frozen = undefined
             return frozen === undefined ? Effect.void : Deferred.succeed(frozen, undefined)
+          }),
+          fillUp: Effect.sync(() => {
+            faults.full = true
+          }),
+          breakFile: (problem) =>
+            Effect.sync(() => {
+              faults.broken = problem
+            }),
+          repair: Effect.sync(() => {
+            faults.full = false
+            faults.broken = undefined
           })
         })
       )

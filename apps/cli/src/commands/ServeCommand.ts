@@ -43,7 +43,7 @@ export const command = Command.make(
         Layer.provide(Platform.layer({
           settings,
           secrets: { adminDigest: admin.digest, workerSecret },
-          store: { durability: settings.durability },
+          store: { durability: settings.durability, space: settings.disk },
           dataDir,
           workers,
           endpoints

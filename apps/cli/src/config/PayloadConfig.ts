@@ -97,6 +97,14 @@ export const size = (
     )
   )
 
+/** One variable that holds a size, which may be 0; undefined when it is not set. */
+export const optionalSize = (name: string, example: string): Effect.Effect<number | undefined, CliFailure> =>
+  setting(
+    name,
+    `a size, for example ${example}, or 0`,
+    Config.schema(Size(0, Infinity), name).pipe(Config.map(bytesOf), Config.withDefault(undefined))
+  )
+
 const BUCKET = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/([A-Za-z0-9._/-]*))?$/
 
 const Place = Schema.String.check(

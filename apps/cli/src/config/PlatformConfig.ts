@@ -17,6 +17,8 @@
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
  * | `STINT_BATCHES` | 10 | maximum batches of an endpoint that have not ended, including drafts |
  * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
+ * | `STINT_DISK_MIN_FREE` | 512 MiB, or a twentieth of a smaller disk | below this free space, new jobs get 503 while stored jobs continue; 0 turns this off |
+ * | `STINT_DISK_RESERVE` | 32 MiB | size of a file that is deleted when the disk is full, so that stored jobs can still end; 0 turns this off |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
@@ -51,6 +53,12 @@ export interface BatchSettings {
   readonly batchQueued: number
 }
 
+/** The free space to keep on the disk of the database, in bytes. `minFreeBytes` undefined: the store's default. */
+export interface DiskSettings {
+  readonly minFreeBytes: number | undefined
+  readonly reserveBytes: number
+}
+
 export interface PlatformConfig {
   readonly port: number
   readonly host: string
@@ -65,11 +73,15 @@ export interface PlatformConfig {
   /** See PayloadConfig.ts for the variables. */
   readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
+  readonly disk: DiskSettings
   /** See LogConfig.ts for the variables. */
   readonly logs: LogQuotas
   /** See WorkerConfig.ts for the variables. */
   readonly workers: WorkerConfig.WorkerSettings
 }
+
+/** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
+const DEFAULT_RESERVE = 32 * 1024 * 1024
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
 
@@ -169,6 +181,10 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),
     openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),
     batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
+  }),
+  disk: Effect.all({
+    minFreeBytes: PayloadConfig.optionalSize("STINT_DISK_MIN_FREE", "1 GiB"),
+    reserveBytes: Effect.map(PayloadConfig.optionalSize("STINT_DISK_RESERVE", "32 MiB"), (bytes) => bytes ?? DEFAULT_RESERVE)
   }),
   logs: LogConfig.load,
   workers: WorkerConfig.load,

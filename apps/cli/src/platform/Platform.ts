@@ -52,7 +52,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
-import type { PlatformConfig } from "../config/PlatformConfig.ts"
+import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
@@ -65,7 +65,7 @@ export interface PlatformOptions {
   >
   readonly secrets: AccessKeys.PlatformSecrets
   /** `memory`: jobs are lost when the platform stops. */
-  readonly store: "memory" | { readonly durability: "D1" | "D2" }
+  readonly store: "memory" | { readonly durability: "D1" | "D2"; readonly space?: DiskSettings }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
   /** Default: workers run as the platform's user, inherit nothing beyond the default variables, and their caches are in `dataDir`. */
@@ -93,7 +93,7 @@ const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, Sql
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
     )
-    : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
+    : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability, space: store.space ?? {} })
 
 /** The stores, with a payload store if one is configured. */
 const layerStores = (options: PlatformOptions) =>

@@ -270,7 +270,13 @@ const make = Effect.gen(function*() {
 
   // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration. The registry
   // learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
-  for (const job of yield* recover(0)) yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
+  let resumed = false
+  const resume = Effect.gen(function*() {
+    for (const job of yield* recover(0)) yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
+    resumed = true
+  })
+  // The queue starts on a full disk too, for callers that fetch results. The first sweep with space then extends the leases.
+  yield* Effect.catchIf(resume, ({ reason }) => reason._tag === "StoreFull", () => Effect.void)
 
   return JobQueue.of({
     durability: store.durability,
@@ -290,6 +296,7 @@ const make = Effect.gen(function*() {
       Effect.flatMap(demand.register(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     awaitDeliveries: (waitMs) => Effect.flatMap(webhookSenders.register(""), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     tick: Effect.gen(function*() {
+      if (!resumed) yield* resume
       const applied = yield* store.tick({ _tag: "Tick", now: now(), random: random() }, TICK_LIMIT)
       yield* notifyAll(applied)
       return applied.length === TICK_LIMIT

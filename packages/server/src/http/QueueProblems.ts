@@ -15,19 +15,44 @@ import type {
   NotRetryable
 } from "@stint/queue/JobErrors"
 import { EndpointStore } from "@stint/store/EndpointStore"
-import type { PayloadUnavailable, StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import type { PayloadUnavailable, StoreBroken, StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { memoryFull, setRetryAfter } from "./BodyAdmission.ts"
 import { excerpt } from "./ProblemJson.ts"
 
-const storeUnavailable = ({ cause, operation }: StoreUnavailable) =>
+const storeUnavailable = ({ cause, logged = false, operation }: StoreUnavailable) =>
   Effect.andThen(
-    Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
+    logged ? Effect.void : Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
     new Unavailable(problemMembers(
       "The platform cannot reach its job store; nothing of this request was stored.",
-      "Send the request again in a few seconds. If the error persists, check the platform's log: the disk may be full."
+      "Send the request again in a few seconds. If the error persists, check the platform's log: it names the cause."
     ))
   )
+
+/** Seconds until a caller should retry after a shortage of space, which only ends when jobs are removed or the operator acts. */
+const FULL_RETRY_AFTER = 30
+
+/** 503 and not 507, so that clients and proxies retry (docs/decisions/0022-database-outages.md). The store logs the shortage once. */
+const storeFull = Effect.andThen(
+  setRetryAfter(FULL_RETRY_AFTER),
+  new Unavailable(problemMembers(
+    "The platform's disk has too little free space to store this request; nothing of it was stored.",
+    `Send the request again in ${FULL_RETRY_AFTER} s. Stored jobs continue, and can be cancelled and purged. The operator must free space on the disk: the platform's log says how much.`
+  ))
+)
+
+const BROKEN_TEXTS: Readonly<Record<StoreBroken["problem"], string>> = {
+  missing: "The platform's database file is missing: it was deleted or moved while the platform was running.",
+  replaced: "The platform's database file was replaced or truncated while the platform was running.",
+  damaged: "The platform's database file is damaged."
+}
+
+/** 503: no write would be durable. The store logs the problem once, with the file and the remedy. */
+const storeBroken = ({ problem }: StoreBroken) =>
+  new Unavailable(problemMembers(
+    `${BROKEN_TEXTS[problem]} Nothing of this request was stored.`,
+    "The operator must restore the file. The platform's log names the file and the steps."
+  ))
 
 const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
   Effect.andThen(
@@ -51,6 +76,10 @@ const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavailable> 
   switch (reason._tag) {
     case "StoreUnavailable":
       return storeUnavailable(reason)
+    case "StoreFull":
+      return storeFull
+    case "StoreBroken":
+      return storeBroken(reason)
     case "PayloadUnavailable":
       return payloadUnavailable(reason)
     case "PayloadMemoryFull":

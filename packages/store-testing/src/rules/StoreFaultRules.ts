@@ -86,6 +86,29 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
+    "R11: rejects only new jobs while the store has too little space: results, chunks, retries, cancels and purges continue",
+    Effect.gen(function*() {
+      const { fillUp, repair } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, fail, finish, started, submit } = yield* Scenario.make()
+      const failed = yield* started("ann")
+      yield* fail(failed, "no such city")
+      const job = yield* started("ann")
+      const waiting = yield* submit()
+      yield* fillUp
+      assert.strictEqual(yield* Scenario.reasonOf(submit()), "StoreFull")
+      assert.strictEqual(yield* queue.append(Scenario.holderOf(job), toJsonText(1), 1), "accepted")
+      assert.strictEqual(yield* finish(job), "accepted")
+      assert.strictEqual((yield* queue.cancel(endpoint.id, waiting.id)).status, "CANCELLED")
+      assert.strictEqual((yield* queue.retry(endpoint.id, failed.id)).status, "IN_QUEUE")
+      assert.strictEqual(yield* queue.purge(endpoint.id), 1)
+      assert.deepInclude(yield* queue.depth(endpoint.id), { waiting: 0, running: 0, completed: 1 })
+      yield* repair
+      yield* submit()
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
+    })
+  )
+
+  rule(
     "R3: creates no second job for a submission that is repeated after a lost answer",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults

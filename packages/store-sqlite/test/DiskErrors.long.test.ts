@@ -1,0 +1,83 @@
+/**
+ * Disk errors and power failures at the counts of the reliability figures (docs/spec/figures.md#reliability). `strace` makes system calls on
+ * the database file and its WAL fail.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { JobId } from "@stint/contract/Ids"
+import { Scenario } from "@stint/store-testing"
+import { JobStore } from "@stint/store/JobStore"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { spawnSync } from "node:child_process"
+import { fileURLToPath } from "node:url"
+import { beforeEach } from "vitest"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
+import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import { tempFile } from "./TestDatabase.ts"
+import { cutWal } from "./WalCuts.ts"
+
+/**
+ * Which calls fail, with which error: a range of calls, then every so many calls for ever. The numbers count the calls of the whole process on
+ * the file and its WAL.
+ */
+const faults = [
+  "pwrite64:error=ENOSPC:when=60..160",
+  "pwrite64:error=ENOSPC:when=200+97",
+  "pwrite64:error=EIO:when=60..160",
+  "pwrite64:error=EIO:when=200+97",
+  "fsync:error=ENOSPC:when=20..60",
+  "fsync:error=EIO:when=20..60",
+  "fsync:error=EIO:when=20+7"
+]
+
+const straceProblem = (): string | undefined => {
+  const { error, status, stderr } = spawnSync("strace", ["-o", "/dev/null", "-e", "inject=getcwd:error=EIO", "true"], {
+    encoding: "utf8"
+  })
+  return error === undefined && status === 0 ? undefined : error?.message ?? stderr
+}
+
+describe("R11: system calls that fail", () => {
+  const problem = straceProblem()
+  beforeEach(({ skip }) => skip(problem !== undefined, `strace cannot inject errors: ${problem}`))
+
+  for (const fault of faults) {
+    it.live(`acknowledges no job that is not stored, and recovers: ${fault}`, () =>
+      Effect.gen(function*() {
+        const file = yield* tempFile
+        // The migrations have no part in this: a failed one is an error of the start.
+        yield* Effect.provide(Effect.void, SqliteDatabase.layer({ file }), { local: true })
+        const submitter = fileURLToPath(new URL("fixtures/faultySubmitter.ts", import.meta.url))
+        const strace = ["-f", "-qq", "-o", "/dev/null", "-P", file, "-P", `${file}-wal`, "-e", `inject=${fault}`]
+        const { signal, status, stderr, stdout } = spawnSync("strace", [...strace, process.execPath, submitter, file], {
+          encoding: "utf8",
+          timeout: 60_000
+        })
+        assert.deepStrictEqual({ signal, status }, { signal: null, status: 0 }, stderr)
+        const lines = stdout.split("\n")
+        const acknowledged = lines.filter((line) => line.startsWith("+")).map((line) => JobId.make(line.slice(1)))
+        const rejected = lines.filter((line) => line.startsWith("-"))
+        assert.isAtLeast(acknowledged.length, 100)
+        // Single failures may pass unnoticed: after a failed transaction, each of its jobs gets its own.
+        if (fault.includes("..")) assert.isAbove(rejected.length, 0)
+        assert.isAtMost(lines.filter((line) => line.startsWith("log ")).length, 2 * (rejected.length + 1))
+        const missing = yield* Effect.gen(function*() {
+          const store = yield* JobStore
+          return yield* Effect.filter(acknowledged, (id) =>
+            Effect.map(store.get(Scenario.endpoint().id, id), (job) => job === undefined))
+        }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file })))))
+        assert.deepStrictEqual(missing, [])
+        yield* Console.log(`${fault}: ${acknowledged.length} acknowledged, ${rejected.length} rejected, ${missing.length} lost`)
+      }), 90_000)
+  }
+})
+
+describe("R12: power failures", () => {
+  it.live("keeps every acknowledged job in 500 random cuts of the WAL after the job's commit", () =>
+    Effect.gen(function*() {
+      const lookedUp = yield* cutWal(500)
+      assert.isAbove(lookedUp, 500)
+      yield* Console.log(`500 cuts: ${lookedUp} acknowledged jobs looked up, 0 lost`)
+    }), 300_000)
+})
