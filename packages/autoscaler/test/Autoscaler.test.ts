@@ -37,20 +37,23 @@ const testWithClock = (
 const HOUR = 3_600_000
 
 describe("Autoscaler: a wall clock that is set", () => {
-  testWithClock("stops idle workers in time when the clock is set back an hour, and no busy one when it is set forward", (set) =>
-    Effect.gen(function*() {
-      const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
-      const job = yield* submit(endpoint, { ms: 20_000 })
-      yield* after("10 seconds")
-      yield* set(HOUR)
-      yield* after("5 seconds")
-      assert.strictEqual((yield* running).length, 1)
-      yield* after("6 seconds")
-      assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1 })
-      yield* set(-HOUR)
-      yield* after("10 seconds")
-      assert.strictEqual((yield* running).length, 0)
-    }))
+  testWithClock(
+    "stops idle workers in time when the clock is set back an hour, and no busy one when it is set forward",
+    (set) =>
+      Effect.gen(function*() {
+        const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
+        const job = yield* submit(endpoint, { ms: 20_000 })
+        yield* after("10 seconds")
+        yield* set(HOUR)
+        yield* after("5 seconds")
+        assert.strictEqual((yield* running).length, 1)
+        yield* after("6 seconds")
+        assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1 })
+        yield* set(-HOUR)
+        yield* after("10 seconds")
+        assert.strictEqual((yield* running).length, 0)
+      })
+  )
 
   testWithClock("starts workers again after their backoff when the clock is set back an hour", (set) =>
     Effect.gen(function*() {

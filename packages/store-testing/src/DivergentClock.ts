@@ -24,7 +24,10 @@ export const withDivergentClock = <A, E, R>(
       Effect.sync(() => {
         offset += by
       })
-    const wall: Pick<Clock.Clock, "currentTimeMillisUnsafe" | "currentTimeMillis" | "currentTimeNanosUnsafe" | "currentTimeNanos"> = {
+    const wall: Pick<
+      Clock.Clock,
+      "currentTimeMillisUnsafe" | "currentTimeMillis" | "currentTimeNanosUnsafe" | "currentTimeNanos"
+    > = {
       currentTimeMillisUnsafe: millis,
       currentTimeMillis: Effect.sync(millis),
       currentTimeNanosUnsafe: nanos,
