@@ -1,5 +1,5 @@
 /**
- * The system clock of a real platform is set while jobs run, and a platform is suspended (docs/decisions/0017-clock-jumps.md). libfaketime
+ * The system clock of a real platform is set while jobs run, and a platform is suspended (docs/decisions/0019-clock-jumps.md). libfaketime
  * sets only the platform's wall clock: its monotonic clock, its workers and this test keep theirs.
  */
 import { globSync } from "node:fs"

@@ -6,6 +6,7 @@
  * The registry lists the last failed worker as `unhealthy` or `throttled` until one of the endpoint's workers works again.
  */
 import type { EndpointId } from "@stint/contract/Ids"
+import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -39,7 +40,7 @@ export interface EndpointFailures {
   readonly worked: (fingerprint: string) => void
   /** How many of `wanted` workers may start now, given `starting` workers that are not ready yet. */
   readonly allowedStarts: (wanted: number, starting: number) => number
-  /** No worker may start before this time. */
+  /** No worker may start before this monotonic time. */
   readonly notBefore: () => number
   /** Removes the displayed failure. */
   readonly clear: Effect.Effect<void>
@@ -48,7 +49,7 @@ export interface EndpointFailures {
 export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn.Return<EndpointFailures, never, WorkerRegistry> {
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
-  const now = () => clock.currentTimeMillisUnsafe()
+  const now = () => monotonicMillis(clock)
   let backoff = RestartBackoff.empty
   let published: string | undefined
   let release: string | undefined
@@ -62,7 +63,8 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
 
   const publish = Effect.fnUntraced(function*(worker: string, state: "unhealthy" | "throttled", reason: string) {
     yield* clear
-    yield* registry.failing(endpoint, worker, state, reason, backoff.notBefore)
+    const retryAt = Math.round(backoff.notBefore - now() + clock.currentTimeMillisUnsafe())
+    yield* registry.failing(endpoint, worker, state, reason, retryAt)
     published = worker
   })
 

@@ -23,6 +23,7 @@ import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
+import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -110,7 +111,10 @@ export const make = Effect.fnUntraced(function*(
   const address = yield* WorkerConnection
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
-  const now = () => clock.currentTimeMillisUnsafe()
+  /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
+  const now = () => monotonicMillis(clock)
+  /** Converts a wall-clock time, as the registry and the store report it. */
+  const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
 
   let endpoint: Endpoint | undefined = initial
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
@@ -122,7 +126,16 @@ export const make = Effect.fnUntraced(function*(
   /** Until this time, workers could not call the platform, because the machine was suspended or the store was unavailable. */
   let unreachableUntil = 0
 
-  const statuses = Effect.map(registry.list(id), (list) => new Map(list.map((status) => [status.id, status])))
+  const statuses = Effect.map(
+    registry.list(id),
+    (list) =>
+      new Map(list.map((status): readonly [string, WorkerStatus] => [status.id, {
+        ...status,
+        firstSeenAt: toMonotonic(status.firstSeenAt),
+        lastSeenAt: toMonotonic(status.lastSeenAt),
+        idleSince: status.idleSince === null ? null : toMonotonic(status.idleSince)
+      }]))
+  )
 
   /**
    * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
@@ -278,6 +291,7 @@ export const make = Effect.fnUntraced(function*(
   })
   const depth = queue.depth(id).pipe(
     Effect.tap(outage.succeeded),
+    Effect.map((jobs) => ({ ...jobs, oldestQueuedAt: jobs.oldestQueuedAt === null ? null : toMonotonic(jobs.oldestQueuedAt) })),
     Effect.catch((error) => {
       unreachableUntil = now()
       return Effect.as(outage.failed(error.message), undefined)

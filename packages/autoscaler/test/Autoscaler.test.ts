@@ -3,8 +3,9 @@ import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { PoolError } from "@stint/pool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { JobQueue, WorkerRegistry } from "@stint/queue"
-import { StoreFaults } from "@stint/store-testing"
+import { type SetWallClock, StoreFaults, withDivergentClock } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -27,6 +28,49 @@ import {
 
 const test = (title: string, body: () => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>) =>
   it.effect(title, () => onPlatform(body()))
+
+const testWithClock = (
+  title: string,
+  body: (setWallClock: SetWallClock) => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>
+) => it.effect(title, () => withDivergentClock((setWallClock) => onPlatform(body(setWallClock))))
+
+const HOUR = 3_600_000
+
+describe("Autoscaler: a wall clock that is set", () => {
+  testWithClock(
+    "stops idle workers in time when the clock is set back an hour, and no busy one when it is set forward",
+    (set) =>
+      Effect.gen(function*() {
+        const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
+        const job = yield* submit(endpoint, { ms: 20_000 })
+        yield* after("10 seconds")
+        yield* set(HOUR)
+        yield* after("5 seconds")
+        assert.strictEqual((yield* running).length, 1)
+        yield* after("6 seconds")
+        assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1 })
+        yield* set(-HOUR)
+        yield* after("10 seconds")
+        assert.strictEqual((yield* running).length, 0)
+      })
+  )
+
+  testWithClock("starts workers again after their backoff when the clock is set back an hour", (set) =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
+      yield* submit(endpoint)
+      yield* after("1 minute")
+      const before = yield* started
+      yield* set(-HOUR)
+      yield* after("40 seconds")
+      assert.isAbove(yield* started, before)
+      const [shown] = yield* registry.list(endpoint.id)
+      const time = yield* Clock.currentTimeMillis
+      assert.isAtMost(shown?.retryAt ?? 0, time + 30_000)
+      assert.isAtLeast(shown?.retryAt ?? 0, time - 30_000)
+    }))
+})
 
 describe("Autoscaler: scaling", () => {
   test("starts no worker before the first job, and one worker at once for the first job", () =>

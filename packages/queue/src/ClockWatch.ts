@@ -8,7 +8,7 @@
  *
  * On Linux the monotonic clock stops while the machine is suspended, so a suspension looks like a clock that was set forward. On macOS and
  * Windows it continues, so the check is late. Both mean the same for jobs: no worker could send a heartbeat, and the time does not count
- * (docs/decisions/0017-clock-jumps.md).
+ * (docs/decisions/0019-clock-jumps.md).
  */
 import type * as Clock from "effect/Clock"
 

@@ -1,15 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as Clock from "effect/Clock"
+import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as ClockWatch from "../src/ClockWatch.ts"
 
 /** A clock of which both times are set by hand. */
-const manualClock = Effect.map(Clock.Clock, (clock) => {
+const manualClock = Effect.sync(() => {
   const times = { wall: 1_700_000_000_000, monotonic: 50_000 }
+  const wallNanos = () => BigInt(times.wall) * 1_000_000n
+  const monotonicNanos = () => BigInt(times.monotonic) * 1_000_000n
   const manual: Clock.Clock = {
-    ...clock,
     currentTimeMillisUnsafe: () => times.wall,
-    monotonicTimeNanosUnsafe: () => BigInt(times.monotonic) * 1_000_000n
+    currentTimeMillis: Effect.sync(() => times.wall),
+    currentTimeNanosUnsafe: wallNanos,
+    currentTimeNanos: Effect.sync(wallNanos),
+    monotonicTimeNanosUnsafe: monotonicNanos,
+    monotonicTimeNanos: Effect.sync(monotonicNanos),
+    sleep: () => Effect.never
   }
   const pass = (wall: number, monotonic = wall) => {
     times.wall += wall

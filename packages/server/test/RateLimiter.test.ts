@@ -3,6 +3,7 @@
  */
 import { expect, it } from "@effect/vitest"
 import type { RateLimit } from "@stint/contract/RateLimit"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
@@ -177,3 +178,19 @@ it.effect("removes idle subjects from memory, and keeps subjects with usage", ()
     expect(limits.acquire({ ...subject, key: "long" }, of(long)).rejection?.why).toBe("rate")
     expect(limits.acquire(open, of({ ...short, concurrent: 1 })).rejection?.why).toBe("open")
   })))
+
+it.effect("continues to admit calls at their rate when the wall clock is set back an hour", () =>
+  Effect.flatMap(Clock.Clock, (clock) => {
+    let offset = 0
+    const wall = { currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe() + offset }
+    const settable: Clock.Clock = Object.setPrototypeOf(wall, clock)
+    return run(Effect.gen(function*() {
+      const limits = yield* RateLimiter.RateLimiter
+      const limit = of({ limit: 1, perMs: 10_000 })
+      expect(limits.acquire(subject, limit).rejection).toBeUndefined()
+      offset = -3_600_000
+      expect(limits.acquire(subject, limit).rejection?.retryAfter).toBe(10)
+      yield* TestClock.adjust(10_000)
+      expect(limits.acquire(subject, limit).rejection).toBeUndefined()
+    })).pipe(Effect.provideService(Clock.Clock, settable))
+  }))

@@ -24,12 +24,16 @@ export const withDivergentClock = <A, E, R>(
       Effect.sync(() => {
         offset += by
       })
-    const divergent: Clock.Clock = {
-      ...clock,
+    const wall: Pick<
+      Clock.Clock,
+      "currentTimeMillisUnsafe" | "currentTimeMillis" | "currentTimeNanosUnsafe" | "currentTimeNanos"
+    > = {
       currentTimeMillisUnsafe: millis,
       currentTimeMillis: Effect.sync(millis),
       currentTimeNanosUnsafe: nanos,
       currentTimeNanos: Effect.sync(nanos)
     }
+    // Inherits everything else, including the operations of TestClock.
+    const divergent: Clock.Clock = Object.setPrototypeOf(wall, clock)
     return Effect.provideService(use(setWallClock), Clock.Clock, divergent)
   })

@@ -3,6 +3,7 @@
  * `@effect/vitest` and `fast-check`.
  */
 export * from "./ChaosReport.ts"
+export * from "./DivergentClock.ts"
 export * as History from "./history/History.ts"
 export * as JobCommands from "./models/JobCommands.ts"
 export * as Scenario from "./Scenario.ts"

@@ -108,8 +108,8 @@ const chaosReports = (store: Layer.Layer<JobStore>, rule: string) =>
   Effect.gen(function*() {
     const run = chaos(store)
     const rules = new Set<string>()
-    for (let seed = 1; seed <= 3 && !rules.has(rule); seed++) {
-      for (const violation of (yield* run({ seed, steps: 60 })).violations) rules.add(violation.rule)
+    for (let seed = 1; seed <= 20 && !rules.has(rule); seed++) {
+      for (const violation of (yield* run({ seed, steps: 80 })).violations) rules.add(violation.rule)
     }
     assert.include([...rules], rule)
   })

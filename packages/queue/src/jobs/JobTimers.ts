@@ -10,7 +10,7 @@
  * silent worker's job is recovered sooner, by at most the difference. The default of 250 ms is far below the shortest lease (1 s).
  *
  * Stored times are wall-clock times, because they must survive a restart. When the wall clock is set, or the machine or this process was
- * suspended, the timers of running jobs are moved before any of them fires (docs/decisions/0017-clock-jumps.md).
+ * suspended, the timers of running jobs are moved before any of them fires (docs/decisions/0019-clock-jumps.md).
  *
  * When the store fails, this layer logs the failure once, retries every interval, and logs the recovery.
  */
