@@ -5,7 +5,6 @@ import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Effect from "effect/Effect"
-import { rm, rmdir } from "node:fs/promises"
 import { dirname } from "node:path"
 
 /** The folders by job. */
@@ -19,12 +18,15 @@ export const removeAfterJob = (jobId: string, folder: string): void => {
   else known.add(folder)
 }
 
-const remove = (folder: string): Effect.Effect<void> =>
-  Effect.tryPromise(() => rm(folder, { recursive: true, force: true })).pipe(
+const remove = (folder: string): Effect.Effect<void> => {
+  // Loaded here and not imported, because most workers download nothing.
+  const { rm, rmdir } = process.getBuiltinModule("node:fs/promises")
+  return Effect.tryPromise(() => rm(folder, { recursive: true, force: true })).pipe(
     // The parent may contain files of the handler.
     Effect.andThen(Effect.ignore(Effect.tryPromise(() => rmdir(dirname(folder))))),
     Effect.catch(({ cause }) => Effect.logWarning(`The downloads in ${folder} could not be removed: ${String(cause)}`))
   )
+}
 
 /** Removes the folders of a job when it ends. */
 export const middleware: JobMiddleware.JobMiddleware = JobMiddleware.make((next, job) =>

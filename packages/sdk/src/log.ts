@@ -5,21 +5,42 @@
  * `jobId` when the code does not run within the job, for example in a library's callback.
  *
  * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is written. Default: `DEBUG`. The
- * variables are read once, when this module is loaded.
+ * variables are read once, when this module is loaded. {@link set_level} changes the level of this logger.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as LogLine from "@stint/worker/LogLine"
 import * as RunningJob from "@stint/worker/RunningJob"
+import { didYouMean } from "@stint/worker/Suggestion"
 import { messageOf } from "@stint/worker/ThrownValue"
+import { previewValue } from "@stint/worker/ValuePreview"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Redacted from "effect/Redacted"
 
-const style = WorkerConfig.logStyle(process.env, process.argv.slice(2))
+const started = WorkerConfig.logStyle(process.env, process.argv.slice(2))
+
+/** The format, and the level, which `set_level` changes. */
+const style: { level: LogLine.Level; readonly json: boolean } = { ...started }
 
 const textOf = (message: unknown): string => message instanceof Error ? message.stack ?? message.message : messageOf(message)
 
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
   LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
+
+/**
+ * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` for no line. The
+ * lines of the worker itself keep the level of the variables.
+ *
+ * @throws TypeError when the level is unknown
+ */
+export const set_level = (level: string): void => {
+  const known = typeof level === "string" ? LogLine.parseLevel(level) : undefined
+  if (known === undefined) {
+    const suggestion = typeof level === "string" ? didYouMean(level.toUpperCase(), LogLine.LEVELS) : ""
+    throw new TypeError(`log.set_level needs one of ${LogLine.LEVELS.join(", ")}, not ${previewValue(level)}.${suggestion}`)
+  }
+  style.level = known
+  info(`The log level is ${known} now.`)
+}
 
 /** Writes a line at level TRACE. `jobId` defaults to the job in which the line is written. */
 export const trace = (message: unknown, jobId?: string): void => write("TRACE", message, jobId)
@@ -30,6 +51,12 @@ export const debug = (message: unknown, jobId?: string): void => write("DEBUG", 
 /** Writes a line at level INFO. `jobId` defaults to the job in which the line is written. */
 export const info = (message: unknown, jobId?: string): void => write("INFO", message, jobId)
 
+/** Writes advice for the developer of the handler: a line at level INFO that is written at every level except NOTSET. */
+export const tip = (message: unknown): void => {
+  if (style.level === "NOTSET") return
+  LogLine.write({ ...style, level: "TRACE" }, "INFO", textOf(message), RunningJob.service(CurrentJob)?.id)
+}
+
 /** Writes a line at level WARN. `jobId` defaults to the job in which the line is written. */
 export const warn = (message: unknown, jobId?: string): void => write("WARN", message, jobId)
 
@@ -38,13 +65,13 @@ export const error = (message: unknown, jobId?: string): void => write("ERROR", 
 
 /**
  * Masks a value: returns its first and last character with `*` for each character between them (docs/spec/handler.md#secrets-in-logs). A
- * `Redacted` value becomes eight `*`, regardless of its length.
+ * `Redacted` value becomes eight `*`, regardless of its length. A value that is not a text is masked as its text: 12345 as `1***5`.
  *
  * Values of one or two characters are not hidden: `ab` stays `ab`, and `a` becomes `aa`. Use `Redacted.make` for such values.
  */
-export const mask = (value: string | Redacted.Redacted<unknown>): string => {
+export const mask = (value: unknown): string => {
   if (Redacted.isRedacted(value)) return "********"
-  const characters = Array.from(value)
+  const characters = Array.from(messageOf(value))
   return `${characters[0] ?? ""}${"*".repeat(Math.max(0, characters.length - 2))}${characters.at(-1) ?? ""}`
 }
 
@@ -53,5 +80,4 @@ export const mask = (value: string | Redacted.Redacted<unknown>): string => {
  *
  * The line reveals the length of the value, and does not hide a value of one or two characters. A `Redacted` value is hidden completely.
  */
-export const secret = (name: string, value: string | Redacted.Redacted<unknown>): void =>
-  write("INFO", `${name}: ${mask(value)}`, undefined)
+export const secret = (name: string, value: unknown): void => write("INFO", `${name}: ${mask(value)}`, undefined)

@@ -24,6 +24,9 @@ export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
+/** Whether this process has started its worker. */
+const started = { worker: false }
+
 /** The middleware of every worker that the facade starts. */
 const middleware = [JobFiles.middleware, rp_progress.middleware, Debugger.middleware] as const
 
@@ -48,10 +51,18 @@ const plugins = Layer.mergeAll(
  * `async (job: { input: { name: string } }) => ...`. The type is not checked at run time.
  *
  * @throws TypeError when the config has an unknown key or a value of the wrong type
+ * @throws Error when the process has called it before
  */
 export const start = <Input = any>(config: StartConfig<Input>): void => { // oxlint-disable-line typescript/no-explicit-any
   const problem = problemOf(config)
   if (problem !== undefined) throw new TypeError(problem)
+  if (started.worker) {
+    throw new Error(
+      "serverless.start was called twice. One process runs one worker: it would register twice under one id. Call start once, and " +
+        "choose between several handlers inside the handler, for example by a key of the input."
+    )
+  }
+  started.worker = true
   const local = isLocal(process.env, process.argv.slice(2))
   const { concurrency_modifier, handler, jobs_fetcher, jobs_handler, refresh_worker = false, return_aggregate_stream = false } =
     config

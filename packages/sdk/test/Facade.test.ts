@@ -65,6 +65,27 @@ describe("the facade", () => {
     ])
   })
 
+  it("set_level changes the level of the log, tip is written at every level but NOTSET, and an unknown level is an error", () => {
+    const written = vi.spyOn(process.stdout, "write").mockImplementation(() => true)
+    opened.push(() => written.mockRestore())
+    opened.push(() => sdk.log.set_level("DEBUG"))
+    for (const level of ["warn", "NOTSET", "INFO"]) {
+      sdk.log.set_level(level)
+      sdk.log.info(`info at ${level}`)
+      sdk.log.error(`error at ${level}`)
+      sdk.log.tip(`tip at ${level}`)
+    }
+    expect(written.mock.calls.map(([line]) => line)).toEqual([
+      "ERROR | error at warn\n",
+      "INFO | tip at warn\n",
+      "INFO | The log level is INFO now.\n",
+      "INFO | info at INFO\n",
+      "ERROR | error at INFO\n",
+      "INFO | tip at INFO\n"
+    ])
+    expect(() => sdk.log.set_level("WRAN")).toThrow(/needs one of NOTSET, TRACE, .*, not "WRAN"\. Did you mean "WARN"\?/)
+  })
+
   it.each(["throws", "rejects"])(
     "a registered fitness check that %s is reported and ends the worker with exit code 1",
     async (how) => {

@@ -56,6 +56,13 @@ describe("serverless.start on a platform", () => {
     await stub.until(() => stub.of("ping").some(({ text }) => ids.every((id) => text.includes(id))))
   })
 
+  it("a second call throws, and the first worker is unaffected", async () => {
+    const stub = await startStub()
+    const worker = startWorker("twice", [], stub.environment())
+    expect(await stub.resultOf(stub.submit(1))).toEqual({ output: "the first" })
+    expect(worker.stdout()).toMatch(/^Error: serverless\.start was called twice\. One process runs one worker/)
+  })
+
   it("refresh_worker ends the worker after its first job", async () => {
     const stub = await startStub()
     const worker = startWorker("fresh each time", [], stub.environment())

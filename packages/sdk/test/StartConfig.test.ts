@@ -77,7 +77,11 @@ describe("log.secret", () => {
     ["abc", "a*c"],
     ["ab", "ab"],
     ["a", "aa"],
-    ["", ""]
+    ["", ""],
+    [12_345, "1***5"],
+    [null, "n**l"],
+    [undefined, "u*******d"],
+    [{ key: "abc" }, "{***********}"]
   ])("masks %j as %j", (value, masked) => {
     expect(sdk.log.mask(value)).toBe(masked)
   })

@@ -66,18 +66,21 @@ const constraintError = (
 ): Pick<ValidationProblem, "text" | "hint"> | undefined => {
   try {
     const constraintResult = constraints(value)
-    if (constraintResult === true) return undefined
-    if (constraintResult === false || constraintResult === "") return { text: "does not meet the constraints" }
-    if (typeof constraintResult === "string") {
+    if (typeof constraintResult === "string" && constraintResult !== "") {
       return { text: `does not meet the constraints (${truncate(constraintResult, MAX_MESSAGE)})` }
     }
-    // A promise is not awaited; its rejection must not become an unhandled rejection.
-    if (constraintResult instanceof Promise) constraintResult.catch(() => {})
-    const returned = constraintResult instanceof Promise ? "a promise" : describe(constraintResult)
-    return {
-      text: "could not be checked",
-      hint: `Its constraint returned ${returned}. It must return true, false or a message.`
+    if (constraintResult instanceof Promise) {
+      // A promise is not awaited; its rejection must not become an unhandled rejection.
+      constraintResult.catch(() => {})
+      return {
+        text: "could not be checked",
+        hint: "Its constraint returned a promise. It must return true, false or a message."
+      }
     }
+    // Any truthy value passes, as in the Python SDK: `text.match(/^a/)` is a constraint.
+    if (constraintResult) return undefined
+    const hint = constraintResult === undefined ? { hint: "Its constraint returned undefined." } : {}
+    return { text: "does not meet the constraints", ...hint }
   } catch (thrown) {
     return { text: "could not be checked", hint: `Its constraint threw: ${truncate(messageOf(thrown), MAX_MESSAGE)}` }
   }

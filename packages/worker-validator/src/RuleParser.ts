@@ -18,12 +18,15 @@ const typeWords: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
   ["object", ["dict", "object", Object]]
 ]
 
+/** The words for the type of null. */
+const nullWords: ReadonlyArray<unknown> = ["null", "None", null]
+
 const kindOf = (word: unknown): Kind | undefined => typeWords.find(([, all]) => all.includes(word))?.[0]
 
 const typeNames = typeWords.flatMap(([, all]) => all.filter((word) => typeof word === "string"))
 
 const TYPES =
-  "The types are str, int, float, bool, list and dict, or JSON Schema's string, integer, number, boolean, array and object, "
+  "The types are str, int, float, bool, list, dict and None, or JSON Schema's string, integer, number, boolean, array, object and null, "
   + "or String, Number, Boolean, Array and Object."
 
 const KEYS_OF_ITEMS = ["type", "nullable", "constraints", "items", "rules"]
@@ -45,11 +48,13 @@ const readKind = (word: unknown, at: string): Kind => {
   throw ruleError(at, `has the unknown type ${formatWord(word)}.${suggestion} ${TYPES}`)
 }
 
-const readKinds = (type: unknown, at: string): ReadonlyArray<Kind> => {
+/** The types of a rule. They are empty for the type of null alone. */
+const readKinds = (type: unknown, at: string): { readonly kinds: ReadonlyArray<Kind>; readonly isNull: boolean } => {
   if (type === undefined) throw ruleError(at, `has no type. ${TYPES}`)
-  if (!isList(type)) return [readKind(type, at)]
-  if (type.length === 0) throw ruleError(at, `has an empty list of types, which no value can meet. ${TYPES}`)
-  return [...new Set(type.map((word) => readKind(word, at)))]
+  const words = isList(type) ? type : [type]
+  if (words.length === 0) throw ruleError(at, `has an empty list of types, which no value can meet. ${TYPES}`)
+  const others = words.filter((word) => !nullWords.includes(word))
+  return { kinds: [...new Set(others.map((word) => readKind(word, at)))], isNull: others.length < words.length }
 }
 
 const readFlag = (rule: Readonly<Record<PropertyKey, unknown>>, name: string, at: string): boolean | undefined => {
@@ -77,7 +82,7 @@ const asRule = (
 }
 
 const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open: OpenRules): Node => {
-  const kinds = readKinds(ownValue(rule, "type"), at)
+  const { isNull, kinds } = readKinds(ownValue(rule, "type"), at)
   const [constraints, items, rules] = [ownValue(rule, "constraints"), ownValue(rule, "items"), ownValue(rule, "rules")]
   if (constraints !== undefined && !isConstraint(constraints)) {
     throw ruleError(at, `has constraints: ${previewValue(constraints)}. They must be a function of the value.`)
@@ -88,7 +93,7 @@ const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open
   const item = `${at}[]`
   return {
     kinds,
-    nullable: readFlag(rule, "nullable", at) ?? ownValue(rule, "default") === null,
+    nullable: isNull || (readFlag(rule, "nullable", at) ?? ownValue(rule, "default") === null),
     constraints,
     item: items === undefined ? undefined : readNode(asRule(items, item, KEYS_OF_ITEMS, inner), item, inner),
     keys: rules === undefined ? undefined : readKeys(rules, at, inner)
@@ -138,9 +143,6 @@ const readField = (name: string, given: unknown, at: string, open: OpenRules): F
   const [required, fallback] = [readFlag(rule, "required", at), ownValue(rule, "default")]
   if (required === undefined && fallback === undefined) {
     throw ruleError(at, "has neither required nor a default. Write required: true, required: false, or a default.")
-  }
-  if (required === true && fallback !== undefined) {
-    throw ruleError(at, "is required and has a default, which would never be used. Remove one of the two.")
   }
   const node = readNode(rule, at, open)
   return { name, node, required: required === true, default: readDefault(node, fallback, name, at) }

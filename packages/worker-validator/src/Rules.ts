@@ -14,8 +14,8 @@
  * }
  * ```
  *
- * Each rule specifies what happens when its key is missing: `required: true` makes that an error, a `default` is filled in,
- * `required: false` leaves the key out.
+ * Each rule specifies what happens when its key is missing: `required: true` makes that an error, even with a `default`; otherwise a
+ * `default` is filled in, and `required: false` without one leaves the key out.
  */
 
 /** The names of the string type. */
@@ -39,11 +39,17 @@ export type ListType = "list" | "array" | ArrayConstructor
 /** The names of the object type; `rules` specifies its keys. */
 export type DictType = "dict" | "object" | ObjectConstructor
 
-/** A type: its Python name, its JSON Schema name or its JavaScript constructor, which mean the same. */
-export type Type = StringType | IntegerType | NumberType | BooleanType | ListType | DictType
+/** The names of the type of null. In a list of types it makes the rule nullable. */
+export type NullType = "null" | "None" | null
 
-/** The result of a constraint: whether the value is valid, or a message that says what is wrong ("must be a multiple of 8"). */
-export type ConstraintResult = boolean | string
+/** A type: its Python name, its JSON Schema name or its JavaScript constructor, which mean the same. */
+export type Type = StringType | IntegerType | NumberType | BooleanType | ListType | DictType | NullType
+
+/**
+ * The result of a constraint: a truthy value if the value is valid, a falsy value if it is not, or a message that says what is wrong ("must
+ * be a multiple of 8"). A promise is an error.
+ */
+export type ConstraintResult = unknown
 
 /** The options of every rule; `T` is the type that constraints receive, `D` the type of the default. */
 interface Common<in T, out D> {
@@ -83,6 +89,7 @@ type ValueRule =
   | Typed<BooleanType, Common<boolean, boolean>>
   | Typed<ListType, Common<Array<unknown>, ReadonlyArray<unknown>> & Items>
   | Typed<DictType, Common<Record<string, unknown>, Readonly<Record<string, unknown>>> & Keys>
+  | Typed<NullType, Common<null, null>>
   | Typed<readonly [Type, ...ReadonlyArray<Type>], Common<never, unknown> & Items & Keys>
 
 /**
@@ -115,6 +122,7 @@ type Null<R> = R extends { readonly nullable: true } | { readonly default: null 
 type Each<T, R, Filled extends boolean> = T extends StringType ? string
   : T extends IntegerType | NumberType ? number
   : T extends BooleanType ? boolean
+  : T extends NullType ? null
   : T extends ListType ? R extends { readonly items: infer I } ? Array<ValueOf<I, Filled>> : Array<unknown>
   : T extends DictType ? R extends { readonly rules: infer N } ? Filled extends true ? Validated<N> : Accepted<N>
     : Record<string, unknown>

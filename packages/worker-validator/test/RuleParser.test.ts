@@ -40,7 +40,6 @@ describe("an invalid rule throws a TypeError that names it", () => {
     ["an empty list of types", { a: { type: [], required: true } }, /"a" has an empty list of types/],
     ["a wrong type among several", { a: { type: ["int", Map], required: true } }, /"a" has the unknown type Map\./],
     ["neither required nor default", { a: { type: "int" } }, /"a" has neither required nor a default\. Write required/],
-    ["required and a default", { a: { type: "int", required: true, default: 1 } }, /"a" is required and has a default/],
     [
       "required that is not a boolean",
       { a: { type: "int", required: "yes" } },

@@ -2,7 +2,7 @@ import { expect, expectTypeOf, it } from "@effect/vitest"
 import { Validator } from "../src/index.ts"
 
 it("infers the type of each validated field from the rules", () => {
-  const result = Validator.validate({ a: "a", b: 1, f: null, g: 1, j: [] }, {
+  const result = Validator.validate({ a: "a", b: 1, f: null, g: 1, j: [], k: null }, {
     a: { type: "str", required: true, constraints: (value) => value.startsWith("a") },
     b: { type: Number, required: true, constraints: (value) => value.toFixed() === "1" },
     c: { type: "bool", required: false },
@@ -12,7 +12,9 @@ it("infers the type of each validated field from the rules", () => {
     g: { type: ["str", "int"], required: true, constraints: (value: string | number) => value !== 0 },
     h: { type: "list", required: false, constraints: (value) => value.length < 3 },
     i: { type: "dict", default: { m: 1 }, rules: { m: { type: "int", required: true }, n: { type: "str", required: false } } },
-    j: { type: Array, required: true, items: { type: "list", items: { type: "float", nullable: true } } }
+    j: { type: Array, required: true, items: { type: "list", items: { type: "float", nullable: true } } },
+    k: { type: ["str", "None"], required: true },
+    l: { type: "null", required: false }
   })
   if (result.errors !== undefined) throw new Error(result.errors.join(" "))
   expectTypeOf(result.validated_input).toEqualTypeOf<{
@@ -26,8 +28,10 @@ it("infers the type of each validated field from the rules", () => {
     h?: Array<unknown>
     i: { m: number; n?: string }
     j: Array<Array<number | null>>
+    k: string | null
+    l?: null
   }>()
-  expect(result.validated_input).toEqual({ a: "a", b: 1, d: {}, e: null, f: null, g: 1, i: { m: 1 }, j: [] })
+  expect(result.validated_input).toEqual({ a: "a", b: 1, d: {}, e: null, f: null, g: 1, i: { m: 1 }, j: [], k: null })
 })
 
 it("narrows a result by its keys or by a check for errors", () => {

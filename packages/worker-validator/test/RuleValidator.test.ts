@@ -68,6 +68,19 @@ describe("types", () => {
     expect(errorsOf({ x: true }, rules)).toEqual(["x should be a string, a number or an array, not a boolean: got true."])
   })
 
+  it.each<[Validator.Type]>([["null"], ["None"], [null]])("the type %j accepts only null", (type) => {
+    const rules: Validator.Rules = { x: { type, required: true } }
+    expect(Validator.validate({ x: null }, rules)).toEqual({ validated_input: { x: null } })
+    expect(errorsOf({ x: 1 }, rules)).toEqual(["x should be null, not an integer: got 1."])
+    expect(errorsOf({}, rules)).toEqual(["x is a required input (null)."])
+    const either: Validator.Rules = { x: { type: ["str", type], default: "a" } }
+    expect([{ x: null }, { x: "b" }, {}].map((input) => Validator.validate(input, either).validated_input)).toEqual([
+      { x: null },
+      { x: "b" },
+      { x: "a" }
+    ])
+  })
+
   it("accepts null only if the rule is nullable", () => {
     const rules: Validator.Rules = { x: { type: "int", required: true, nullable: true, constraints: (x) => x > 0 } }
     expect(Validator.validate({ x: null }, rules)).toEqual({ validated_input: { x: null } })
@@ -79,6 +92,12 @@ describe("types", () => {
 describe("keys", () => {
   it("reports a missing required key with its name and type", () => {
     expect(errorsOf({}, { prompt: { type: "str", required: true } })).toEqual(["prompt is a required input (a string)."])
+  })
+
+  it("does not fill in the default of a required key", () => {
+    const rules: Validator.Rules = { y: { type: "int", required: true, default: 5 } }
+    expect(Validator.validate({ y: 20 }, rules)).toEqual({ validated_input: { y: 20 } })
+    expect(errorsOf({}, rules)).toEqual(["y is a required input (an integer)."])
   })
 
   it("leaves out a missing key that is optional and has no default", () => {
@@ -214,17 +233,22 @@ describe("constraints", () => {
     ])
   })
 
-  it("report an error when they return anything but true, false or a text, promises included", () => {
-    const results: ReadonlyArray<readonly [unknown, string]> = [
-      [Promise.resolve(true), "a promise"],
-      [Promise.reject(new Error("rejected and never awaited")), "a promise"],
-      [undefined, "undefined"],
-      [1, "an integer"],
-      [null, "null"]
-    ]
-    for (const [result, description] of results) {
-      expect(errorsOf({ width: 1 }, width(() => result as boolean))).toEqual([
-        `width could not be checked: got 1. Its constraint returned ${description}. It must return true, false or a message.`
+  it("pass with any truthy result but a text, and fail with any falsy result", () => {
+    for (const truthy of [1, -1, [], {}, /a/.exec("a"), 1n]) {
+      expect(Validator.validate({ width: 1 }, width(() => truthy))).toEqual({ validated_input: { width: 1 } })
+    }
+    for (const falsy of [0, Number.NaN, null, /a/.exec("b"), "", 0n]) {
+      expect(errorsOf({ width: 1 }, width(() => falsy))).toEqual(["width does not meet the constraints: got 1."])
+    }
+    expect(errorsOf({ width: 1 }, width(() => undefined))).toEqual([
+      "width does not meet the constraints: got 1. Its constraint returned undefined."
+    ])
+  })
+
+  it("report an error when they return a promise", () => {
+    for (const promise of [Promise.resolve(true), Promise.reject(new Error("rejected and never awaited"))]) {
+      expect(errorsOf({ width: 1 }, width(() => promise))).toEqual([
+        "width could not be checked: got 1. Its constraint returned a promise. It must return true, false or a message."
       ])
     }
   })

@@ -24,13 +24,15 @@ import { VolumeFiles } from "./VolumeFiles.ts"
 export interface Options {
   /**
    * The directories to cache, such as a model cache and a compile cache. A relative path starts at the working directory; its mirror does
-   * not depend on the working directory. The directories need not exist. None may contain another.
+   * not depend on the working directory. The directories need not exist. None may contain another. A text is a single directory.
    */
-  readonly dirs: ReadonlyArray<string>
+  readonly dirs: string | ReadonlyArray<string>
   /** The mount point of the network volume. Default: `PLATFORM_VOLUME_PATH`, then `/platform-volume`, then `/runpod-volume`. */
   readonly volume?: string
   /** The endpoint that owns the mirror. Default: `PLATFORM_ENDPOINT_ID`. Endpoints never share a mirror. */
   readonly endpoint?: string
+  /** Another name for `endpoint`, as in the Python SDK. Cannot be combined with a different `endpoint`. */
+  readonly namespace?: string
   /**
    * Patterns of files that are not mirrored, instead of {@link ExcludePatterns.defaultExcludes}: `*.log` for names at any depth, `tmp/**`
    * for paths from the directory. Mirrored locks or partial files would harm the next worker, so add to the defaults.
@@ -161,8 +163,12 @@ const MIB = 1024 * 1024
 
 /** Checks the options and fills in the defaults. */
 export const check = Effect.fnUntraced(function*(options: Options) {
-  const { dirs } = options
+  const dirs = typeof options.dirs === "string" ? [options.dirs] : options.dirs
   if (dirs.length === 0 || dirs.some((dir) => dir.trim() === "")) return yield* fail(new DirectoriesMissing())
+  const { endpoint, namespace } = options
+  if (namespace !== undefined && endpoint !== undefined && namespace !== endpoint) {
+    return yield* invalid("namespace", namespace, `the same as endpoint (${JSON.stringify(endpoint)}), or absent`)
+  }
   const directories: ReadonlyArray<Directory> = dirs.map((dir) => ({ path: resolve(dir), folder: folderOf(dir) }))
   for (const [index, outer] of directories.entries()) {
     const inner = directories.find((candidate, position) => position !== index && contains(outer.path, candidate.path))
@@ -231,7 +237,7 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
 /** Finds the volume and the endpoint's folders on it. */
 export const locate = Effect.fnUntraced(function*(options: Options) {
   const noVolume = (why: string, unexpected: boolean): NoVolume => ({ why, unexpected })
-  const endpoint = options.endpoint ?? (yield* variable(WorkerVariable.endpointId))?.value
+  const endpoint = options.endpoint ?? options.namespace ?? (yield* variable(WorkerVariable.endpointId))?.value
   if (endpoint === undefined) return noVolume("no endpoint: neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set", false)
   if (!ENDPOINT.test(endpoint)) {
     return noVolume(`the endpoint's id ${JSON.stringify(endpoint)} is not a folder name (letters, digits, ".", "_", "-")`, true)

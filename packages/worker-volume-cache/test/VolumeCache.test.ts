@@ -464,9 +464,29 @@ describe("without a volume", () => {
 })
 
 describe("options", () => {
+  it.effect("a text as dirs is one directory, and namespace is the owner of the mirror", () =>
+    Effect.gen(function*() {
+      const kit = yield* Kit.make
+      const volume = join(kit.folder, "mount")
+      const dirs = join(kit.folder, "models")
+      fs.mkdirSync(volume)
+      const cache = yield* VolumeCache.scoped({ dirs, volume, namespace: "mine" })
+      expect(cache.hydrated.map(({ directory }) => directory)).toEqual([dirs])
+      fs.mkdirSync(dirs)
+      fs.writeFileSync(join(dirs, "weights"), "1")
+      expect(yield* cache.sync).toMatchObject([{ directory: dirs, complete: true }])
+      expect(fs.readdirSync(join(volume, "volume-cache"))).toEqual(["mine"])
+    }))
+
   it.effect.each<[string, Parameters<typeof VolumeCache.layer>[0], RegExp]>([
     ["no directory", { dirs: [] }, /dirs is empty or contains an empty path/],
     ["an empty directory", { dirs: ["a", " "] }, /dirs is empty or contains an empty path/],
+    ["an empty text", { dirs: " " }, /dirs is empty or contains an empty path/],
+    [
+      "a namespace of another endpoint",
+      { dirs: "/a", endpoint: "e", namespace: "f" },
+      /namespace is "f"; it must be the same as endpoint/
+    ],
     ["the same directory twice", { dirs: ["/a", "/a/"] }, /which overlap/],
     ["a directory in another", { dirs: ["/a/b", "/a"] }, /dirs has \/a and \/a\/b, which overlap/],
     ["a relative directory in an absolute one", { dirs: [process.cwd(), "x"] }, /which overlap/],

@@ -17,10 +17,16 @@ describe("a line", () => {
     expect(LogLine.format({ level: "DEBUG", json: false }, "ERROR", "it broke", "job-1")).toBe("ERROR | it broke")
   })
 
-  it.each(LogLine.LEVELS)("%s shows lines of its own level and above", (threshold) => {
-    const shown = LogLine.LEVELS.filter((level) => level !== "NOTSET")
+  const shownAt = (threshold: LogLine.Level) =>
+    LogLine.LEVELS.filter((level) => level !== "NOTSET")
       .filter((level) => LogLine.isLevelEnabled({ level: threshold, json: false }, level))
-    expect(shown).toEqual(LogLine.LEVELS.slice(Math.max(1, LogLine.LEVELS.indexOf(threshold))))
+
+  it.each(LogLine.LEVELS.slice(1))("%s shows lines of its own level and above", (threshold) => {
+    expect(shownAt(threshold)).toEqual(LogLine.LEVELS.slice(LogLine.LEVELS.indexOf(threshold)))
+  })
+
+  it("NOTSET shows no lines", () => {
+    expect(shownAt("NOTSET")).toEqual([])
   })
 
   it("property: a long message keeps its beginning and end within the limit, and no character is split", () => {

@@ -156,6 +156,22 @@ describe("a result", () => {
   })
 })
 
+describe("a handler that changes its job", () => {
+  it.effect("does not redirect its chunks or its result to another job", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(Handler.fromFunction(function*(given: { id: string }) {
+        given.id = "j2"
+        yield 1
+      }))
+      yield* memory.submit(job("j1"))
+      expect(yield* memory.nextDone).toEqual({ id: "j1", body: { output: [] } })
+      expect(memory.calls().filter(({ kind }) => kind === "chunk")).toEqual([{ kind: "chunk", about: "j1", body: { output: 1 } }])
+    }).pipe(Effect.provide(layer))
+  })
+})
+
 describe("chunks", () => {
   const three = Handler.fromFunction(async function*() {
     yield 1

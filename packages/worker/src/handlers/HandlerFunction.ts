@@ -261,7 +261,9 @@ export const fromFunction = <Input>(fn: HandlerFunction<Input>, options: Functio
     run: (job: ReceivedJob, emit) =>
       Effect.contextWith((fiber: Context.Context<never>) => {
         const context = new LazyJobContext(fiber)
-        return Effect.flatMap(callAndSettle(() => handler(job, context), context), (value) => finish(value, context, emit))
+        // A copy, because the runtime delivers the result to the id in `job`, and the function may change its argument.
+        const given = { ...job }
+        return Effect.flatMap(callAndSettle(() => handler(given, context), context), (value) => finish(value, context, emit))
       })
   }
 }

@@ -12,7 +12,7 @@
 import { truncateMessage } from "@stint/contract/LogMessage"
 import { escapeUnprintable } from "@stint/contract/PrintableText"
 
-/** The levels, lowest first. `NOTSET` shows everything. */
+/** The levels, lowest first. `NOTSET` shows nothing, as in the Python SDK. */
 export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 /** A level, as a threshold. */
 export type Level = (typeof LEVELS)[number]
@@ -32,7 +32,8 @@ export interface Style {
 export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
 
 /** Whether lines of this level are shown. */
-export const isLevelEnabled = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
+export const isLevelEnabled = (style: Style, level: LineLevel): boolean =>
+  style.level !== "NOTSET" && LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
 /** One line without its line feed. `requestId` is the job's id; plain text omits it, and escapes control characters for the terminal. */
 export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>

@@ -29,7 +29,7 @@ const LINE_LEVEL: Record<LogLevel, LogLine.LineLevel> = {
 }
 
 const MINIMUM: Record<LogLine.Level, LogLevel> = {
-  NOTSET: "All",
+  NOTSET: "None",
   TRACE: "Trace",
   DEBUG: "Debug",
   INFO: "Info",

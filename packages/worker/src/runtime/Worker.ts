@@ -185,7 +185,8 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
     const expected = ended.cause.reasons.every(Cause.isFailReason)
     const failure = Cause.squash(ended.cause)
     LogLine.write(
-      WorkerConfig.logStyle(process.env, process.argv.slice(2)),
+      // Written at every level, because the process would otherwise end without a reason.
+      { ...WorkerConfig.logStyle(process.env, process.argv.slice(2)), level: "ERROR" },
       "ERROR",
       expected ? sentence(failure) : traceback(failure)
     )
