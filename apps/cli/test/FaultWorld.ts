@@ -203,6 +203,10 @@ export class FaultWorld implements AsyncDisposable {
           headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
         })
         if (response.status === 204) return connections
+        if (response.status === 404) {
+          this.history.record({ _tag: "Unknown", at: Date.now(), job })
+          return connections
+        }
         if (!response.ok || response.body === null) throw new Error(`events returned ${response.status}`)
         let text = ""
         for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
