@@ -125,6 +125,10 @@ export class FaultWorld implements AsyncDisposable {
     while (true) {
       try {
         const { body, status } = await this.platform.request("POST", `/v2/storm/cancel/${job}`)
+        if (status === 404) {
+          this.history.record({ _tag: "Unknown", at: Date.now(), job })
+          return false
+        }
         if (status !== 200) throw new Error(`cancel returned ${status}: ${JSON.stringify(body)}`)
         const ended = (body as { readonly status: string }).status === "CANCELLED"
         if (ended) this.history.record({ _tag: "Cancelled", at: Date.now(), job })
