@@ -152,7 +152,7 @@ export const frozenWorkers = async ({ env, rounds }: ScenarioOptions & { readonl
     const whileRunning = round % 2 === 1
     const first = world.startWorker()
     // A chunk that is refused ends the attempt, so only a job without chunks has a late result.
-    const id = await world.submit({ n: round, ms: whileRunning ? 1_500 : 400, chunks: round % 4 < 2 ? 0 : 2 })
+    const id = await world.submit({ n: round, ms: 400, retryMs: whileRunning ? 3_000 : 400, chunks: round % 4 < 2 ? 0 : 2 })
     await until("the first attempt", started(id, 1))
     proxy.withholdStops(first.name)
     first.process.kill("SIGSTOP")

@@ -23,6 +23,9 @@ export const pause = (millis: number) => new Promise<void>((resolve) => setTimeo
 const isReceipt = (body: unknown): body is { readonly id: string } =>
   typeof body === "object" && body !== null && "id" in body && typeof body.id === "string"
 
+/** The longest time that a reader's connection stays open. Milliseconds. */
+const MAX_OPEN_MILLIS = 10_000
+
 const isSeen = Schema.is(Schema.Struct({ status: JobStatus, output: Schema.optional(Schema.Unknown) }))
 
 export interface Worker {
@@ -45,6 +48,7 @@ export class FaultWorld implements AsyncDisposable {
   /** The number of times that the platform was started again. */
   restarts = 0
   #variables: Readonly<Record<string, string>> = {}
+  #closed = false
   #made = 0
   #readers = 0
 
@@ -121,6 +125,10 @@ export class FaultWorld implements AsyncDisposable {
     while (true) {
       try {
         const { body, status } = await this.platform.request("POST", `/v2/storm/cancel/${job}`)
+        if (status === 404) {
+          this.history.record({ _tag: "Unknown", at: Date.now(), job })
+          return false
+        }
         if (status !== 200) throw new Error(`cancel returned ${status}: ${JSON.stringify(body)}`)
         const ended = (body as { readonly status: string }).status === "CANCELLED"
         if (ended) this.history.record({ _tag: "Cancelled", at: Date.now(), job })
@@ -188,6 +196,8 @@ export class FaultWorld implements AsyncDisposable {
     // A connection that is cut before its first event makes no progress. On a busy machine, the next one therefore stays open for longer.
     let openMs = cutMs
     for (let connections = 1;; connections++) {
+      // A reader of a job that never ends, which only a planted bug causes.
+      if (this.#closed) return connections
       const before = last
       const controller = new AbortController()
       const timer = setTimeout(() => controller.abort(), openMs)
@@ -197,6 +207,10 @@ export class FaultWorld implements AsyncDisposable {
           headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
         })
         if (response.status === 204) return connections
+        if (response.status === 404) {
+          this.history.record({ _tag: "Unknown", at: Date.now(), job })
+          return connections
+        }
         if (!response.ok || response.body === null) throw new Error(`events returned ${response.status}`)
         let text = ""
         for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
@@ -233,7 +247,7 @@ export class FaultWorld implements AsyncDisposable {
       } finally {
         clearTimeout(timer)
         controller.abort()
-        openMs = last === before ? 2 * openMs : cutMs
+        openMs = last === before ? Math.min(2 * openMs, MAX_OPEN_MILLIS) : cutMs
       }
     }
   }
@@ -245,6 +259,7 @@ export class FaultWorld implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true
     for (const worker of this.workers) {
       worker.process.kill("SIGCONT")
       worker.process.kill("SIGKILL")
