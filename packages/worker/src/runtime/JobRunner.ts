@@ -13,7 +13,6 @@
  * takes the next job while a result is in flight. When the platform accepts no results, the worker stops taking jobs once the number of
  * undelivered results equals its number of slots.
  */
-import { splitText } from "@stint/contract/ChunkSplit"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -28,6 +27,7 @@ import { runToOutcome } from "../handlers/HandlerRun.ts"
 import * as Outcome from "../handlers/Outcome.ts"
 import type { Emit, Runnable } from "../handlers/Runnable.ts"
 import * as JobMiddleware from "../plugins/JobMiddleware.ts"
+import { splitText } from "../transport/ChunkSplit.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { ResultDelivery } from "../transport/ResultDelivery.ts"
 import * as InFlightJobs from "./InFlightJobs.ts"

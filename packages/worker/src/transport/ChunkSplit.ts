@@ -1,7 +1,5 @@
 /**
- * Splits the text of a streamed chunk that is larger than one chunk may be (docs/spec/streaming.md#chunks).
- *
- * Every worker loads this module, so it imports nothing.
+ * Splits a streamed text that is larger than one chunk may be (docs/spec/streaming.md#chunks).
  */
 
 const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdbff

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { splitText } from "../src/workers/ChunkSplit.ts"
+import { splitText } from "../src/transport/ChunkSplit.ts"
 
 describe("splitText", () => {
   it("property: the pieces are the text, none has more than the limit of bytes as JSON, and no character is split", () => {
