@@ -169,13 +169,13 @@ export const streams = (it: ServerIt): void => {
       expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: [] })
     }))
 
-  it.effect("rejects a chunk over the limit with the limit and a hint, and the job continues", () =>
+  it.effect("rejects a numbered chunk over the limit with the limit and a hint, and the job continues", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
-      const answer = yield* worker.call(worker.addresses.stream(id), { json: { output: "x".repeat(1024 * 1024) } })
+      const answer = yield* worker.call(`${worker.addresses.stream(id)}&chunk=1`, { json: { output: "x".repeat(1024 * 1024) } })
       expect(yield* expectProblem(413)(answer)).toMatchObject({
         limit: 1024 * 1024,
         error: expect.stringContaining("1 MiB"),
@@ -186,14 +186,14 @@ export const streams = (it: ServerIt): void => {
       expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: outputs(["small"]) })
     }))
 
-  it.effect("rejects an invalid chunk", () =>
+  it.effect("rejects an invalid numbered chunk, and the job continues", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
       for (const body of ["", "nope", "[]", "{}", "\"output\""]) {
-        yield* Effect.flatMap(worker.call(worker.addresses.stream(id), { method: "POST", body }), expectProblem(400))
+        yield* Effect.flatMap(worker.call(`${worker.addresses.stream(id)}&chunk=1`, { method: "POST", body }), expectProblem(400))
       }
       expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
     }))

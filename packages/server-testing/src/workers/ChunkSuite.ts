@@ -1,5 +1,6 @@
 /**
- * Tests numbered chunks (job-stream with `chunk`): a repeated chunk is stored once, and a chunk after a gap is rejected.
+ * Tests chunks. Numbered chunks (job-stream with `chunk`): a repeated chunk is stored once, and a chunk after a gap is rejected. Chunks without
+ * numbers, from SDKs that ignore a rejection: a large text is split, and any other chunk that cannot be stored fails its job.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -53,6 +54,60 @@ export const chunks = (it: ServerIt): void => {
       yield* worker.next
       yield* worker.stream(id, ["same", "same"])
       expect((yield* endpoint.stream(id)).stream).toHaveLength(2)
+    }))
+
+  it.effect("job-stream: splits a text over the limit into chunks that together are the text", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const text = `${"x".repeat(1_500_000)}${"\"é漢😀\n".repeat(100_000)}`
+      yield* worker.stream(id, ["a", text, "b"])
+      yield* worker.finish(id, [])
+      const pages = yield* endpoint.streamToEnd(id)
+      const outputs = pages.flatMap(({ stream }) => stream.map(({ output }) => String(output)))
+      expect(pages.at(-1)?.status).toBe("COMPLETED")
+      expect([outputs[0], outputs.slice(1, -1).join("") === text, outputs.at(-1)]).toEqual(["a", true, "b"])
+      for (const output of outputs) expect(Buffer.byteLength(JSON.stringify(output))).toBeLessThanOrEqual(1024 * 1024)
+    }))
+
+  it.effect("job-stream: fails and stops the job of a chunk that it cannot store, because the worker would complete it without the chunk", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const large = JSON.stringify({ output: { image: "x".repeat(1024 * 1024) } })
+      const larger = JSON.stringify({ output: "x".repeat(20 * 1024 * 1024) })
+      const bodies = [[large, 413], [larger, 413], ["{\"output\":NaN}", 400], ["nope", 400], ["{}", 400], ["[]", 400]] as const
+      for (const [body, status] of bodies) {
+        const { id } = yield* endpoint.run({})
+        yield* worker.next
+        yield* worker.stream(id, ["before"])
+        const problem = yield* Effect.flatMap(
+          worker.call(`${worker.addresses.stream(id)}&isStream=false`, { body, headers: SDK_LABELS }),
+          expectProblem(status)
+        )
+        // The worker ignores the answer.
+        yield* worker.stream(id, ["after"])
+        expect(yield* worker.stops).toContain(id)
+        yield* worker.finish(id, [])
+        expect(yield* endpoint.stream(id)).toMatchObject({
+          status: "FAILED",
+          error: `The worker streamed a chunk that cannot be stored. ${problem.error} ${problem.hint}`,
+          stream: [{ output: "before" }]
+        })
+      }
+    }))
+
+  it.effect("job-stream: a chunk that cannot be stored fails no job of another worker", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const otherWorker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      yield* Effect.flatMap(otherWorker.call(otherWorker.addresses.stream(id), { body: "nope" }), expectProblem(400))
+      expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
     }))
 
   it.effect("job-stream: returns 400 for an invalid chunk number", () =>

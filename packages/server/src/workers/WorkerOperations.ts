@@ -40,6 +40,7 @@ import {
   tooLarge
 } from "../http/RequestBody.ts"
 import { claimedJobJson } from "../jobs/JobView.ts"
+import { splitText } from "./ChunkSplit.ts"
 import * as DeliveryWatch from "./DeliveryWatch.ts"
 import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 
@@ -49,7 +50,7 @@ const resultHint =
 /** The members of a body of job-done. Each may be any JSON value, or absent. */
 const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
-/** Before it reads a larger result, the server checks that the job exists. Most results are smaller, and do without the check. */
+/** Before it reads a larger result or chunk, the server checks that the job exists. Most are smaller, and do without the check. */
 const LARGE_RESULT_BYTES = 256 * 1024
 
 /** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
@@ -165,6 +166,12 @@ const make = Effect.gen(function*() {
     limits
   )
   const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
+  const splitRemedy = remedyFor(
+    "Only a text is split into several chunks. Yield smaller values.",
+    "STINT_LIMIT_CHUNK",
+    false,
+    limits
+  )
   const progressRemedy = remedyFor(
     "Send less data per progress update.",
     "STINT_LIMIT_CHUNK",
@@ -231,13 +238,15 @@ const make = Effect.gen(function*() {
       error: `The worker delivered a result that cannot be stored. ${problem.error} ${problem.hint}`
     }))
 
+  /** Checks that the job of a large body exists, before the body is read. */
+  const expectJob = ({ request }: JobRequest, holder: LeaseHolder) =>
+    mapJobErrors(queue.renewLease(holder)).pipe(
+      Effect.tapErrorTag("JobNotFound", () => discardBody(request, limits.resultBytes))
+    )
+
   const done = Effect.fnUntraced(function*(call: JobRequest) {
     const holder = yield* holderOf(call)
-    if (mayBeLarge(call.request, LARGE_RESULT_BYTES)) {
-      yield* mapJobErrors(queue.renewLease(holder)).pipe(
-        Effect.tapErrorTag("JobNotFound", () => discardBody(call.request, limits.resultBytes))
-      )
-    }
+    if (mayBeLarge(call.request, LARGE_RESULT_BYTES)) yield* expectJob(call, holder)
     const text = yield* readText(call.request, limits.resultBytes, resultRemedy).pipe(
       Effect.tapErrorTag("PayloadTooLarge", (problem) => failResult(holder, problem))
     )
@@ -267,12 +276,40 @@ const make = Effect.gen(function*() {
     return accepted
   })
 
+  /**
+   * Fails a job whose chunk cannot be stored, and stops it. The SDKs of other makes log the refusal and continue, and the job would be
+   * COMPLETED without the chunk (docs/spec/streaming.md#chunks). Workers that number their chunks handle the refusal themselves.
+   */
+  const failStream = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
+    Effect.ignore(Effect.andThen(
+      queue.finish(holder, {
+        output: null,
+        error: `The worker streamed a chunk that cannot be stored. ${problem.error} ${problem.hint}`
+      }),
+      queue.requeueStopSignals(holder.endpoint, holder.worker, [holder.job])
+    ))
+
+  /** The JSON texts to store for one chunk: several if it is a large text without a number. */
+  const chunkTexts = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, numbered: boolean) {
+    const limit = numbered ? limits.chunkBytes : Math.max(limits.chunkBytes, limits.resultBytes)
+    const body = yield* readJson(request, limit, chunkRemedy, chunkHint, CHUNK)
+    yield* decodeChunk(yield* valueOf(body, CHUNK.members, chunkHint))
+    const output = body.members.get("output")?.text ?? jsonNull
+    if (numbered || Buffer.byteLength(body.text) <= limits.chunkBytes) return [output]
+    if (!output.startsWith("\"")) return yield* tooLarge(limits.chunkBytes, splitRemedy)
+    return splitText(output, limits.chunkBytes)
+  })
+
   const chunk = Effect.fnUntraced(function*(call: JobRequest) {
     const holder = yield* holderOf(call)
-    const body = yield* readJson(call.request, limits.chunkBytes, chunkRemedy, chunkHint, CHUNK)
-    yield* decodeChunk(yield* valueOf(body, CHUNK.members, chunkHint))
     const number = yield* chunkOf(parseWorkerUrl(call.request.url))
-    yield* mapJobErrors(queue.append(holder, body.members.get("output")?.text ?? jsonNull, number))
+    if (number === undefined && mayBeLarge(call.request, LARGE_RESULT_BYTES)) yield* expectJob(call, holder)
+    const texts = yield* chunkTexts(call.request, number !== undefined).pipe(
+      Effect.tapError((problem) =>
+        number === undefined && problem._tag !== "Unavailable" ? failStream(holder, problem) : Effect.void
+      )
+    )
+    for (const text of texts) yield* mapJobErrors(queue.append(holder, text, number))
     return accepted
   })
 
