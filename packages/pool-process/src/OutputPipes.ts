@@ -8,6 +8,7 @@
  *   while the platform runs       worker ==> w-1.out (named pipe) ==> platform
  *   after it was killed           worker ==> w-1.out ==> keeper ==> w-1.out.1000, w-1.out.1001 ...  (the newest 8 are kept)
  *   the next platform             ends the keeper, reads and removes these files, then reads the pipe itself
+ *   no other platform in time     the keeper requests that the workers exit: it sends them SIGTERM
  * ```
  *
  * The worker inherits a read end of its own pipes, so that they always have a reader. The keeper is one `sh` per platform. It creates the
@@ -17,7 +18,9 @@
  *
  * Without `sh`, `mkfifo` and `dd`, or on a file system without named pipes, workers print into anonymous pipes.
  */
+import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { WorkerLine } from "@stint/pool/WorkerLog"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -33,6 +36,9 @@ import type { OutputSource } from "./WorkerOutput.ts"
 
 type OutputStream = WorkerLine["stream"]
 
+/** The variable that contains a worker's id. */
+const MARK = `${ENV_PREFIXES[0]}${WorkerVariable.podId}`
+
 /** The suffixes of the pipes. */
 const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr: "err" }
 
@@ -42,6 +48,10 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  * At the end of its input it copies each pipe to files. `dd` ends a file after 256 reads of up to 4,096 bytes, so a file has at most 1 MiB.
  * `5<>` opens both ends, because opening only the read end of a pipe whose worker has exited would wait forever. A pipe whose files cannot be
  * written, because the disk is full for example, is read and discarded.
+ *
+ * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
+ * memory and their GPU for a platform that may never return. It kills what an exited worker leaves in its process group. It takes a worker's pid from its record, and checks the worker's id in the
+ * environment of the process, because the pid may belong to another process by now. Without `/proc` it sends nothing.
  */
 const KEEPER = `
 cd "$1" || exit 1
@@ -59,6 +69,21 @@ keep() {
 }
 for pipe in ./*.out ./*.err; do
   if [ -p "$pipe" ]; then keep "$pipe" & fi
+done
+is_worker() {
+  tr '\\0' '\\n' <"/proc/$1/environ" | grep -qxF "${MARK}=$2"
+}
+leave() {
+  kill -s TERM "$1"
+  while is_worker "$1" "$2"; do sleep 1; done
+  kill -s KILL -- "-$1"
+}
+sleep "$2"
+for record in ./*.json; do
+  name=\${record#./}
+  name=\${name%.json}
+  pid=$(sed -n 's/^{[^{}]*"pid":\\([0-9]*\\).*/\\1/p' "$record")
+  if [ -n "$pid" ] && is_worker "$pid" "$name"; then leave "$pid" "$name" & fi
 done
 wait
 `
@@ -135,11 +160,11 @@ interface Keeper {
   readonly stop: () => void
 }
 
-const startKeeper = (folder: string): Keeper | undefined => {
+const startKeeper = (folder: string, abandonAfter: Duration.Duration): Keeper | undefined => {
   const waiting: Array<(created: boolean) => void> = []
   let child: ChildProcess
   try {
-    child = spawn("sh", ["-c", KEEPER, "stint-output-keeper", folder], {
+    child = spawn("sh", ["-c", KEEPER, "stint-output-keeper", folder, String(Duration.toSeconds(abandonAfter))], {
       // Its own session: Ctrl-C in the platform's terminal must not end it.
       detached: true,
       env: { PATH: process.env["PATH"] ?? "/usr/bin:/bin" },
@@ -211,10 +236,12 @@ const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
 
 /**
  * Opens the pipes in `folder`. `isRecorded` returns whether the worker with this encoded name has a record; files of other workers are leftovers.
+ * `abandonAfter`: how long after the end of this platform its workers wait for the next one.
  */
 export const make = Effect.fnUntraced(function*(
   folder: string,
-  isRecorded: (name: string) => boolean
+  isRecorded: (name: string) => boolean,
+  abandonAfter: Duration.Duration
 ): Effect.fn.Return<OutputPipes, never, Scope.Scope> {
   yield* endEarlierKeeper(folder)
   for (const name of namesIn(folder)) {
@@ -225,7 +252,7 @@ export const make = Effect.fnUntraced(function*(
       if (Date.now() - statSync(file).mtimeMs > LEFTOVER_MILLIS) rmSync(file, { force: true })
     }))
   }
-  const keeper = process.platform === "win32" ? undefined : startKeeper(folder)
+  const keeper = process.platform === "win32" ? undefined : startKeeper(folder, abandonAfter)
   yield* Effect.addFinalizer(() => Effect.sync(() => keeper?.stop()))
   const pathOf = (worker: string, stream: OutputStream) => join(folder, `${nameOf(worker)}.${STREAMS[stream]}`)
 

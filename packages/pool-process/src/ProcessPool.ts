@@ -66,7 +66,18 @@ export interface Options {
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
    */
   readonly inherit?: VariablePatterns
+  /**
+   * How long after this platform was killed its workers wait for the next one before they are requested to exit. Default: 30 s. A longer
+   * time saves the work of a worker that does not handle SIGTERM, but keeps the memory and the GPU of all of them.
+   */
+  readonly abandonAfter?: Duration.Input
 }
+
+/**
+ * The exit code of a platform that its operator stopped without waiting. The pool then kills its workers. After any other exit, such as a
+ * crash, they finish their jobs and deliver the results to the next platform.
+ */
+export const FORCED_EXIT_CODE = 130
 
 /** A started process with its output. */
 interface Started {
@@ -106,7 +117,20 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         hint: "Make the data folder writable, or set another one."
       })
     }))
-  const pipes = yield* OutputPipes.make(records.folder, records.isRecorded)
+  const pipes = yield* OutputPipes.make(
+    records.folder,
+    records.isRecorded,
+    Duration.fromInputUnsafe(options.abandonAfter ?? "30 seconds")
+  )
+  const children = new Set<ChildProcess>()
+  const onExit = (code: number) => {
+    if (code !== FORCED_EXIT_CODE) return
+    for (const { pid } of children) if (pid !== undefined) ProcessTable.signal(-pid, "SIGKILL")
+  }
+  yield* Effect.acquireRelease(
+    Effect.sync(() => process.on("exit", onExit)),
+    () => Effect.sync(() => process.off("exit", onExit))
+  )
 
   /** Starts the process and writes its record. Calls `onExit` once, when the process has exited. */
   const launch = (
@@ -143,6 +167,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       child.once("error", refused)
       const { pid } = child
       if (pid === undefined) return
+      children.add(child)
       let unrecorded: unknown
       try {
         records.write({ worker, endpoint: endpoint.id, pid, identity: ProcessTable.identityOf(pid) ?? null, platform })
@@ -150,6 +175,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         unrecorded = error
       }
       child.once("exit", (code, signal) => {
+        children.delete(child)
         // The worker leads its own process group, which contains only its own children.
         ProcessTable.signal(-pid, "SIGKILL")
         onExit(

@@ -42,42 +42,44 @@ const worker = (mark: string, files: { readonly pids: string; readonly permissio
   `)
 
 /** Starts a platform with a worker, and kills only the platform. */
-const orphan = Effect.fnUntraced(function*(dataDir: string) {
-  const mark = fresh("orphan")
-  const files = {
-    pids: join(folder, fresh("pids")),
-    permission: join(folder, fresh("permission")),
-    flood: join(folder, fresh("flood"))
+const orphan = Effect.fnUntraced(
+  function*(dataDir: string, options: { readonly abandonAfter?: string; readonly end?: "SIGKILL" | "SIGUSR2" } = {}) {
+    const mark = fresh("orphan")
+    const files = {
+      pids: join(folder, fresh("pids")),
+      permission: join(folder, fresh("permission")),
+      flood: join(folder, fresh("flood"))
+    }
+    const id = fresh("w")
+    const platform = spawn(process.execPath, [PLATFORM, dataDir, id, worker(mark, files), options.abandonAfter ?? "30"], {
+      stdio: ["ignore", "ignore", "inherit"]
+    })
+    yield* until("the worker", () => existsSync(files.pids) ? true : undefined)
+    platform.kill(options.end ?? "SIGKILL")
+    yield* until("the end of the platform", () => platform.signalCode ?? platform.exitCode ?? undefined)
+    const [leader = 0, child = 0] = readFileSync(files.pids, "utf8").split(" ").map(Number)
+    const workers = join(dataDir, "workers")
+    return {
+      id,
+      leader,
+      child,
+      mark,
+      /** The files of the worker in the data folder, without its record. */
+      outputFiles: () => readdirSync(workers).filter((name) => name.startsWith(`${id}.`) && !name.endsWith(".json")),
+      /** The sizes of the files in which its output is kept. */
+      sizes: () =>
+        readdirSync(workers).filter((name) => name.startsWith(`${id}.out.`)).flatMap((name) => {
+          const file = statSync(join(workers, name), { throwIfNoEntry: false })
+          return file === undefined ? [] : [file.size]
+        }),
+      record: join(workers, `${id}.json`),
+      permit: () => writeFileSync(files.permission, ""),
+      flood: () => writeFileSync(files.flood, ""),
+      /** The numbers that it printed and that the pool received. */
+      numbers: () => printed.flatMap((text) => text.startsWith(`${mark} `) ? [Number(text.slice(mark.length + 1))] : [])
+    }
   }
-  const id = fresh("w")
-  const platform = spawn(process.execPath, [PLATFORM, dataDir, id, worker(mark, files)], {
-    stdio: ["ignore", "ignore", "inherit"]
-  })
-  yield* until("the worker", () => existsSync(files.pids) ? true : undefined)
-  platform.kill("SIGKILL")
-  yield* until("the end of the platform", () => platform.signalCode ?? undefined)
-  const [leader = 0, child = 0] = readFileSync(files.pids, "utf8").split(" ").map(Number)
-  const workers = join(dataDir, "workers")
-  return {
-    id,
-    leader,
-    child,
-    mark,
-    /** The files of the worker in the data folder, without its record. */
-    outputFiles: () => readdirSync(workers).filter((name) => name.startsWith(`${id}.`) && !name.endsWith(".json")),
-    /** The sizes of the files in which its output is kept. */
-    sizes: () =>
-      readdirSync(workers).filter((name) => name.startsWith(`${id}.out.`)).flatMap((name) => {
-        const file = statSync(join(workers, name), { throwIfNoEntry: false })
-        return file === undefined ? [] : [file.size]
-      }),
-    record: join(workers, `${id}.json`),
-    permit: () => writeFileSync(files.permission, ""),
-    flood: () => writeFileSync(files.flood, ""),
-    /** The numbers that it printed and that the pool received. */
-    numbers: () => printed.flatMap((text) => text.startsWith(`${mark} `) ? [Number(text.slice(mark.length + 1))] : [])
-  }
-})
+)
 
 /** Adopts the only orphan. */
 const adopt = Effect.gen(function*() {
@@ -134,6 +136,45 @@ describe("Orphans", () => {
       )
       yield* withPool(Effect.andThen(adopt, line(`${mark}-flooded`)), { dataDir })
       yield* gone(leader)
+    }))
+
+  it.live("requests that a worker exit when no other platform starts in time, and kills what it left behind", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const bystander = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore", detached: true })
+      const records = yield* WorkerRecords.make(dataDir)
+      const { child, leader, permit } = yield* orphan(dataDir, { abandonAfter: "0.5" })
+      // The record of a worker whose pid belongs to another process by now.
+      records.write({ worker: "reused", endpoint: "tested", pid: bystander.pid ?? 0, identity: null, platform: null })
+      permit()
+      yield* gone(leader)
+      yield* gone(child)
+      assert.isTrue(isAlive(bystander.pid ?? 0))
+      bystander.kill("SIGKILL")
+    }))
+
+  it.live("does not disturb a worker while it waits for the next platform", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const { leader, mark, permit } = yield* orphan(dataDir, { abandonAfter: "1" })
+      permit()
+      yield* withPool(
+        Effect.gen(function*() {
+          yield* adopt
+          // Longer than the earlier platform's workers would have waited.
+          yield* Effect.sleep("1200 millis")
+          assert.isTrue(isAlive(leader))
+          assert.isFalse(printed.includes(`${mark}-leaves`))
+        }),
+        { dataDir }
+      )
+    }))
+
+  it.live("kills the workers of a platform that is stopped without waiting", () =>
+    Effect.gen(function*() {
+      const { child, leader } = yield* orphan(join(folder, fresh("data")), { end: "SIGUSR2" })
+      yield* gone(leader)
+      yield* gone(child)
     }))
 
   it.live("kills an adopted worker and its descendants when its scope closes", () =>
