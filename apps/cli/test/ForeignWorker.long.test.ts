@@ -23,6 +23,7 @@ const joinWorker = async (platform: PlatformProcess, endpoint: string, without: 
   const child = spawn("env", [...variables, "python3", WORKER], { stdio: "ignore" })
   const ended = new Promise<void>((resolve) => child.once("exit", () => resolve()))
   return {
+    pid: child.pid ?? 0,
     [Symbol.asyncDispose]: async () => {
       child.kill("SIGKILL")
       await ended
@@ -37,9 +38,9 @@ withPython("a worker of another make", () => {
   ])("keeps a job that runs for longer than the lease %s", async (_, without) => {
     await using platform = await PlatformProcess.create(["serve"])
     await create(platform, { id: "joined", source: { type: "external" }, leaseMs: 3_000 })
-    await using _worker = await joinWorker(platform, "joined", without)
+    await using worker = await joinWorker(platform, "joined", without)
     const job = await platform.runSync("joined", { ms: 8_000 })
-    expect(job).toMatchObject({ status: "COMPLETED" })
+    expect(job).toMatchObject({ status: "COMPLETED", output: { pid: worker.pid } })
     expect(job).not.toHaveProperty("retries")
   }, 60_000)
 
@@ -73,8 +74,9 @@ withPython("a worker of another make", () => {
   it("loses no large text that it streams", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     await create(platform, { id: "joined", source: { type: "external" } })
-    await using _worker = await joinWorker(platform, "joined", undefined)
-    const { id } = await platform.runSync("joined", { chunks: [1, 1_500_000, 2] })
+    await using worker = await joinWorker(platform, "joined", undefined)
+    const { id, output } = await platform.runSync("joined", { chunks: [1, 1_500_000, 2] })
+    expect(output).toEqual({ pid: worker.pid })
     const { body } = await platform.request("GET", `/v2/joined/stream/${id}`)
     expect(JSON.stringify(body).match(/#+/g)?.map((text) => text.length)).toEqual([1, 1_048_574, 451_426, 2])
   }, 60_000)
