@@ -77,7 +77,10 @@ describe("ExitClassification", () => {
     assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
     assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
     assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
-    assert.include(describeExit("w-1", killed("SIGTRAP")), "signal SIGTRAP. Node ends itself with this signal when the system refuses it")
+    assert.include(
+      describeExit("w-1", killed("SIGTRAP")),
+      "signal SIGTRAP. Node ends itself with this signal when the system refuses it"
+    )
     assert.include(describeExit("w-1", exited(133)), "(128 + 5: signal SIGTRAP). Node ends itself")
     for (
       const line of [
@@ -115,7 +118,9 @@ describe("LogTail", () => {
     const report = "FATAL ERROR: Ineffective mark-compacts near heap limit Allocation failed - JavaScript heap out of memory"
     tail.add("working")
     tail.add(report)
-    for (let index = 1; index < 60; index++) tail.add(`${index}: 0x2017c23 v8::platform::DefaultJobHandle::Join() [/usr/bin/node]`)
+    for (let index = 1; index < 60; index++) {
+      tail.add(`${index}: 0x2017c23 v8::platform::DefaultJobHandle::Join() [/usr/bin/node]`)
+    }
     const lines = tail.lines()
     assert.strictEqual(lines[0], report)
     assert.isAtMost(lines.length, 20)

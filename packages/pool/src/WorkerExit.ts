@@ -35,7 +35,9 @@ const hint = (exit: WorkerExit): string => {
   if (exit.log.some(reportsOutOfMemory)) return " It ran out of memory: give it more, or fewer jobs at once."
   const signal = exit._tag === "Killed" ? exit.signal : SIGNALS[exit.code - 128]
   if (signal === "SIGKILL") return " If you did not kill it, the operating system may have, because memory ran out."
-  if (signal === "SIGTRAP") return " Node ends itself with this signal when the system refuses it memory, for example under ulimit -v."
+  if (signal === "SIGTRAP") {
+    return " Node ends itself with this signal when the system refuses it memory, for example under ulimit -v."
+  }
   return ""
 }
 

@@ -1,6 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
-import { EXIT_GRACE_MILLIS, FORGET_AFTER_CUT_MILLIS, FORGET_AFTER_MILLIS, layer, WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import {
+  EXIT_GRACE_MILLIS,
+  FORGET_AFTER_CUT_MILLIS,
+  FORGET_AFTER_MILLIS,
+  layer,
+  WorkerRegistry
+} from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 

@@ -239,7 +239,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const mayBeForgotten = (entry: Entry, now: number): boolean => {
       if (entry.pooled || entry.jobs.size > 0 || entry.openPolls > 0) return false
       if (entry.state === "unhealthy" || entry.state === "throttled") return now - entry.lastSeenAt > FORGET_FAILURE_MILLIS
-      return now - Math.max(entry.lastSeenAt, entry.answeredAt) > FORGET_AFTER_MILLIS || (entry.cutAt !== null && now - entry.cutAt > FORGET_AFTER_CUT_MILLIS)
+      return now - Math.max(entry.lastSeenAt, entry.answeredAt) > FORGET_AFTER_MILLIS ||
+        (entry.cutAt !== null && now - entry.cutAt > FORGET_AFTER_CUT_MILLIS)
     }
 
     const markSeen = (entry: Entry) => {
