@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { folder, fresh, gone, isAlive, line, printed, script, start, until, withPool } from "./TestProcesses.ts"
@@ -72,9 +71,8 @@ describe("ProcessPool: environment and output of a worker", () => {
       writeFileSync(join(project, ".runpod_jobs.pkl"), "left behind")
       writeFileSync(
         join(project, "worker.sh"),
-        `echo "${mark} $PWD $(pwd) $(cat model.txt) $(ls -A | tr '\\n' ' ')"; echo state > .runpod_jobs.pkl; read -r _ < hold`
+        `echo "${mark} $PWD $(pwd) $(cat model.txt) $(ls -A | tr '\\n' ' ')"; echo state > .runpod_jobs.pkl; exec sleep 60`
       )
-      spawnSync("mkfifo", [join(project, "hold")])
       const source = { type: "command", command: ["sh", "worker.sh"], directory: project } as const
       const workers = [yield* start(source), yield* start(source)]
       const seen = yield* until("both workers", () => {
@@ -85,7 +83,7 @@ describe("ProcessPool: environment and output of a worker", () => {
       assert.notStrictEqual(folders[0], folders[1])
       for (const [, variable, cwd, ...rest] of seen) {
         assert.strictEqual(variable, cwd)
-        assert.deepStrictEqual(rest, ["weights", "hold", "model.txt", "worker.sh", ""])
+        assert.deepStrictEqual(rest, ["weights", "model.txt", "worker.sh", ""])
       }
       for (const { kill } of workers) yield* kill
       for (const { exit } of workers) yield* exit

@@ -9,6 +9,7 @@
 
 import { reportsOutOfMemory } from "./OutOfMemory.ts"
 
+/** The limits. */
 export interface Options {
   /** Maximum number of lines. Default: 20. */
   readonly lines?: number
