@@ -21,7 +21,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
-import type { WorkerExit } from "@stint/pool/WorkerExit"
+import { withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
 import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -79,6 +79,11 @@ const QUIET_INTERVALS = 5
 
 /** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
 const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
+
+/** What to do about a worker that is idle but takes no jobs. */
+const IDLE_WORKER_HINT =
+  "Check its last output. If it uses RunPod's Python SDK 1.7 to 1.9, a file .runpod_jobs.pkl in its working directory stops it: delete the " +
+  "file, and remove the endpoint's cwd setting, so that each worker has a folder of its own."
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -166,6 +171,11 @@ export const make = Effect.fnUntraced(function*(
     if (ready && !life.ready) yield* failures.ready
     countResults(life, status)
     const returned = reportWorkerGone(life.id, cause)
+    if (life.failure !== undefined) {
+      // Counts like a crash right after the start, however long the worker was idle before.
+      const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
+      return Effect.andThen(returned, yield* failures.crashed(failed, [], withLastOutput(life.failure, exit.log)))
+    }
     if (kind === "crashed") return Effect.andThen(returned, yield* failures.crashed(life, status?.jobs ?? [], reason))
     if (kind === "failedStart") return Effect.andThen(returned, yield* failures.startFailed(life, "unhealthy", reason))
     failures.worked(life.fingerprint)
@@ -238,6 +248,7 @@ export const make = Effect.fnUntraced(function*(
   /** A delivered result shows that the worker's release works. */
   const countResults = (life: WorkerLifecycle.WorkerLifecycle, status: WorkerStatus | undefined) => {
     const results = status?.results ?? 0
+    if (results > 0 || (status?.jobs.length ?? 0) > 0) life.tookJob = true
     if (results > life.results) failures.worked(life.fingerprint)
     life.results = Math.max(results, life.results)
   }
@@ -254,15 +265,18 @@ export const make = Effect.fnUntraced(function*(
     }
     countResults(life, status)
     if (life.draining === undefined) {
-      const { id: worker, ready, startedAt } = life
+      const { id: worker, ready, startedAt, tookJob } = life
       const assessment = assessHealth(
-        { worker, startedAt, ready, status, oldestQueuedAt, unreachableUntil, now: now() },
+        { worker, startedAt, ready, tookJob, status, oldestQueuedAt, unreachableUntil, now: now() },
         settings
       )
       if (assessment._tag === "Healthy") return assessment.checkAt
       if (assessment._tag === "Kill") {
         yield* life.end(assessment.reason)
         return undefined
+      }
+      if (assessment.failed === true) {
+        life.failure = `Worker ${worker} was replaced because ${assessment.reason}. ${IDLE_WORKER_HINT}`
       }
       yield* Effect.logInfo(`Worker ${worker} of endpoint ${id} leaves: ${assessment.reason}.`)
       yield* beginDrain(life, assessment.requestExitAt)

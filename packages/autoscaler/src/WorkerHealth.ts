@@ -12,7 +12,8 @@
  * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has
  *   expired.
  *   So is a worker whose handler is still running a cancelled or timed-out job and cannot be interrupted
- *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no jobs.
+ *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no jobs. A stuck worker that never took a job counts as a
+ *   failure.
  * - *silent*: it holds no jobs and has not called the platform for `silentAfter`, whether or not jobs are waiting.
  *
  * Workers that hold a job are not checked here, because their lease and the job's execution timeout cover them.
@@ -33,6 +34,8 @@ export interface WorkerObservation {
   readonly worker: string
   readonly startedAt: number
   readonly ready: boolean
+  /** Whether it has ever taken a job. */
+  readonly tookJob: boolean
   /** Its entry in the registry. */
   readonly status: WorkerStatus | undefined
   /** When the job that has waited longest was queued; null when no jobs are waiting, or when the time is unknown. */
@@ -46,8 +49,11 @@ export interface WorkerObservation {
 export type HealthAssessment =
   /** `checkAt`: earliest time at which the result may change without an event. */
   | { readonly _tag: "Healthy"; readonly checkAt: number | undefined }
-  /** The worker receives no more jobs. Its exit is requested, but not before `requestExitAt`. */
-  | { readonly _tag: "Drain"; readonly requestExitAt: number; readonly reason: string }
+  /**
+   * The worker receives no more jobs. Its exit is requested, but not before `requestExitAt`. `failed` is true when the replacement would
+   * probably behave in the same way, so the exit counts as a failure.
+   */
+  | { readonly _tag: "Drain"; readonly requestExitAt: number; readonly reason: string; readonly failed?: boolean }
   | { readonly _tag: "Kill"; readonly reason: string }
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
@@ -80,5 +86,6 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
   if (status.idleSince === null || observation.oldestQueuedAt === null) return healthy(silentAt)
   const stuckAt = Math.max(status.idleSince, observation.oldestQueuedAt, observation.unreachableUntil) + limits.stuckAfterMs
   if (now < stuckAt) return healthy(Math.min(silentAt, stuckAt))
-  return { _tag: "Drain", requestExitAt: now, reason: `it took no job for ${seconds(limits.stuckAfterMs)} although jobs waited` }
+  const reason = `it took no job for ${seconds(limits.stuckAfterMs)} although jobs waited`
+  return { _tag: "Drain", requestExitAt: now, reason, failed: !observation.tookJob }
 }

@@ -29,6 +29,10 @@ export interface WorkerLifecycle {
   readonly fingerprint: string
   /** Whether the worker has called the platform. */
   ready: boolean
+  /** Whether the worker has taken a job. */
+  tookJob: boolean
+  /** Why it is replaced although it did not exit by itself, as a sentence; undefined when the replacement is not due to a failure. */
+  failure: string | undefined
   /** The number of its results that were counted for the restart backoff. */
   results: number
   /**
@@ -97,6 +101,8 @@ export const make = (
     startedAt,
     fingerprint,
     ready: false,
+    tookJob: false,
+    failure: undefined,
     results: 0,
     draining: undefined,
     killReason: () => killReason,

@@ -513,6 +513,22 @@ describe("Autoscaler: failing workers", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
+  test("counts workers that never take a waiting job as failures, with a hint", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ workers: { max: 1 }, env: { IDLE: "1" } })
+      yield* submit(endpoint)
+      yield* after("31 seconds")
+      const [shown] = yield* registry.list(endpoint.id)
+      assert.strictEqual(shown?.state, "unhealthy")
+      assert.match(
+        shown?.reason ?? "",
+        /^Worker w-\w+ was replaced because it took no job for 10 s although jobs waited\. .*\.runpod_jobs\.pkl.*\nIts last output:\n {2}waiting for a lock\n/
+      )
+      yield* after("5 minutes")
+      assert.isAtMost(yield* started, 16, "the pauses grow to 30 s")
+    }))
+
   test("kills an idle worker that does not exit on request", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { STUBBORN: "1" } })

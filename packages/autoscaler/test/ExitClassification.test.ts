@@ -77,6 +77,29 @@ describe("ExitClassification", () => {
     assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
     assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
     assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
+    assert.include(
+      describeExit("w-1", killed("SIGTRAP")),
+      "signal SIGTRAP. Node ends itself with this signal when the system refuses it"
+    )
+    assert.include(describeExit("w-1", exited(133)), "(128 + 5: signal SIGTRAP). Node ends itself")
+    for (
+      const line of [
+        "# Fatal process out of memory: Zone",
+        "# Fatal JavaScript OOM in Reached heap limit",
+        "  code: 'ERR_MEMORY_ALLOCATION_FAILED'",
+        "numpy.core._exceptions.MemoryError: Unable to allocate 8 GiB",
+        "terminate called after throwing an instance of 'std::bad_alloc'",
+        "memory allocation of 80000000 bytes failed",
+        "fatal error: runtime: out of memory",
+        "sh: 1: Cannot fork: Cannot allocate memory"
+      ]
+    ) {
+      assert.include(
+        describeExit("w-1", { _tag: "Killed", signal: "SIGTRAP", outOfMemory: false, log: [line] }),
+        "signal SIGTRAP. It ran out of memory: give it more, or fewer jobs at once."
+      )
+    }
+    assert.notInclude(describeExit("w-1", exited(1, ["torch: CUDA out of memory. Tried to allocate 2 GiB"])), "ran out of memory")
     assert.strictEqual(describeExit("w-1", exited(1)), "Worker w-1 exited with code 1.")
     assert.strictEqual(
       describeExit("w-1", { _tag: "Lost", reason: "its machine is gone.", log: [] }),
@@ -90,6 +113,24 @@ describe("ExitClassification", () => {
 })
 
 describe("LogTail", () => {
+  it("keeps the report that memory ran out before a long stack trace", () => {
+    const tail = make()
+    const report = "FATAL ERROR: Ineffective mark-compacts near heap limit Allocation failed - JavaScript heap out of memory"
+    tail.add("working")
+    tail.add(report)
+    for (let index = 1; index < 60; index++) {
+      tail.add(`${index}: 0x2017c23 v8::platform::DefaultJobHandle::Join() [/usr/bin/node]`)
+    }
+    const lines = tail.lines()
+    assert.strictEqual(lines[0], report)
+    assert.isAtMost(lines.length, 20)
+    assert.isAtMost(lines.join("").length, 2_000)
+    assert.match(lines.at(-1) ?? "", /^59: /)
+    assert.include(describeExit("w-1", exited(134, lines)), "It ran out of memory")
+    for (let index = 0; index < 60; index++) tail.add("working again")
+    assert.notInclude(tail.lines(), report)
+  })
+
   it("keeps the last lines within its limits, for any output", () =>
     fc.assert(fc.property(fc.array(fc.string({ maxLength: 80 })), fc.integer({ min: 1, max: 5 }), (lines, max) => {
       const tail = make({ lines: max, characters: 60, lineCharacters: 40 })

@@ -50,6 +50,8 @@ const Boot = Schema.Struct({
   READY_EXIT: Schema.optionalKey(Schema.FiniteFromString),
   /** Ignores exit requests. */
   STUBBORN: Schema.optionalKey(Schema.String),
+  /** Sends heartbeats but never takes a job. */
+  IDLE: Schema.optionalKey(Schema.String),
   /** Exits after the first job. */
   ONCE: Schema.optionalKey(Schema.String)
 })
@@ -80,6 +82,11 @@ const sdkWorker = Effect.fnUntraced(
       return boot.READY_EXIT
     }
     const exitRequested = yield* Effect.forkChild(boot.STUBBORN === undefined ? context.exitRequested : Effect.never)
+    if (boot.IDLE !== undefined) {
+      yield* context.print("waiting for a lock")
+      yield* Fiber.join(exitRequested)
+      return 0
+    }
     while (true) {
       yield* context.awaitThawed
       const jobs = yield* Effect.raceFirst(

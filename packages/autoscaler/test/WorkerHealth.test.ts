@@ -26,6 +26,7 @@ const assess = (more: Partial<WorkerObservation> = {}) =>
     worker: "w-1",
     startedAt: NOW - 3_600_000,
     ready: true,
+    tookJob: true,
     status: status(),
     oldestQueuedAt: null,
     unreachableUntil: 0,
@@ -47,6 +48,12 @@ describe("WorkerHealth", () => {
     const left = (idleFor: number, waitedFor: number) =>
       assess({ status: status({ idleSince: NOW - idleFor }), oldestQueuedAt: NOW - waitedFor })._tag
     assert.deepStrictEqual([left(60_000, 9_999), left(9_999, 60_000), left(10_000, 10_000)], ["Healthy", "Healthy", "Drain"])
+  })
+
+  it("counts a stuck worker as failed unless it has taken a job", () => {
+    const stuck = { status: status({ idleSince: NOW - 10_000 }), oldestQueuedAt: NOW - 10_000 }
+    assert.deepInclude(assess({ ...stuck, tookJob: false }), { _tag: "Drain", failed: true })
+    assert.deepInclude(assess({ ...stuck, tookJob: true }), { _tag: "Drain", failed: false })
   })
 
   it("does not count the time in which workers could not reach the platform", () => {

@@ -26,6 +26,7 @@ import type { OutputPipes } from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { followOutput } from "./WorkerOutput.ts"
 import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
+import type { WorkFolders } from "./WorkFolders.ts"
 
 /** How soon the end of an orphan is noticed. */
 const CHECK = "200 millis"
@@ -37,6 +38,7 @@ const KILL_WAIT = "5 seconds"
 export interface Dependencies {
   readonly records: WorkerRecords
   readonly pipes: OutputPipes
+  readonly folders: WorkFolders
   readonly log: WorkerLog
 }
 
@@ -51,7 +53,7 @@ const kill = (record: WorkerRecord): void => {
   for (const { pid } of ProcessTable.membersOf(record.pid, markOf(record.worker))) ProcessTable.signal(pid, "SIGKILL")
 }
 
-const adopt = ({ log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
+const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
   Effect.fnUntraced(function*(variables) {
     const worker = WorkerId.make(record.worker)
     const endpoint = EndpointId.make(record.endpoint)
@@ -68,6 +70,7 @@ const adopt = ({ log, pipes, records }: Dependencies, record: WorkerRecord): Orp
       Effect.repeat({ while: (running) => running, schedule: Schedule.spaced(CHECK) }),
       Effect.andThen(Effect.sync(() => kill(record))),
       Effect.andThen(lastLines),
+      Effect.tap(() => folders.remove(record.worker)),
       Effect.tap(() =>
         Effect.sync(() => {
           pipes.remove(record.worker)

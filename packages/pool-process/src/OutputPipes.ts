@@ -230,6 +230,8 @@ const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
   const { keeper, platform } = known.value
   if (ProcessTable.isRunning(platform) || !ProcessTable.isRunning(keeper)) return
   const group = keeper.pid
+  // A keeper that is stopped between its read and its write loses what it has read, so it is stopped while it waits for output.
+  for (let checks = 0; !ProcessTable.isGroupWaiting(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
   ProcessTable.signal(-group, "SIGTERM")
   for (let checks = 0; ProcessTable.isGroupRunning(group) && checks < KEEPER_CHECKS; checks++) yield* Effect.sleep(KEEPER_CHECK)
 })
@@ -281,7 +283,9 @@ export const make = Effect.fnUntraced(function*(
     resume: (worker, stream) => {
       const path = pathOf(worker, stream)
       const prefix = `${nameOf(worker)}.${STREAMS[stream]}.`
-      const files = namesIn(folder).filter((name) => name.startsWith(prefix)).sort().map((name) => join(folder, name))
+      const files = namesIn(folder).filter((name) => name.startsWith(prefix))
+        .sort((a, b) => Number(a.slice(prefix.length)) - Number(b.slice(prefix.length)))
+        .map((name) => join(folder, name))
       let pipe: Readable | undefined
       try {
         pipe = streamOf(openReadEnd(path))

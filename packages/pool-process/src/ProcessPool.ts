@@ -11,8 +11,8 @@
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
  * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`). Files in `cacheDir`:
- * `compile-cache/` (V8's code cache, which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The
- * last two are safe to delete.
+ * `compile-cache/` (V8's code cache, which speeds up later starts of a handler), `bundles/` (one per handler, see `HandlerBundle`), both of
+ * which are safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
  */
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
@@ -34,6 +34,7 @@ import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand
 import { followOutput, type OutputSource } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
+import * as WorkFolders from "./WorkFolders.ts"
 
 /** Options of the pool. */
 export interface Options {
@@ -103,13 +104,6 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         })
       })
   )
-  const programOptions = {
-    compileCache: options.compileCache === false ? undefined : compileCache,
-    nodeOptions: options.nodeOptions ?? [],
-    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(bundles, permissions),
-    inherit: options.inherit ?? [],
-    user: options.user
-  }
   const records = yield* Effect.mapError(WorkerRecords.make(dataDir), (cause) =>
     new PoolError({
       reason: new PoolUnavailable({
@@ -131,6 +125,15 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     Effect.sync(() => process.on("exit", onExit)),
     () => Effect.sync(() => process.off("exit", onExit))
   )
+  const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user, records.isRecorded)
+  const programOptions = {
+    compileCache: options.compileCache === false ? undefined : compileCache,
+    nodeOptions: options.nodeOptions ?? [],
+    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(bundles, permissions),
+    folders,
+    inherit: options.inherit ?? [],
+    user: options.user
+  }
 
   /** Starts the process and writes its record. Calls `onExit` once, when the process has exited. */
   const launch = (
@@ -226,7 +229,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       Effect.flatMap(
         openOutput(worker),
         (output) => launch(program, request, output, (exit) => Deferred.doneUnsafe(gone, Effect.succeed(exit)))
-      ),
+      ).pipe(Effect.onError(() => folders.remove(worker))),
       ({ child }) =>
         signal(child, "SIGKILL").pipe(
           Effect.andThen(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
@@ -236,6 +239,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     const lastLines = yield* followOutput(log, { endpoint: endpoint.id, worker, variables }, sources)
     yield* Deferred.await(gone).pipe(
       Effect.flatMap((exit) => Effect.map(lastLines, (log): WorkerExit => ({ ...exit, log }))),
+      Effect.tap(() => folders.remove(worker)),
       Effect.tap(() => Effect.ignore(Effect.try(() => pipes.remove(worker)))),
       Effect.tap(() => Effect.ignore(Effect.try(() => records.remove(worker)))),
       Effect.flatMap((exit) => Deferred.succeed(ended, exit)),
@@ -251,7 +255,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     return handle
   })
 
-  const orphans = yield* Orphans.find({ records, pipes, log })
+  const orphans = yield* Orphans.find({ records, pipes, folders, log })
 
   const prepare: WorkerPool["Service"]["prepare"] = ({ source }) =>
     source.type === "handler" && existsSync(source.file) ? programOptions.entry.prepare(resolve(source.file)) : Effect.void

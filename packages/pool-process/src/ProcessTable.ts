@@ -63,6 +63,9 @@ const groupOf = (group: number): ReadonlyArray<number> => {
   })
 }
 
+/** Whether every process of this process group waits, for input for example, and none is about to handle it. */
+export const isGroupWaiting = (group: number): boolean => groupOf(group).every((pid) => stat(pid)?.state !== "R")
+
 /** Whether a process of this process group is running. */
 export const isGroupRunning = (group: number): boolean => groupOf(group).length > 0
 

@@ -4,7 +4,7 @@
  * | source | program | directory |
  * |---|---|---|
  * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
- * | `command` | as given, without a shell | its `directory`, or else the platform's working directory |
+ * | `command` | as given, without a shell | its `cwd`, or else a folder of the worker's own (see `WorkFolders`) |
  *
  * A worker inherits a part of the platform's environment (`InheritedEnvironment.ts`). The endpoint's `env` overrides it, and the worker's
  * variables override both. Two defaults differ from other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a
@@ -20,6 +20,7 @@ import { dirname, resolve } from "node:path"
 import type { HandlerEntryPoint } from "./HandlerEntryPoint.ts"
 import { inheritedEnvironment, type VariablePatterns } from "./InheritedEnvironment.ts"
 import { environmentOf, type WorkerUser } from "./WorkerUser.ts"
+import type { WorkFolders } from "./WorkFolders.ts"
 
 export interface WorkerCommand {
   readonly path: string
@@ -35,6 +36,7 @@ export interface Options {
   /** Node options for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
   readonly entry: HandlerEntryPoint
+  readonly folders: WorkFolders
   /** Variables that workers inherit in addition to the default ones. */
   readonly inherit: VariablePatterns
   /** The user that workers run as; undefined for the platform's user. */
@@ -80,7 +82,12 @@ const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder",
   if (kind === "file" ? !found.isFile() : !found.isDirectory()) return yield* fail(path, `it is not a ${kind}`, hint)
 })
 
-const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint: string, { entry, nodeOptions }: Options) {
+const commandLine = Effect.fnUntraced(function*(
+  source: EndpointSource,
+  endpoint: string,
+  worker: string,
+  { entry, folders, nodeOptions }: Options
+) {
   switch (source.type) {
     case "handler": {
       const file = resolve(source.file)
@@ -92,7 +99,10 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
       const directory = resolve(source.directory ?? ".")
       yield* check(directory, "folder", `Correct the directory of endpoint ${endpoint}, or create it.`)
       const [path, ...args] = source.command
-      return { path, args, directory }
+      if (source.cwd === undefined) return { path, args, directory: yield* folders.create(worker, directory) }
+      const cwd = resolve(directory, source.cwd)
+      yield* check(cwd, "folder", `Correct the cwd of endpoint ${endpoint}, or create it.`)
+      return { path, args, directory: cwd }
     }
     case "external":
       return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
@@ -100,8 +110,8 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
 })
 
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
-export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables }: StartRequest, options: Options) {
-  const line = yield* commandLine(endpoint.source, endpoint.id, options)
+export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables, worker }: StartRequest, options: Options) {
+  const line = yield* commandLine(endpoint.source, endpoint.id, worker, options)
   const inherited = inheritedEnvironment(process.env, options.inherit)
   const base = options.user === undefined ? inherited : environmentOf(options.user, inherited)
   const cache = endpoint.source.type !== "handler" || options.compileCache === undefined

@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import { chmodSync, existsSync, readdirSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { folder, fresh, gone, isAlive, line, printed, script, start, withPool } from "./TestProcesses.ts"
+import { folder, fresh, gone, isAlive, line, printed, script, start, until, withPool } from "./TestProcesses.ts"
 
 const startErrorOf = (source: Parameters<typeof start>[0]) => Effect.map(Effect.flip(start(source)), ({ message }) => message)
 
@@ -50,7 +50,7 @@ describe("ProcessPool: failed starts", () => {
 })
 
 describe("ProcessPool: environment and output of a worker", () => {
-  it.live("runs a worker in the folder of its handler or in the directory of its command, without a shell", () =>
+  it.live("runs a worker in the folder of its handler, and a command without a shell", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("cwd")
       const handle = yield* start({ type: "handler", file: script(`console.log("${mark}", process.cwd(), process.env.PWD)`) })
@@ -60,6 +60,51 @@ describe("ProcessPool: environment and output of a worker", () => {
       yield* (yield* start({ type: "command", command: ["printf", "%s\\n", `${command} $HOME *`, "last"], directory: folder }))
         .exit
       assert.strictEqual(yield* line(`${command} `), "$HOME *")
+    })))
+
+  it.live("runs each worker of a command in a folder of its own, with links to the endpoint's files, and removes it with the worker", () =>
+    withPool(Effect.gen(function*() {
+      const mark = fresh("own")
+      const project = join(folder, fresh("project"))
+      mkdirSync(project)
+      writeFileSync(join(project, "model.txt"), "weights")
+      writeFileSync(join(project, ".runpod_jobs.pkl"), "left behind")
+      writeFileSync(
+        join(project, "worker.sh"),
+        `echo "${mark} $PWD $(pwd) $(cat model.txt) $(ls -A | tr '\\n' ' ')"; echo state > .runpod_jobs.pkl; exec sleep 60`
+      )
+      const source = { type: "command", command: ["sh", "worker.sh"], directory: project } as const
+      const workers = [yield* start(source), yield* start(source)]
+      const seen = yield* until("both workers", () => {
+        const lines = printed.filter((text) => text.startsWith(`${mark} `))
+        return lines.length === 2 ? lines.map((text) => text.split(" ")) : undefined
+      })
+      const folders = seen.map(([, cwd = ""]) => cwd)
+      assert.notStrictEqual(folders[0], folders[1])
+      for (const [, variable, cwd, ...rest] of seen) {
+        assert.strictEqual(variable, cwd)
+        assert.deepStrictEqual(rest, ["weights", "model.txt", "worker.sh", ""])
+      }
+      for (const { kill } of workers) yield* kill
+      for (const { exit } of workers) yield* exit
+      assert.deepStrictEqual(folders.map((path) => existsSync(path)), [false, false])
+      assert.strictEqual(readFileSync(join(project, ".runpod_jobs.pkl"), "utf8"), "left behind")
+      assert.strictEqual(readFileSync(join(project, "model.txt"), "utf8"), "weights")
+    })))
+
+  it.live("runs all workers of a command in its cwd, relative to its directory, when it is set", () =>
+    withPool(Effect.gen(function*() {
+      const mark = fresh("shared")
+      const shared = fresh("shared-folder")
+      mkdirSync(join(folder, shared))
+      const source = { type: "command", command: ["sh", "-c", `echo "${mark} $(pwd)"`], directory: folder, cwd: shared } as const
+      yield* (yield* start(source)).exit
+      assert.strictEqual(yield* line(`${mark} `), join(folder, shared))
+      assert.isTrue(existsSync(join(folder, shared)))
+      assert.strictEqual(
+        yield* startErrorOf({ ...source, cwd: "nowhere" }),
+        `${join(folder, "nowhere")} cannot be started: there is no such folder. Correct the cwd of endpoint tested, or create it.`
+      )
     })))
 
   it.live("starts a worker with the platform's Node, with a compile cache in the data folder", () =>

@@ -2,6 +2,8 @@
  * Describes how a worker exited.
  */
 
+import { reportsOutOfMemory } from "./OutOfMemory.ts"
+
 /** An exit, as observed by the pool. `log` contains the worker's last lines (see `LogTail`). */
 export type WorkerExit =
   /** The program exited. */
@@ -16,6 +18,7 @@ const SIGNALS: Readonly<Record<number, string>> = {
   1: "SIGHUP",
   2: "SIGINT",
   4: "SIGILL",
+  5: "SIGTRAP",
   6: "SIGABRT",
   7: "SIGBUS",
   8: "SIGFPE",
@@ -25,15 +28,16 @@ const SIGNALS: Readonly<Record<number, string>> = {
   15: "SIGTERM"
 }
 
-const HEAP = /heap out of memory|MemoryError|Cannot allocate memory|std::bad_alloc/
-
 /** A hint about the likely cause, as a sentence with a leading space; empty when there is none. */
 const hint = (exit: WorkerExit): string => {
   if (exit._tag === "Lost") return ""
   if (exit._tag === "Killed" && exit.outOfMemory) return " It was out of memory: give it more, or fewer jobs at once."
-  if (exit.log.some((line) => HEAP.test(line))) return " It ran out of memory: give it more, or fewer jobs at once."
+  if (exit.log.some(reportsOutOfMemory)) return " It ran out of memory: give it more, or fewer jobs at once."
   const signal = exit._tag === "Killed" ? exit.signal : SIGNALS[exit.code - 128]
   if (signal === "SIGKILL") return " If you did not kill it, the operating system may have, because memory ran out."
+  if (signal === "SIGTRAP") {
+    return " Node ends itself with this signal when the system refuses it memory, for example under ulimit -v."
+  }
   return ""
 }
 

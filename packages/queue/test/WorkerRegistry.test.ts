@@ -1,6 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
-import { EXIT_GRACE_MILLIS, FORGET_AFTER_MILLIS, layer, WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import {
+  EXIT_GRACE_MILLIS,
+  FORGET_AFTER_CUT_MILLIS,
+  FORGET_AFTER_MILLIS,
+  layer,
+  WorkerRegistry
+} from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 
@@ -101,6 +107,36 @@ describe("WorkerRegistry", () => {
       assert.strictEqual((yield* registry.list(E)).length, 3)
       yield* TestClock.adjust(1)
       assert.deepStrictEqual((yield* registry.list(E)).map((worker) => worker.id), ["pooled", "busy"])
+    }))
+
+  test("keeps a worker without a pool while its poll is held open, and removes it soon after it closed its connection", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.touch(E, "external")
+      const answered = registry.polling(E, "external")
+      yield* TestClock.adjust("90 seconds")
+      assert.strictEqual((yield* registry.list(E)).length, 1)
+      answered(false)
+      yield* TestClock.adjust(FORGET_AFTER_MILLIS)
+      assert.strictEqual((yield* registry.list(E)).length, 1)
+
+      yield* registry.touch(E, "external")
+      registry.polling(E, "external")(true)
+      yield* TestClock.adjust(FORGET_AFTER_CUT_MILLIS)
+      yield* registry.touch(E, "external")
+      yield* TestClock.adjust(1)
+      assert.strictEqual((yield* registry.list(E)).length, 1, "it has called since")
+      registry.polling(E, "external")(true)
+      yield* TestClock.adjust(FORGET_AFTER_CUT_MILLIS + 1)
+      assert.deepStrictEqual(yield* registry.list(E), [])
+    }))
+
+  test("shows a failure that the pool does not remove for three minutes", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.failing(E, "ann", "unhealthy", "no GPU")
+      yield* TestClock.adjust("3 minutes")
+      assert.strictEqual((yield* registry.list(E)).length, 1)
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
   test("separates the workers of endpoints, even workers of the same name", (registry) =>

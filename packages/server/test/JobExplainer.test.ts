@@ -46,6 +46,7 @@ const worker = (state: ExplainInput["workers"][number]["state"], rest: Partial<E
   reason: null,
   retryAt: null,
   firstSeenAt: NOW - 3_000,
+  idleSince: state === "idle" ? NOW - 1_000 : null,
   ...rest
 })
 
@@ -88,6 +89,13 @@ describe("explain", () => {
     expect(words({ ahead: { jobs: 10_000, more: true }, workers: [worker("idle")] })).toBe(
       "More than 10000 jobs are ahead of it; 1 worker is idle and will take the next job."
     )
+    expect(words({ workers: [worker("idle", { idleSince: NOW - 8_000 })] })).toBe(
+      "It is first in the queue; 1 worker is idle but has not taken it for 5 s. The platform replaces a worker that takes no job for 10 s. " +
+        "Check its output in the platform's log."
+    )
+    expect(words({ workers: [worker("idle", { idleSince: NOW - 8_000 }), worker("idle")] })).toContain(
+      "2 workers are idle and will"
+    )
   })
 
   it("hides tracebacks from callers when the endpoint hides them", () => {
@@ -115,7 +123,8 @@ describe("explain", () => {
         state: fc.constantFrom(...["initializing", "idle", "running", "draining", "unhealthy", "throttled"] as const),
         reason: fc.option(fc.string()),
         retryAt: fc.option(time),
-        firstSeenAt: time
+        firstSeenAt: time,
+        idleSince: fc.option(time)
       }),
       { maxLength: 5 }
     )
@@ -132,7 +141,7 @@ describe("explain", () => {
         if (explanation.nextRetryAt !== undefined) expect(explanation.nextRetryAt).toBeGreaterThan(NOW)
         if (explanation.position !== undefined) expect(explanation.position.place).toBeLessThanOrEqual(explanation.position.of)
         if (workers.some(({ state }) => state === "idle") && explanation.reason !== "next") {
-          expect(["ended", "running", "backoff"]).toContain(explanation.reason)
+          expect(["ended", "running", "backoff", "failing"]).toContain(explanation.reason)
         }
       }),
       { numRuns: 500 }

@@ -97,6 +97,10 @@ const create = Command.make(
       Flag.withDescription("A program that speaks the worker protocol, with its arguments"),
       Flag.optional
     ),
+    cwd: Flag.String("cwd").pipe(
+      Flag.withDescription("The working directory that all workers of --command share; by default, each has a folder of its own"),
+      Flag.optional
+    ),
     external: Flag.Boolean("external").pipe(
       Flag.withDescription("Workers are started elsewhere (see worker-env)"),
       Flag.withDefault(false)
@@ -114,7 +118,7 @@ const create = Command.make(
     ),
     json
   },
-  Effect.fnUntraced(function*({ command, env, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
+  Effect.fnUntraced(function*({ command, cwd, env, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
     const path = yield* Path.Path
     const words = Option.map(command, splitWords)
     const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
@@ -129,6 +133,7 @@ const create = Command.make(
     const definition: Definition = {
       ...(Option.isSome(handler) ? { handler: handler.value } : {}),
       ...(program === undefined ? {} : { command: [program, ...rest] }),
+      ...(Option.isSome(cwd) ? { cwd: cwd.value } : {}),
       ...(external ? { external } : {}),
       ...(Object.keys(workers).length === 0 ? {} : { workers }),
       ...(env.length === 0 ? {} : { env: yield* variablesOf(env) })

@@ -32,6 +32,8 @@ export interface EndpointDefinition {
   readonly handler?: string
   /** A program that speaks the worker protocol, with its arguments. */
   readonly command?: readonly [string, ...Array<string>]
+  /** The working directory that all workers of `command` share. Default: each worker has a folder of its own. */
+  readonly cwd?: string
   /** Workers are started elsewhere and connect to the platform. */
   readonly external?: boolean
   readonly workers?: { readonly min?: number; readonly max?: number; readonly idleTimeout?: DurationInput }
@@ -63,6 +65,7 @@ const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMil
 export const Definition = Schema.Struct({
   handler: Schema.optionalKey(Schema.NonEmptyString),
   command: Schema.optionalKey(Schema.NonEmptyArray(Schema.NonEmptyString)),
+  cwd: Schema.optionalKey(Schema.NonEmptyString),
   external: Schema.optionalKey(Schema.Boolean),
   workers: Schema.optionalKey(Schema.Struct({
     min: Schema.optionalKey(Schema.Int),
@@ -109,10 +112,21 @@ const sourceOf = (id: string, definition: Definition, directory: string, path: P
       })
     )
   }
+  if (definition.cwd !== undefined && definition.command === undefined) {
+    return Effect.fail(
+      new CliFailure({
+        message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file.`,
+        hint: "Remove cwd, or use it with command."
+      })
+    )
+  }
   if (definition.handler !== undefined) {
     return Effect.succeed({ type: "handler", file: path.resolve(directory, definition.handler) })
   }
-  if (definition.command !== undefined) return Effect.succeed({ type: "command", command: definition.command, directory })
+  if (definition.command !== undefined) {
+    const cwd = definition.cwd === undefined ? {} : { cwd: path.resolve(directory, definition.cwd) }
+    return Effect.succeed({ type: "command", command: definition.command, directory, ...cwd })
+  }
   return Effect.succeed({ type: "external" })
 }
 

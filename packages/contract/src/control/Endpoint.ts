@@ -19,8 +19,13 @@ export const EndpointSource = Schema.Union([
   Schema.Struct({
     type: Schema.tag("command"),
     command: Schema.NonEmptyArray(Schema.NonEmptyString),
-    /** The working directory. Default: the platform's. */
-    directory: Schema.optionalKey(Schema.NonEmptyString)
+    /** The folder of the program's files: relative paths refer to it. Default: the platform's working directory. */
+    directory: Schema.optionalKey(Schema.NonEmptyString),
+    /**
+     * The working directory that all workers share, relative to `directory`. Default: each worker has a folder of its own, with links to the
+     * entries of `directory`, which is removed with the worker.
+     */
+    cwd: Schema.optionalKey(Schema.NonEmptyString)
   }),
   Schema.Struct({ type: Schema.tag("external") })
 ])

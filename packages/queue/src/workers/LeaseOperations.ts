@@ -19,6 +19,7 @@ import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
@@ -169,6 +170,13 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
   const timeLeft = (endpoint: EndpointId, worker: string, until: number, time: number) =>
     Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - time
 
+  /** Waits while the worker's poll is held open. The wait is interrupted when the worker closes its connection. */
+  const hold = (endpoint: EndpointId, worker: string, wait: Effect.Effect<unknown>) =>
+    Effect.suspend(() => {
+      const ended = registry.polling(endpoint, worker)
+      return Effect.onExit(Effect.interruptible(wait), (exit) => Effect.sync(() => ended(Exit.isFailure(exit))))
+    })
+
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
     const renew = yield* registry.touch(endpoint, worker)
     let until: number | undefined
@@ -213,7 +221,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
         yield* ticket.cancel
         return []
       }
-      yield* Effect.interruptible(ticket.wait(left))
+      yield* hold(endpoint, worker, ticket.wait(left))
     }
     // Only the wait is interruptible: a job claimed but not returned would be stuck until its lease expires.
   }, Effect.uninterruptible)
@@ -333,7 +341,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
         yield* ticket.cancel
         return jobs
       }
-      yield* Effect.interruptible(ticket.wait(nextAt === null ? left : Math.min(left, nextAt - time)))
+      yield* hold(endpoint, worker, ticket.wait(nextAt === null ? left : Math.min(left, nextAt - time)))
     }
     // Only the wait is interruptible: a stop signal that was read but not returned would be lost.
   }, Effect.uninterruptible)

@@ -70,9 +70,15 @@ interface Entry {
   lastSeenAt: number
   idleSince: number | null
   results: number
+  /** The number of its polls that the platform holds open. */
+  openPolls: number
+  /** When its last poll was answered. Not a call: a frozen worker receives the answer, too. */
+  answeredAt: number
+  /** When its connection was closed during a poll; null when it has called, or a poll was answered, since. */
+  cutAt: number | null
   /**
-   * Whether a pool started the worker and will report its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} without a
-   * call.
+   * Whether a pool started the worker and will report its removal. Other workers are removed when they no longer call: see
+   * {@link FORGET_AFTER_MILLIS}.
    */
   pooled: boolean
   /** Whether a pool of an earlier platform process started the worker. */
@@ -85,8 +91,17 @@ interface Entry {
  */
 export const EXIT_GRACE_MILLIS = 10_000
 
-/** A worker without a pool is removed after this many milliseconds without a call: the duration of two long polls of 90 s. */
-export const FORGET_AFTER_MILLIS = 180_000
+/**
+ * A worker without a pool is removed when it runs no job, has no open poll, and has not called for this many milliseconds. It polls again at
+ * once after a poll has ended, or after 5 s when it was refused.
+ */
+export const FORGET_AFTER_MILLIS = 30_000
+
+/** The same time for a worker whose connection was closed during a poll: it was probably killed. A live worker reconnects within seconds. */
+export const FORGET_AFTER_CUT_MILLIS = 10_000
+
+/** How long a failure is shown when the pool does not remove it. Longer than the longest wait before the next start. Milliseconds. */
+const FORGET_FAILURE_MILLIS = 180_000
 
 /**
  * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must suffice for
@@ -140,6 +155,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
+  /** The platform holds a poll of the worker open. Call the result when the poll ends: with true when the worker closed its connection. */
+  readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
   readonly delivered: (endpoint: EndpointId, worker: string) => void
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
@@ -208,6 +225,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           lastSeenAt: now,
           idleSince: null,
           results: 0,
+          openPolls: 0,
+          answeredAt: 0,
+          cutAt: null,
           pooled: false,
           adopted: false
         }
@@ -216,8 +236,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       return entry
     }
 
+    const mayBeForgotten = (entry: Entry, now: number): boolean => {
+      if (entry.pooled || entry.jobs.size > 0 || entry.openPolls > 0) return false
+      if (entry.state === "unhealthy" || entry.state === "throttled") return now - entry.lastSeenAt > FORGET_FAILURE_MILLIS
+      return now - Math.max(entry.lastSeenAt, entry.answeredAt) > FORGET_AFTER_MILLIS ||
+        (entry.cutAt !== null && now - entry.cutAt > FORGET_AFTER_CUT_MILLIS)
+    }
+
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
+      entry.cutAt = null
       const mayHaveExited = !entry.pooled && entry.jobs.size === 0
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
@@ -289,6 +317,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry.jobs.size === 0) entry.idleSince = at
           return true
         }),
+      polling: (endpoint, worker) => {
+        const entry = entryOf(endpoint, worker)
+        entry.openPolls += 1
+        return (cut) => {
+          entry.openPolls -= 1
+          const now = elapsed()
+          entry.cutAt = cut ? now : null
+          if (!cut) entry.answeredAt = now
+        }
+      },
       delivered: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.results += 1
@@ -323,7 +361,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const offset = clock.currentTimeMillisUnsafe() - now
           const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
           for (const entry of workers.values()) {
-            if (!entry.pooled && entry.jobs.size === 0 && now - entry.lastSeenAt > FORGET_AFTER_MILLIS) workers.delete(entry.id)
+            if (mayBeForgotten(entry, now)) workers.delete(entry.id)
           }
           return [...workers.values()].map((entry) => ({
             id: entry.id,

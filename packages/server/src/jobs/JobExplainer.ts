@@ -4,7 +4,7 @@
  * ```
  *   ended? running? backoff?          decided by the job alone
  *        |  none
- *   an idle worker?                   next
+ *   an idle worker?                   next, or failing when it does not take the job
  *   a worker starting?                starting
  *   at the maximum?                   behind, paused, external
  *   can one start?                    throttled, failing, low-priority
@@ -29,9 +29,12 @@ export interface ExplainInput {
   readonly ahead: Ahead | null
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
-  readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt">>
+  readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
   readonly now: number
 }
+
+/** A live worker takes a waiting job within milliseconds; one that does not for this long is probably stuck. Milliseconds. */
+const UNUSED_MILLIS = 3_000
 
 /** `350 ms`, `4.2 s`, `12 min`, `3.5 h`: rounded for reading. */
 const span = (millis: number): string => {
@@ -76,6 +79,18 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
   const live = idle + busy + starting.length + inState("draining").length
 
   if (idle > 0) {
+    const unused = Math.min(...inState("idle").map(({ idleSince }) => now - Math.max(idleSince ?? now, job.queuedAt)))
+    if (unused >= UNUSED_MILLIS) {
+      const what = idle === 1 ? "1 worker is idle but has" : `${idle} workers are idle but have`
+      return waitCause(
+        "failing",
+        `${line}; ${what} not taken it for ${span(unused)}. ${
+          external
+            ? "Check the output of the worker, and restart it."
+            : "The platform replaces a worker that takes no job for 10 s. Check its output in the platform's log."
+        }`
+      )
+    }
     return waitCause(
       "next",
       `${line}; ${count(idle, "worker is", "workers are")} idle and will take the next job.`
