@@ -22,7 +22,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { messageOf } from "../handlers/ThrownValue.ts"
+import { sentence } from "../handlers/ThrownValue.ts"
 import { FitnessChecks } from "../plugins/FitnessChecks.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { ProcessExit } from "./ProcessExit.ts"
@@ -51,7 +51,7 @@ const reasonOf = (cause: Cause.Cause<unknown>): string => {
   const failure = Cause.squash(cause)
   // The original rejection of a promise, when the check did not map it to an error of its own.
   const thrown = Cause.isUnknownError(failure) && failure.cause !== undefined ? failure.cause : failure
-  const text = messageOf(thrown).replaceAll(/\s+/g, " ").trim().replace(/\.$/, "")
+  const text = sentence(thrown).replaceAll(/\s+/g, " ").trim().replace(/\.$/, "")
   return text !== "" ? text : thrown instanceof Error ? thrown.name : "it failed without a reason"
 }
 
