@@ -116,7 +116,7 @@ describe("fitness checks", () => {
   })
 
   it.effect.each<[string, Effect.Effect<void, unknown>, string]>([
-    ["a typed failure", Effect.fail(new ModelMissing({ path: "/models" })), "ModelMissing"],
+    ["a typed failure", Effect.fail(new ModelMissing({ path: "/models" })), `ModelMissing: {"path":"/models"}`],
     ["a failure that is a string", Effect.fail("no GPU"), "no GPU"],
     ["a failure that is an object", Effect.fail({ gpu: 3 }), "{\"gpu\":3}"],
     ["a defect", Effect.die(new TypeError("undefined is not a GPU")), "undefined is not a GPU"],

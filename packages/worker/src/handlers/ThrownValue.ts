@@ -100,7 +100,9 @@ export const messageOf = (thrown: unknown): string => messageAt(thrown, 0)
 
 const summaryOf = (thrown: unknown, depth: number): string => {
   const message = messageAt(thrown, depth)
-  return typeof unwrap(thrown) === "string" ? message : message === "" ? typeOf(thrown) : `${typeOf(thrown)}: ${message}`
+  const value = unwrap(thrown)
+  if (!(value instanceof Error) && tagOf(value) === undefined) return message
+  return message === "" ? typeOf(value) : `${typeOf(value)}: ${message}`
 }
 
 /** The sentence of an error that has one; the type and the message of any other thrown value. */
