@@ -14,7 +14,7 @@
  * The worker inherits a read end of its own pipes, so that they always have a reader. The keeper is one `sh` per platform. It creates the
  * named pipes, because Node cannot, and otherwise waits for the end of its standard input, which means the end of the platform. It reads the
  * pipes only after that. The normal path therefore has no further process, copy or file, and a full pipe still slows down a worker that
- * prints faster than its lines can be stored (docs/decisions/0019-output-of-workers.md).
+ * prints faster than its lines can be stored (docs/decisions/0020-output-of-workers.md).
  *
  * Without `sh`, `mkfifo` and `dd`, or on a file system without named pipes, workers print into anonymous pipes.
  */
