@@ -16,8 +16,21 @@ const error = [Unauthorized, Forbidden] as const
 /** The endpoint that a caller's request addresses. The server reads it once, after it has checked the key. */
 export class CurrentEndpoint extends Context.Service<CurrentEndpoint, Endpoint>()("@stint/contract/CurrentEndpoint") {}
 
-/** Callers need a key with the scope `jobs` for the endpoint, or an admin key. Enforces rate limits. */
-export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization, { provides: CurrentEndpoint }>()(
+/** The caller of a request, after the server has checked its key. */
+export class CurrentCaller extends Context.Service<CurrentCaller, {
+  /** The id of the caller's key, to which idempotency keys and batches belong. */
+  readonly key: string
+  /** Whether the caller sees the batches of all keys. */
+  readonly isAdmin: boolean
+}>()("@stint/contract/CurrentCaller") {}
+
+/** What the guards of the jobs API and of the OpenAI route provide. */
+export interface CallerContext {
+  readonly provides: CurrentEndpoint | CurrentCaller
+}
+
+/** Callers need a key with the operation's scope for the endpoint (`jobScopeOf`), or an admin key. Enforces rate limits. */
+export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization, CallerContext>()(
   "@stint/contract/JobsAuthorization",
   { security, error: [...error, TooManyRequests, EndpointNotFound, Unavailable] }
 ) {}

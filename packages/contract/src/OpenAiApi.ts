@@ -13,7 +13,7 @@
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
-import { type CurrentEndpoint, security } from "./Authorization.ts"
+import { type CallerContext, security } from "./Authorization.ts"
 import { JOB_ID_HEADER } from "./jobs/JobsApi.ts"
 import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOperation.ts"
 
@@ -66,7 +66,7 @@ const errors = {
 const openAiError = (status: keyof typeof errors) => OpenAiError.annotateKey({ httpApiStatus: status })
 
 /** Callers of the OpenAI route need the same keys as callers of the jobs API. Errors have OpenAI's format. */
-export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthorization, { provides: CurrentEndpoint }>()(
+export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthorization, CallerContext>()(
   "@stint/contract/OpenAiAuthorization",
   { security, error: [openAiError(401), openAiError(403), openAiError(429)] }
 ) {}

@@ -8,8 +8,10 @@
 import { describe, layer } from "@effect/vitest"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./auth/AuthorizationSuite.ts"
+import { keyOwnership } from "./auth/KeyOwnershipSuite.ts"
 import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
+import { scopes } from "./auth/ScopeSuite.ts"
 import { control } from "./control/ControlSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
@@ -60,6 +62,8 @@ export const suite = <E>(
     describe("chunks", () => chunks(it))
     describe("authorization", () => authorization(it))
     describe("keys", () => keys(it))
+    describe("scopes", () => scopes(it))
+    describe("ownership", () => keyOwnership(it))
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
     describe("webhooks", () => webhooks(it))

@@ -102,10 +102,18 @@ const make = Effect.gen(function*() {
     const { operation } = call
     switch (operation) {
       case "run":
-        return Effect.interruptible(guards.caller((endpoint) => run(endpoint, request), credential, call.endpoint, operation))
+        return Effect.interruptible(
+          guards.caller((endpoint, { id }) => run(endpoint, id, request), credential, call.endpoint, operation, "jobs:submit")
+        )
       case "runsync":
         return Effect.interruptible(
-          guards.caller((endpoint) => runsync(endpoint, request, call.wait), credential, call.endpoint, operation)
+          guards.caller(
+            (endpoint, { id }) => runsync(endpoint, id, request, call.wait),
+            credential,
+            call.endpoint,
+            operation,
+            "jobs:submit"
+          )
         )
       case "job-take":
         return guards.worker(take({ params: call, request }), credential, call.endpoint)

@@ -11,6 +11,7 @@ import { JsonText } from "@stint/contract/Json"
 import { batchJson } from "@stint/store/BatchJson"
 import { BatchRecord, dueAt, webhookEventOf } from "@stint/store/BatchMachine"
 import { type BatchRequest, RequestOptions } from "@stint/store/BatchStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import * as Schema from "effect/Schema"
 import type { DeliveryRows } from "./DeliveryRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -25,8 +26,8 @@ export interface PendingRequestRow {
 export interface BatchRows {
   /** The committed batch. */
   readonly find: (id: string) => BatchRecord | undefined
-  /** The committed batches, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => ReadonlyArray<BatchRecord>
+  /** The committed batches that are visible to an owner, newest first. */
+  readonly list: (endpoint: EndpointId, offset: number, limit: number, owner: string | undefined) => ReadonlyArray<BatchRecord>
   /** The committed batches that have requests to enqueue or jobs to cancel. */
   readonly unfinished: () => ReadonlyArray<BatchRecord>
   /** The committed batches that are due, and drafts of removed endpoints. */
@@ -52,7 +53,7 @@ export interface BatchRows {
   readonly requests: (batch: BatchId, offset: number, limit: number) => ReadonlyArray<JobId>
 }
 
-const BATCH = `id, endpoint, status, name, webhook, policy, created_at AS createdAt, touched_at AS touchedAt,
+const BATCH = `id, endpoint, owner, status, name, webhook, policy, created_at AS createdAt, touched_at AS touchedAt,
   finalized_at AS finalizedAt, ended_at AS endedAt, retention_ms AS retentionMs, total, unfed AS notEnqueued, running, completed, failed, cancelled`
 
 const PolicyText = Schema.NullOr(Schema.fromJsonString(Policy))
@@ -76,6 +77,10 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
   const list = db.statement(
     `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? ORDER BY created_at DESC, seq DESC LIMIT ? OFFSET ?`
   )
+  const listOfOwner = db.statement(
+    `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? AND owner IN (?, '${NO_OWNER}')
+     ORDER BY created_at DESC, seq DESC LIMIT ? OFFSET ?`
+  )
   const open = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_open WHERE endpoint = ? AND ended_at IS NULL`)
   const unfinished = db.statement(
     `SELECT ${BATCH} FROM batches INDEXED BY batches_open
@@ -88,7 +93,7 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
   )
   const insert = db.statement(
     `INSERT INTO batches (id, endpoint, status, name, webhook, policy, created_at, touched_at, finalized_at, ended_at, retention_ms, total,
-       unfed, running, completed, failed, cancelled, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+       unfed, running, completed, failed, cancelled, due_at, owner) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
   )
   const save = db.statement(
     `UPDATE batches SET status = ?, name = ?, webhook = ?, touched_at = ?, finalized_at = ?, ended_at = ?, total = ?, unfed = ?,
@@ -160,7 +165,8 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
 
   return {
     find: committed,
-    list: (endpoint, offset, limit) => list.all(endpoint, limit, offset).map(toBatch),
+    list: (endpoint, offset, limit, owner) =>
+      (owner === undefined ? list.all(endpoint, limit, offset) : listOfOwner.all(endpoint, owner, limit, offset)).map(toBatch),
     unfinished: () => unfinished.all().map(toBatch),
     due: (now, limit) => [...due.all(now, limit), ...orphaned.all(limit)].slice(0, limit).map(toBatch),
     current: (id) => changed.get(id) ?? committed(id),
@@ -185,7 +191,8 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
         batch.completed,
         batch.failed,
         batch.cancelled,
-        dueAt(batch)
+        dueAt(batch),
+        batch.owner
       )
     },
     put: (before, after, now) => {

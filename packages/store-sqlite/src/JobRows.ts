@@ -25,6 +25,7 @@ import {
 } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
+import { NO_OWNER } from "@stint/store/Owner"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
@@ -67,8 +68,8 @@ export interface JobRows {
   readonly find: (endpoint: EndpointId, id: JobId) => Row | undefined
   readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
-  /** The job with an idempotency key. */
-  readonly ofKey: (endpoint: EndpointId, key: string) => { readonly row: Row; readonly fingerprint: string } | undefined
+  /** The job with an idempotency key: the owner's, else the one without an owner. */
+  readonly ofKey: (endpoint: EndpointId, key: SubmissionKey) => { readonly row: Row; readonly fingerprint: string } | undefined
   /** Whether the endpoint was removed. */
   readonly isEndpointRemoved: (endpoint: EndpointId) => boolean
   /** Ready jobs of an endpoint, in claim order. Postpones unreadable rows. */
@@ -180,7 +181,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
   const ofKey = db.statement(
-    `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ?`
+    `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ? AND owner IN (?, '${NO_OWNER}')
+     ORDER BY owner DESC LIMIT 1`
   )
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
   const ready = db.statement(
@@ -239,8 +241,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const insert = db.statement(
     `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
        max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint, owner)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // Used for a heartbeat or a chunk. Does not change the indexes of ready and running jobs.
@@ -318,8 +320,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),
-    ofKey: (endpoint, key) => {
-      const row = ofKey.get(endpoint, key)
+    ofKey: (endpoint, { key, owner }) => {
+      const row = ofKey.get(endpoint, key, owner)
       return row === undefined ? undefined : { row: toRow(row), ...decodeFingerprint(row) }
     },
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
@@ -385,7 +387,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.tags.length === 0 ? null : JSON.stringify(job.tags),
         job.batchId,
         key?.key ?? null,
-        key?.fingerprint ?? null
+        key?.fingerprint ?? null,
+        key?.owner ?? NO_OWNER
       )
       if (changes === 0) return false
       insertInput.run(seq, job.input, job.s3Config, job.traceparent, job.tracestate)

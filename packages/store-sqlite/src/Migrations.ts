@@ -7,7 +7,7 @@
  *               jobs_oldest    ready and not low priority, by time in the queue      depth
  *               jobs_running   running, by endpoint and worker                       lost workers
  *               jobs_delayed   in a backoff                                          a clock that was set back
- *               jobs_keys      with an idempotency key, by endpoint and key          submit
+ *               jobs_keys      with an idempotency key, by endpoint, key and owner   submit
  *               jobs_due       all, by the time of the next timer                    tick
  *               jobs_listed    all, by endpoint, status and time of submission       list, purge
  *               jobs_of_batch  in a batch, by batch and status                       cancel and removal of a batch
@@ -299,6 +299,14 @@ CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
 /** Finds the jobs in a backoff, to move their backoffs when the clock was set back. */
 const delayedJobs = `CREATE INDEX jobs_delayed ON jobs (seq) WHERE not_before IS NOT NULL`
 
+/** The access key to which idempotency keys and batches belong. Rows of earlier versions have no owner: every caller finds them. */
+const owners = `
+ALTER TABLE jobs ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+DROP INDEX jobs_keys;
+CREATE UNIQUE INDEX jobs_keys ON jobs (endpoint, idempotency_key, owner) WHERE idempotency_key IS NOT NULL;
+ALTER TABLE batches ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -310,7 +318,8 @@ export const steps: ReadonlyArray<string> = [
   webhookTrace,
   logs,
   deliveryLists,
-  delayedJobs
+  delayedJobs,
+  owners
 ]
 
 /** The table version of this program. */

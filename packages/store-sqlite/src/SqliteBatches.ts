@@ -17,6 +17,7 @@ import {
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult } from "@stint/store/JobStore"
+import { isVisibleTo } from "@stint/store/Owner"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { BatchRows } from "./BatchRows.ts"
@@ -42,18 +43,20 @@ const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false }
 export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jobs): BatchStore["Service"] => {
   const { rows } = jobs
 
-  const find = (endpoint: EndpointId, id: string): BatchRecord | undefined => {
-    const batch = batches.current(id)
-    return batch?.endpoint === endpoint ? batch : undefined
-  }
+  const visible = (batch: BatchRecord | undefined, endpoint: EndpointId, owner: string | undefined): BatchRecord | undefined =>
+    batch?.endpoint === endpoint && isVisibleTo(owner, batch.owner) ? batch : undefined
+
+  const find = (endpoint: EndpointId, id: string, owner: string | undefined): BatchRecord | undefined =>
+    visible(batches.current(id), endpoint, owner)
 
   const change = (
     endpoint: EndpointId,
     id: string,
+    owner: string | undefined,
     now: number,
     decide: (batch: BatchRecord) => Result.Result<BatchRecord, BatchMachine.Rejection>
   ): ChangeResult => {
-    const batch = find(endpoint, id)
+    const batch = find(endpoint, id, owner)
     if (batch === undefined) return { _tag: "Missing" }
     const decided = decide(batch)
     if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
@@ -98,7 +101,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
     create: (batch, requests, { maxOpen, maxRequests }) =>
       db.writeNew("create batch", (): CreateResult => {
         if (rows.isEndpointRemoved(batch.endpoint)) return { _tag: "EndpointGone" }
-        const open = batches.currentOpen(batch.endpoint).length
+        const open = batches.currentOpen(batch.endpoint).filter(({ owner }) => owner === batch.owner).length
         if (open >= maxOpen) return { _tag: "TooMany", open }
         const decided = BatchMachine.added(batch, requests.length, batch.createdAt, maxRequests)
         if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
@@ -106,36 +109,36 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         for (const request of requests) batches.addRequest(batch.id, request)
         return { _tag: "Created", batch: decided.success }
       }),
-    add: (endpoint, id, requests, now, maxRequests) =>
+    add: (endpoint, id, requests, now, maxRequests, owner) =>
       db.writeNew("add to batch", () => {
-        const changed = change(endpoint, id, now, (batch) => BatchMachine.added(batch, requests.length, now, maxRequests))
+        const changed = change(endpoint, id, owner, now, (batch) => BatchMachine.added(batch, requests.length, now, maxRequests))
         if (changed._tag === "Changed") { for (const request of requests) batches.addRequest(changed.batch.id, request) }
         return changed
       }),
-    drop: (endpoint, id, request, now) =>
+    drop: (endpoint, id, request, now, owner) =>
       db.write("drop from batch", (): ChangeResult | { readonly _tag: "Gone" } => {
-        const batch = find(endpoint, id)
+        const batch = find(endpoint, id, owner)
         if (batch !== undefined && !batches.hasRequest(batch.id, request)) return { _tag: "Gone" }
-        const changed = change(endpoint, id, now, (batch) => BatchMachine.dropped(batch, now))
+        const changed = change(endpoint, id, owner, now, (batch) => BatchMachine.dropped(batch, now))
         if (changed._tag === "Changed") batches.dropRequest(changed.batch.id, request)
         return changed
       }),
-    edit: (endpoint, id, changes, now) =>
-      db.write("edit batch", () => change(endpoint, id, now, (batch) => BatchMachine.edited(batch, changes, now))),
-    finalize: (endpoint, id, now, maxQueued) =>
+    edit: (endpoint, id, changes, now, owner) =>
+      db.write("edit batch", () => change(endpoint, id, owner, now, (batch) => BatchMachine.edited(batch, changes, now))),
+    finalize: (endpoint, id, now, maxQueued, owner) =>
       db.write("finalize batch", (): FinalizeResult => {
         if (rows.isEndpointRemoved(endpoint)) return { _tag: "EndpointGone" }
-        const batch = find(endpoint, id)
+        const batch = find(endpoint, id, owner)
         if (batch?.status === "DRAFT") {
           const notEnqueued = batches.currentOpen(endpoint).reduce((sum, { notEnqueued }) => sum + notEnqueued, 0)
           const queued = jobs.queued(endpoint) + notEnqueued
           if (queued + batch.total > maxQueued) return { _tag: "QueueFull", queued }
         }
-        return change(endpoint, id, now, (batch) => BatchMachine.finalized(batch, now))
+        return change(endpoint, id, owner, now, (batch) => BatchMachine.finalized(batch, now))
       }),
     enqueue: (endpoint, id, limit, toJob) =>
       db.writeNew("enqueue batch", (): EnqueueResult => {
-        const batch = find(endpoint, id)
+        const batch = find(endpoint, id, undefined)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const next = batches.pendingRequests(id, limit)
         let inserted = 0
@@ -147,21 +150,17 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         batches.put(batch, after, batch.touchedAt)
         return { jobs: inserted, more: BatchMachine.hasPending(after) }
       }),
-    cancel: (endpoint, id, now, limit) =>
+    cancel: (endpoint, id, now, limit, owner) =>
       db.write("cancel batch", (): CancelResult => {
-        const batch = find(endpoint, id)
+        const batch = find(endpoint, id, owner)
         return batch === undefined ? { batch: undefined, applied: [], more: false } : cancel(batch, now, limit)
       }),
-    get: (endpoint, id) =>
-      db.read("get batch", () => {
-        const batch = batches.find(id)
-        return batch?.endpoint === endpoint ? batch : undefined
-      }),
-    list: (endpoint, offset, limit) => db.read("list batches", () => batches.list(endpoint, offset, limit)),
-    requests: (endpoint, id, offset, limit) =>
+    get: (endpoint, id, owner) => db.read("get batch", () => visible(batches.find(id), endpoint, owner)),
+    list: (endpoint, offset, limit, owner) => db.read("list batches", () => batches.list(endpoint, offset, limit, owner)),
+    requests: (endpoint, id, offset, limit, owner) =>
       db.read("requests of batch", () => {
-        const batch = batches.find(id)
-        return batch?.endpoint === endpoint ? { batch, ids: batches.requests(batch.id, offset, limit) } : undefined
+        const batch = visible(batches.find(id), endpoint, owner)
+        return batch === undefined ? undefined : { batch, ids: batches.requests(batch.id, offset, limit) }
       }),
     sweep: Effect.fnUntraced(function*(now, limit) {
       const idle = yield* db.read("sweep batches", () => batches.due(now, 1).length === 0)

@@ -245,7 +245,7 @@ const make = Effect.gen(function*() {
     insert: Effect.fnUntraced(function*(job, key) {
       if (!db.isLow()) arriving.add(job.endpoint)
       return yield* db.writeNew("insert", (): InsertResult | undefined => {
-        const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key.key)
+        const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key)
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
           return fingerprint === key?.fingerprint

@@ -1,7 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
+import { BatchId } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
 import { Scenario } from "@stint/store-testing"
+import { BatchStore } from "@stint/store/BatchStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { submitted } from "@stint/store/JobMachine"
 import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -17,6 +21,52 @@ import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { tempFile } from "./TestDatabase.ts"
+
+it.live("finds the job of an idempotency key, and a batch, that an earlier version stored without an owner", () =>
+  Effect.gen(function*() {
+    const file = yield* tempFile
+    mkdirSync(dirname(file), { recursive: true })
+    const old = new DatabaseSync(file)
+    old.exec("PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL")
+    Migrations.migrate(old, 0, 9)
+    old.exec(`
+      PRAGMA application_id = ${SqliteDatabase.APPLICATION_ID};
+      INSERT INTO jobs VALUES
+        (1, 'known', 'red', 'IN_QUEUE', 0, 1000, 1000, 61000, 30000, 5000, 2, 9000, 0, 0, NULL, NULL, NULL, NULL, 0, 0, 61000,
+         0, NULL, 60000, NULL, NULL, NULL, 'order 17', 'same', NULL);
+      INSERT INTO inputs (seq, input) VALUES (1, '1');
+      INSERT INTO batches VALUES
+        (1, 'batch_1', 'red', 'DRAFT', NULL, NULL, NULL, 0, 0, NULL, NULL, 9000, 0, 0, 0, 0, 0, 0, NULL);
+    `)
+    old.close()
+    const stores = SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file, lockWaitMs: 0 })))
+    yield* Effect.gen(function*() {
+      const store = yield* JobStore
+      const red = EndpointId.make("red")
+      const insert = (id: string, owner: string, fingerprint = "same") =>
+        store.insert(
+          submitted({
+            id: JobId.make(id),
+            endpoint: red,
+            input: toJsonText(1),
+            s3Config: null,
+            traceparent: null,
+            tracestate: null,
+            lowPriority: false,
+            createdAt: 2_000,
+            ttlMs: 60_000,
+            executionTimeoutMs: 30_000,
+            leaseMs: 5_000,
+            maxAttempts: 2,
+            retentionMs: 9_000
+          }),
+          { key: "order 17", owner, fingerprint }
+        )
+      assert.deepInclude(yield* insert("again", "ann"), { _tag: "Duplicate" })
+      assert.deepInclude(yield* insert("other", "bob", "different"), { _tag: "KeyConflict", id: JobId.make("known") })
+      assert.deepInclude(yield* (yield* BatchStore).get(red, "batch_1", "ann"), { id: BatchId.make("batch_1"), status: "DRAFT" })
+    }).pipe(Effect.provide(stores))
+  }))
 
 it.live("R1: migrates a file of the first version with its jobs and endpoints, and accepts new ones", () =>
   Effect.gen(function*() {
@@ -79,7 +129,8 @@ const HASHES = [
   "755ebd7e9b7c227e",
   "c1e4222e593ec74e",
   "17786321f811178e",
-  "23e8b7ad76dcfb99"
+  "23e8b7ad76dcfb99",
+  "819ba01a7257fd90"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -10,6 +10,7 @@ import { Scenario } from "@stint/store-testing"
 import { created } from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -57,6 +58,7 @@ it.effect("R1: continues a partly enqueued, run or cancelled batch after a resta
         const batch = created({
           id,
           endpoint: endpoint.id,
+          owner: NO_OWNER,
           name: null,
           webhook: null,
           policy: null,

@@ -122,6 +122,7 @@ export interface Scenario {
     readonly tags?: ReadonlyArray<string>
     readonly webhook?: Webhook
     readonly idempotencyKey?: string
+    readonly owner?: string
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, SubmitError>
   /** Takes jobs. By default, takes at most one job, without waiting, for a worker that runs other jobs. */

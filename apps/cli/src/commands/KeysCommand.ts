@@ -171,7 +171,7 @@ const create = Command.make(
     name,
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs (default), worker, deploy or admin; repeatable"),
+      Flag.withDescription("jobs (default), a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; repeatable"),
       Flag.atLeast(0)
     ),
     json
@@ -200,6 +200,10 @@ const create = Command.make(
       description: "The same, with an expiry and a rate limit"
     },
     {
+      command: "stint keys create form --scope jobs:submit --endpoint letters",
+      description: "A caller that may submit jobs, and neither read nor cancel them"
+    },
+    {
       command: "stint keys create rack-7 --scope worker --endpoint llm",
       description: "Workers of one endpoint on another machine"
     },
@@ -221,7 +225,9 @@ const update = Command.make(
     name: Flag.String("name").pipe(Flag.withDescription("New name of the key"), Flag.optional),
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs, worker, deploy or admin; replaces all scopes; repeatable"),
+      Flag.withDescription(
+        "jobs, a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; replaces all scopes; repeatable"
+      ),
       Flag.atLeast(0)
     ),
     noExpiry: Flag.Boolean("no-expires-in").pipe(

@@ -15,7 +15,7 @@
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to all private addresses and this machine; callers choose the address |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit lets slow receivers occupy delivery slots longer |
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
- * | `STINT_BATCHES` | 10 | maximum batches of an endpoint that have not ended, including drafts |
+ * | `STINT_BATCHES` | 10 | maximum batches of a key on an endpoint that have not ended, including drafts |
  * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
  * | `STINT_DISK_MIN_FREE` | 512 MiB, or a twentieth of a smaller disk | below this free space, new jobs get 503 while stored jobs continue; 0 turns this off |
  * | `STINT_DISK_RESERVE` | 32 MiB | size of a file that is deleted when the disk is full, so that stored jobs can still end; 0 turns this off |

@@ -12,7 +12,10 @@
  *
  * | scope | permits |
  * |---|---|
- * | `jobs` | the jobs API of the key's endpoints |
+ * | `jobs:submit` | submitting jobs, requests of the OpenAI route, and creating batches |
+ * | `jobs:read` | reading jobs, logs, batches and health |
+ * | `jobs:manage` | cancelling, retrying and purging jobs, and cancelling batches |
+ * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
  * | `deploy` | the control API without keys: endpoints, webhooks, the variables of workers |
  * | `admin` | the jobs API of every endpoint, and the control API, including keys |
@@ -22,12 +25,52 @@ import { EndpointId } from "../Ids.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /** The scope of a key. */
-export const KeyScope = Schema.Literals(["jobs", "worker", "deploy", "admin"])
+export const KeyScope = Schema.Literals(["jobs", "jobs:submit", "jobs:read", "jobs:manage", "worker", "deploy", "admin"])
 export type KeyScope = typeof KeyScope.Type
 
 /** Whether a key with these scopes is valid for every endpoint. */
 export const isForEveryEndpoint = (scopes: ReadonlyArray<KeyScope>): boolean =>
   scopes.includes("admin") || scopes.includes("deploy")
+
+/** The scope that an operation of the jobs API requires. `jobs` grants all of them. */
+export type JobsScope = "jobs:submit" | "jobs:read" | "jobs:manage"
+
+/**
+ * The scope of each operation of the jobs API, batches, logs and the OpenAI route, by its identifier in the `HttpApi`
+ * (docs/spec/authentication.md#scopes-of-the-jobs-api). An operation that is missing here requires `jobs:manage`.
+ */
+const jobScopes: { readonly [operation: string]: JobsScope } = {
+  run: "jobs:submit",
+  runsync: "jobs:submit",
+  createBatch: "jobs:submit",
+  addRequests: "jobs:submit",
+  dropRequest: "jobs:submit",
+  changeBatch: "jobs:submit",
+  finalizeBatch: "jobs:submit",
+  openaiPost: "jobs:submit",
+  openaiGet: "jobs:submit",
+  openaiDelete: "jobs:submit",
+  status: "jobs:read",
+  statusByPost: "jobs:read",
+  statusSync: "jobs:read",
+  statusSyncByPost: "jobs:read",
+  stream: "jobs:read",
+  streamByPost: "jobs:read",
+  events: "jobs:read",
+  requests: "jobs:read",
+  health: "jobs:read",
+  logs: "jobs:read",
+  listBatches: "jobs:read",
+  getBatch: "jobs:read",
+  batchRequests: "jobs:read",
+  cancel: "jobs:manage",
+  retry: "jobs:manage",
+  purgeQueue: "jobs:manage",
+  cancelBatch: "jobs:manage"
+}
+
+/** The scope of an operation. */
+export const jobScopeOf = (operation: string): JobsScope => jobScopes[operation] ?? "jobs:manage"
 
 /** The id of a key: 16 hexadecimal digits. The secret contains the id, so that the server can look up the key. */
 export const KeyId = Schema.String.check(Schema.isPattern(/^[0-9a-f]{16}$/)).pipe(Schema.brand("KeyId"))

@@ -23,6 +23,7 @@ import { type BatchRequest, BatchStore, type ChangeResult, type RequestPage } fr
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import type { StoreError } from "@stint/store/StoreError"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Clock from "effect/Clock"
@@ -57,7 +58,7 @@ const ENQUEUE_LIMIT = 200
 /** The maximum number of waiting jobs that one commit cancels, for the same reason. */
 const CANCEL_LIMIT = 200
 
-/** The limits of an endpoint: requests per batch, batches that have not ended, and waiting jobs. */
+/** The limits: requests per batch, batches of one owner that have not ended, and waiting jobs of the endpoint. */
 export interface BatchLimits {
   readonly requests: number
   readonly open: number
@@ -67,12 +68,15 @@ export interface BatchLimits {
 /** A batch to create. */
 export interface Draft {
   readonly endpoint: Endpoint
+  /** The id of the access key that creates the batch. Default: `NO_OWNER`, which makes the batch visible to every caller. */
+  readonly owner?: string | undefined
   readonly name?: string | undefined
   readonly webhook?: string | undefined
   readonly policy?: Policy | undefined
   readonly requests: ReadonlyArray<BatchRequest>
 }
 
+/** The parameter `owner` of a method has the same meaning as in `BatchStore`. */
 export class BatchQueue extends Context.Service<BatchQueue, {
   /** Stores a draft. Fails with `TooManyBatches`, `BatchTooLarge` and `EndpointGone`. */
   readonly create: (
@@ -87,20 +91,23 @@ export class BatchQueue extends Context.Service<BatchQueue, {
     endpoint: EndpointId,
     id: string,
     requests: ReadonlyArray<BatchRequest>,
-    limits: BatchLimits
+    limits: BatchLimits,
+    owner?: string
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /** Removes a request from a draft. */
   readonly drop: (
     endpoint: EndpointId,
     id: string,
-    request: string
+    request: string,
+    owner?: string
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError | RequestMissing>
 
   readonly edit: (
     endpoint: EndpointId,
     id: string,
-    changes: Partial<Pick<BatchRecord, "name" | "webhook">>
+    changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
+    owner?: string
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /**
@@ -110,22 +117,29 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   readonly finalize: (
     endpoint: Endpoint,
     id: string,
-    limits: BatchLimits
+    limits: BatchLimits,
+    owner?: string
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError | EndpointGone | QueueFull>
 
   /** Cancels waiting jobs; running jobs may finish. When this returns, no further job of the batch starts. */
-  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
+  readonly cancel: (endpoint: EndpointId, id: string, owner?: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
+  readonly get: (endpoint: EndpointId, id: string, owner?: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
 
   /** The batches of an endpoint, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
+  readonly list: (
+    endpoint: EndpointId,
+    offset: number,
+    limit: number,
+    owner?: string
+  ) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
 
   readonly requests: (
     endpoint: EndpointId,
     id: string,
     offset: number,
-    limit: number
+    limit: number,
+    owner?: string
   ) => Effect.Effect<RequestPage, StoreError | BatchMissing>
 
   /** The job of a request; undefined before the request is enqueued and after the job is removed. */
@@ -189,24 +203,25 @@ const make = Effect.gen(function*() {
   })
 
   /** Cancels jobs until no job of the batch is waiting. */
-  const cancelWaiting = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+  const cancelWaiting = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, owner?: string) {
     while (true) {
-      const { applied, batch, more } = yield* store.cancel(endpoint, id, now(), CANCEL_LIMIT)
+      const { applied, batch, more } = yield* store.cancel(endpoint, id, now(), CANCEL_LIMIT, owner)
       yield* queue.notifyChanged(applied)
       if (!more) return batch
       yield* Effect.yieldNow
     }
   })
 
-  const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    return (yield* store.get(endpoint, id)) ?? (yield* new BatchMissing({ id }))
+  const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, owner?: string) {
+    return (yield* store.get(endpoint, id, owner)) ?? (yield* new BatchMissing({ id }))
   })
 
   return BatchQueue.of({
-    create: Effect.fnUntraced(function*({ endpoint, name, policy, requests, webhook }, limits) {
+    create: Effect.fnUntraced(function*({ endpoint, name, owner, policy, requests, webhook }, limits) {
       const batch = created({
         id: BatchId.make(`batch_${uuidV7At(now())}`),
         endpoint: endpoint.id,
+        owner: owner ?? NO_OWNER,
         name: name ?? null,
         webhook: webhook ?? null,
         policy: policy ?? null,
@@ -225,20 +240,20 @@ const make = Effect.gen(function*() {
           return yield* new EndpointGone({ endpoint: endpoint.id })
       }
     }),
-    add: (endpoint, id, requests, limits) =>
-      Effect.suspend(() => store.add(endpoint, id, requests, now(), limits.requests)).pipe(
+    add: (endpoint, id, requests, limits, owner) =>
+      Effect.suspend(() => store.add(endpoint, id, requests, now(), limits.requests, owner)).pipe(
         Effect.flatMap((change) => changed(id, change))
       ),
-    drop: Effect.fnUntraced(function*(endpoint, id, request) {
-      const change = yield* store.drop(endpoint, id, request, now())
+    drop: Effect.fnUntraced(function*(endpoint, id, request, owner) {
+      const change = yield* store.drop(endpoint, id, request, now(), owner)
       return change._tag === "Gone"
         ? yield* new RequestMissing({ id, request })
         : yield* changed(id, change)
     }),
-    edit: (endpoint, id, changes) =>
-      Effect.suspend(() => store.edit(endpoint, id, changes, now())).pipe(Effect.flatMap((change) => changed(id, change))),
-    finalize: Effect.fnUntraced(function*(endpoint, id, limits) {
-      const change = yield* store.finalize(endpoint.id, id, now(), limits.queued)
+    edit: (endpoint, id, changes, owner) =>
+      Effect.suspend(() => store.edit(endpoint, id, changes, now(), owner)).pipe(Effect.flatMap((change) => changed(id, change))),
+    finalize: Effect.fnUntraced(function*(endpoint, id, limits, owner) {
+      const change = yield* store.finalize(endpoint.id, id, now(), limits.queued, owner)
       if (change._tag === "EndpointGone") return yield* new EndpointGone({ endpoint: endpoint.id })
       if (change._tag === "QueueFull") return yield* new QueueFull({ id, queued: change.queued, limit: limits.queued })
       const batch = yield* changed(id, change)
@@ -246,13 +261,13 @@ const make = Effect.gen(function*() {
       yield* enqueue(batch.id, endpoint)
       return yield* get(endpoint.id, id)
     }, Effect.uninterruptible),
-    cancel: Effect.fnUntraced(function*(endpoint, id) {
-      return (yield* cancelWaiting(endpoint, id)) ?? (yield* new BatchMissing({ id }))
+    cancel: Effect.fnUntraced(function*(endpoint, id, owner) {
+      return (yield* cancelWaiting(endpoint, id, owner)) ?? (yield* new BatchMissing({ id }))
     }, Effect.uninterruptible),
     get,
-    list: (endpoint, offset, limit) => store.list(endpoint, offset, limit),
-    requests: Effect.fnUntraced(function*(endpoint, id, offset, limit) {
-      return (yield* store.requests(endpoint, id, offset, limit)) ?? (yield* new BatchMissing({ id }))
+    list: store.list,
+    requests: Effect.fnUntraced(function*(endpoint, id, offset, limit, owner) {
+      return (yield* store.requests(endpoint, id, offset, limit, owner)) ?? (yield* new BatchMissing({ id }))
     }),
     job: (endpoint, id) => jobs.get(endpoint, id),
     tick: Effect.gen(function*() {

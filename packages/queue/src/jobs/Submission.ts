@@ -10,6 +10,7 @@ import type { TraceContext } from "@stint/contract/TraceContext"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobRecord, RetryRule } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import { createHash } from "node:crypto"
 
 /** A job to submit. */
@@ -26,8 +27,10 @@ export interface Submission {
   readonly tags?: ReadonlyArray<string> | undefined
   /** Where to send the job's events. */
   readonly webhook?: Webhook | undefined
-  /** As long as the endpoint has a job with this key, submitting the same request again returns that job. */
+  /** As long as the endpoint has a job of this owner with this key, submitting the same request again returns that job. */
   readonly idempotencyKey?: string | undefined
+  /** The id of the access key that submits the job, to which the idempotency key belongs. Default: `NO_OWNER`. */
+  readonly owner?: string | undefined
   /** The id of the new job. */
   readonly id: JobId
   /** The batch that the job belongs to. */
@@ -76,4 +79,4 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
 export const submissionKey = (submission: Submission): SubmissionKey | undefined =>
   submission.idempotencyKey === undefined
     ? undefined
-    : { key: submission.idempotencyKey, fingerprint: fingerprintOf(submission) }
+    : { key: submission.idempotencyKey, owner: submission.owner ?? NO_OWNER, fingerprint: fingerprintOf(submission) }

@@ -8,6 +8,7 @@
  *
  * `AuthMiddleware` runs them before the operations of the `HttpApi`; `FastPath` runs them before the operations that it serves.
  */
+import type { JobsScope } from "@stint/contract/AccessKey"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import {
   type EndpointNotFound,
@@ -137,10 +138,11 @@ const makeCaller = Effect.gen(function*() {
     )
 
   return Effect.fnUntraced(function*<A, E, R>(
-    respond: (endpoint: Endpoint) => Effect.Effect<A, E, R>,
+    respond: (endpoint: Endpoint, caller: Caller) => Effect.Effect<A, E, R>,
     credential: Redacted.Redacted,
     id: string,
-    operation: string
+    operation: string,
+    scope: JobsScope
   ): Effect.fn.Return<
     A,
     E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
@@ -157,16 +159,22 @@ const makeCaller = Effect.gen(function*() {
     }
     const { caller } = presented
     if (!caller.scopes.includes("admin")) {
-      if (!caller.scopes.includes("jobs")) {
-        const hint = `Use a key with the scope "jobs" that is valid for the endpoint "${excerpt(id)}".`
-        return yield* AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
+      if (!caller.scopes.includes("jobs") && !caller.scopes.includes(scope)) {
+        // A key without any scope of the jobs API most likely belongs to another API.
+        const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
+        const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
+        return yield* hasPart
+          ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
+          : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
       }
       if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
     }
     const endpoint = yield* findEndpoint(id)
     const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
-    if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) return yield* respond(endpoint)
-    return yield* limited(respond(endpoint), caller, { key: caller.id, endpoint: id, operation }, limits)
+    if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) {
+      return yield* respond(endpoint, caller)
+    }
+    return yield* limited(respond(endpoint, caller), caller, { key: caller.id, endpoint: id, operation }, limits)
   })
 })
 
@@ -235,8 +243,8 @@ const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: ma
 /**
  * The guards. Each runs the given effect, or fails with a problem.
  *
- * - `caller`: requires a jobs key that is valid for the endpoint. Looks up the endpoint, passes it to the effect, and applies rate
- *   limits per operation.
+ * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
+ *   to the effect, and applies rate limits per operation.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
  * - `worker`: requires a worker key for the endpoint. Delays its errors, because SDKs retry at once.
  */

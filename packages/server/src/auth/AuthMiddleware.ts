@@ -1,8 +1,10 @@
 /**
  * The guards as middleware for the `HttpApi`.
  */
+import { jobScopeOf } from "@stint/contract/AccessKey"
 import {
   ControlAuthorization,
+  CurrentCaller,
   CurrentEndpoint,
   CurrentOperator,
   JobsAuthorization,
@@ -29,7 +31,18 @@ const layerJobs = Layer.effect(
     key: (respond, { credential, endpoint }) =>
       Effect.flatMap(
         endpointId,
-        (id) => caller((found) => Effect.provideService(respond, CurrentEndpoint, found), credential, id, operationOf(endpoint))
+        (id) =>
+          caller(
+            (found, by) =>
+              respond.pipe(
+                Effect.provideService(CurrentEndpoint, found),
+                Effect.provideService(CurrentCaller, { key: by.id, isAdmin: by.scopes.includes("admin") })
+              ),
+            credential,
+            id,
+            operationOf(endpoint),
+            jobScopeOf(endpoint.identifier)
+          )
       )
   }))
 )

@@ -5,7 +5,7 @@
  * stored.
  */
 import { Api } from "@stint/contract/Api"
-import { CurrentEndpoint } from "@stint/contract/Authorization"
+import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
 import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchRequests } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -118,6 +118,9 @@ export const layer = HttpApiBuilder.group(
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
+    /** Whose batches a caller sees: those of its own key; an admin key sees all. */
+    const visibleOwner = Effect.map(CurrentCaller, ({ isAdmin, key }) => isAdmin ? undefined : key)
+
     /** The requests of a body, each as the text that was sent. */
     const requestTexts = Effect.fnUntraced(function*(body: JsonBody, hint: string) {
       // One more than allowed, to find out whether there are too many.
@@ -199,8 +202,11 @@ export const layer = HttpApiBuilder.group(
         "createBatch",
         Effect.fnUntraced(function*({ request }) {
           const endpoint = yield* CurrentEndpoint
+          const { key: owner } = yield* CurrentCaller
           const { draft: { name, policy, webhook }, requests } = yield* read(request, checkDraft, draftHint)
-          const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most))
+          const { id, status } = yield* mapBatchStartErrors(
+            batches.create({ endpoint, owner, name, policy, webhook, requests }, most)
+          )
             .pipe(
               Effect.catchTag("BatchNotFound", Effect.die)
             )
@@ -211,7 +217,9 @@ export const layer = HttpApiBuilder.group(
         "listBatches",
         Effect.fnUntraced(function*({ query }) {
           const endpoint = yield* CurrentEndpoint
-          const found = yield* mapStoreErrors(batches.list(endpoint.id, query.offset ?? 0, query.limit ?? PAGE))
+          const found = yield* mapStoreErrors(
+            batches.list(endpoint.id, query.offset ?? 0, query.limit ?? PAGE, yield* visibleOwner)
+          )
           return found.map(toWireBatch)
         })
       )
@@ -219,7 +227,7 @@ export const layer = HttpApiBuilder.group(
         "getBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* CurrentEndpoint
-          return toWireBatch(yield* mapBatchLookupErrors(batches.get(endpoint.id, params.id)))
+          return toWireBatch(yield* mapBatchLookupErrors(batches.get(endpoint.id, params.id, yield* visibleOwner)))
         })
       )
       .handleRaw(
@@ -229,7 +237,9 @@ export const layer = HttpApiBuilder.group(
           const remedy = "A name and a URL are small. Check that the body contains only settings."
           const text = yield* readText(request, limits.controlBytes, remedy)
           const changes = yield* Effect.flatMap(parseJson(text, changesHint), decodeChanges)
-          return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, changes)))
+          return toWireBatch(
+            yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, changes, yield* visibleOwner))
+          )
         })
       )
       .handleRaw(
@@ -237,7 +247,11 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* CurrentEndpoint
           const { requests } = yield* read(request, checkRequests, requestsHint)
-          return toWireBatch(yield* mapBatchChangeErrors(batches.add(endpoint.id, params.id, requests, most)))
+          return toWireBatch(
+            yield* mapBatchChangeErrors(
+              batches.add(endpoint.id, params.id, requests, most, yield* visibleOwner)
+            )
+          )
         })
       )
       .handleRaw(
@@ -245,7 +259,9 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* CurrentEndpoint
           const { limit = PAGE, offset = 0 } = query
-          const { batch, ids } = yield* mapBatchLookupErrors(batches.requests(endpoint.id, params.id, offset, limit))
+          const { batch, ids } = yield* mapBatchLookupErrors(
+            batches.requests(endpoint.id, params.id, offset, limit, yield* visibleOwner)
+          )
           return HttpServerResponse.stream(results(endpoint, batch, ids, offset, limit), { contentType: "application/json" })
         })
       )
@@ -253,21 +269,25 @@ export const layer = HttpApiBuilder.group(
         "dropRequest",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* CurrentEndpoint
-          return toWireBatch(yield* mapBatchChangeErrors(batches.drop(endpoint.id, params.id, params.request)))
+          return toWireBatch(
+            yield* mapBatchChangeErrors(
+              batches.drop(endpoint.id, params.id, params.request, yield* visibleOwner)
+            )
+          )
         })
       )
       .handle(
         "finalizeBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* CurrentEndpoint
-          return toWireBatch(yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, most)))
+          return toWireBatch(yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, most, yield* visibleOwner)))
         })
       )
       .handle(
         "cancelBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* CurrentEndpoint
-          return toWireBatch(yield* mapBatchLookupErrors(batches.cancel(endpoint.id, params.id)))
+          return toWireBatch(yield* mapBatchLookupErrors(batches.cancel(endpoint.id, params.id, yield* visibleOwner)))
         })
       )
   })

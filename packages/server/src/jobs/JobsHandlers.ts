@@ -4,7 +4,7 @@
  * Most handlers are raw, because they read and write bodies as text.
  */
 import { Api } from "@stint/contract/Api"
-import { CurrentEndpoint } from "@stint/contract/Authorization"
+import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -78,10 +78,17 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers
-      .handleRaw("run", ({ request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => run(endpoint, request)))
+      .handleRaw(
+        "run",
+        Effect.fnUntraced(function*({ request }) {
+          return yield* run(yield* CurrentEndpoint, (yield* CurrentCaller).key, request)
+        })
+      )
       .handleRaw(
         "runsync",
-        ({ query, request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => runsync(endpoint, request, query.wait))
+        Effect.fnUntraced(function*({ query, request }) {
+          return yield* runsync(yield* CurrentEndpoint, (yield* CurrentCaller).key, request, query.wait)
+        })
       )
       .handleRaw("status", status)
       .handleRaw("statusByPost", status)

@@ -29,15 +29,22 @@ const make = Effect.gen(function*() {
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
   /** Stores the job and responds at once. */
-  const run = Effect.fnUntraced(function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest) {
-    const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, sizes.run, "")))
+  const run = Effect.fnUntraced(function*(endpoint: Endpoint, owner: string, request: HttpServerRequest.HttpServerRequest) {
+    const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, owner, request, sizes.run, "")))
     return json(receiptJson(job), jobIdHeader(job))
   })
 
   /** Stores the job and responds with its result, or, if it has not ended after `wait`, with its state. */
   const runsync = Effect.fnUntraced(
-    function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest, requestedWait: string | undefined) {
-      const submitted = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, sizes.runsync, "sync-")))
+    function*(
+      endpoint: Endpoint,
+      owner: string,
+      request: HttpServerRequest.HttpServerRequest,
+      requestedWait: string | undefined
+    ) {
+      const submitted = yield* mapSubmitErrors(
+        queue.submit(yield* readSubmission(endpoint, owner, request, sizes.runsync, "sync-"))
+      )
       const wait = clampWait(requestedWait, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is at least a second and starts when the job ends. The job has been stored by now, so if the
       // store fails during the wait, the receipt is still correct, and its status makes the caller poll.

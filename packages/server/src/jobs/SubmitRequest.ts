@@ -115,9 +115,10 @@ export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined,
     prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))
   )
 
-/** Reads a submission from a request. */
+/** Reads a submission from a request. `owner`: the id of the caller's key. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
+  owner: string,
   request: HttpServerRequest.HttpServerRequest,
   limit: SubmissionLimit,
   prefix: "" | "sync-"
@@ -143,6 +144,7 @@ export const readSubmission = Effect.fnUntraced(function*(
     tags,
     webhook: webhookOf(webhook),
     trace: traceContextOf(request.headers),
-    idempotencyKey
+    idempotencyKey,
+    owner
   }
 })

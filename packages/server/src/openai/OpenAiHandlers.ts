@@ -13,7 +13,7 @@
  * cannot fetch the result later, and generating output that is never read is a waste.
  */
 import { Api } from "@stint/contract/Api"
-import { CurrentEndpoint } from "@stint/contract/Authorization"
+import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
@@ -221,7 +221,7 @@ export const layer = HttpApiBuilder.group(
         if (route === "") return OpenAiErrorResponse.response(NO_ROUTE)
         const endpoint = yield* CurrentEndpoint
         if (OpenAiRequest.isMultipart(request)) return OpenAiErrorResponse.response(OpenAiRequest.MULTIPART_UNSUPPORTED)
-        const parsed = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size)
+        const parsed = yield* OpenAiRequest.read(endpoint, (yield* CurrentCaller).key, request, `/v1/${route}`, size)
         const call = yield* submitAndFollow(parsed)
         const response = parsed.streamed ? respondStream(call) : respondOnce(call)
         return yield* Effect.catch(

@@ -87,9 +87,10 @@ const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServ
   return { text, streamed: stream === "true" }
 })
 
-/** Reads a job from a request. `route` is the path, starting with `/v1`. */
+/** Reads a job from a request. `owner`: the id of the caller's key. `route`: the path, starting with `/v1`. */
 export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
+  owner: string,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
   limit: SubmissionLimit
@@ -114,7 +115,8 @@ export const read = Effect.fnUntraced(function*(
       id: newJobId(endpoint, idempotencyKey, "sync-"),
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
-      idempotencyKey
+      idempotencyKey,
+      owner
     },
     streamed: body?.streamed === true
   }

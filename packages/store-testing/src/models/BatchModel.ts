@@ -13,6 +13,7 @@ import { submitted } from "@stint/store/JobMachine"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import type { StoreError } from "@stint/store/StoreError"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
@@ -171,6 +172,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         const batch = created({
           id,
           endpoint: ENDPOINT,
+          owner: NO_OWNER,
           name: null,
           webhook: "http://127.0.0.1:9/hook",
           policy: null,

@@ -15,6 +15,7 @@ import type { JobPage } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
+import { NO_OWNER } from "@stint/store/Owner"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
@@ -52,6 +53,7 @@ export type JobCommand =
     readonly onError: boolean
     /** There are few keys and only two requests, so that submissions collide. */
     readonly key: number | undefined
+    readonly owner: string
     readonly request: number
     readonly tags: ReadonlyArray<string>
     readonly webhook: boolean
@@ -121,6 +123,7 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
       backoff: usually<number | undefined>(undefined, 0, 1_000, 4_000),
       onError: usually<boolean>(false, true),
       key: usually<number | undefined>(undefined, 0, 1),
+      owner: usually<string>(NO_OWNER, "ann", "bob"),
       request: usually<number>(0, 1),
       tags: fc.subarray(TAGS),
       webhook: usually<boolean>(false, true)
@@ -334,7 +337,9 @@ export const run = Effect.fnUntraced(function*(
         ? { url: "http://127.0.0.1/hook", events: ["start", "output", "progress", "completed"], errorTraceback: "full" }
         : null
     })
-    const key = options.key === undefined ? undefined : { key: `key ${options.key}`, fingerprint: `request ${options.request}` }
+    const key = options.key === undefined
+      ? undefined
+      : { key: `key ${options.key}`, owner: options.owner, fingerprint: `request ${options.request}` }
     return both(`submit ${id}`, (store) => store.insert(record, key)).pipe(
       Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Inserted" && history.submitted(record)))
     )

@@ -14,6 +14,7 @@ import {
   MAX_READ_CHARACTERS,
   type SubmissionKey
 } from "@stint/store/JobStore"
+import { NO_OWNER } from "@stint/store/Owner"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 
@@ -72,9 +73,11 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
     durability: "none",
     insert: (job, key) =>
       Effect.sync(() => {
-        const known = entries.find((entry) =>
-          key !== undefined && entry.head.endpoint === job.endpoint && entry.key?.key === key.key
-        )
+        const withKey = (owner: string) =>
+          entries.find((entry) =>
+            key !== undefined && entry.head.endpoint === job.endpoint && entry.key?.key === key.key && entry.key.owner === owner
+          )
+        const known = key === undefined ? undefined : withKey(key.owner) ?? withKey(NO_OWNER)
         if (known !== undefined) {
           return known.key?.fingerprint === key?.fingerprint
             ? { _tag: "Duplicate", job: record(known) }

@@ -61,6 +61,27 @@ export const idempotencyRules = (rule: Rule): void => {
       assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 5)
     }))
 
+  rule("scopes keys to their owner; every owner finds the job of a key without an owner", () =>
+    Effect.gen(function*() {
+      const { submit } = yield* Scenario.make()
+      const input = toJsonText({ text: "secret" })
+      const ann = yield* submit({ idempotencyKey: "order 17", owner: "ann", input })
+      const bob = yield* submit({ idempotencyKey: "order 17", owner: "bob", input })
+      assert.notStrictEqual(bob.id, ann.id)
+      assert.strictEqual((yield* submit({ idempotencyKey: "order 17", owner: "ann", input })).id, ann.id)
+      // Another request with the key of another owner is not a conflict, so it reveals nothing.
+      assert.notStrictEqual((yield* submit({ idempotencyKey: "order 17", owner: "cy" })).id, ann.id)
+      assert.strictEqual(
+        yield* Scenario.reasonOf(submit({ idempotencyKey: "order 17", owner: "bob" })),
+        "IdempotencyConflict"
+      )
+      const old = yield* submit({ idempotencyKey: "order 16" })
+      assert.strictEqual((yield* submit({ idempotencyKey: "order 16", owner: "bob" })).id, old.id)
+      // The owner's own job comes first.
+      assert.strictEqual((yield* submit({ idempotencyKey: "order 17" })).status, "IN_QUEUE")
+      assert.strictEqual((yield* submit({ idempotencyKey: "order 17", owner: "bob", input })).id, bob.id)
+    }))
+
   rule("frees a key when its job is removed", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()

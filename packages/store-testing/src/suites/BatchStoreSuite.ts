@@ -211,6 +211,49 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
     )
 
     rule(
+      "shows a batch to its owner only, in every operation, and shows a batch without an owner to every owner",
+      () =>
+        Effect.gen(function*() {
+          const { batches, draft, endpoint, ids } = yield* make()
+          const { id } = yield* draft(2, { owner: "ann", name: "ann's" })
+          const shared = yield* draft(1)
+          const [first = ""] = yield* ids(id)
+          const attempts = (owner: string) =>
+            Effect.all([
+              Scenario.reasonOf(batches.get(endpoint.id, id, owner)),
+              Scenario.reasonOf(batches.requests(endpoint.id, id, 0, 10, owner)),
+              Scenario.reasonOf(batches.edit(endpoint.id, id, { name: owner }, owner)),
+              Scenario.reasonOf(batches.add(endpoint.id, id, [request(9)], LIMITS, owner)),
+              Scenario.reasonOf(batches.drop(endpoint.id, id, first, owner)),
+              Scenario.reasonOf(batches.finalize(endpoint, id, LIMITS, owner)),
+              Scenario.reasonOf(batches.cancel(endpoint.id, id, owner))
+            ])
+          assert.deepStrictEqual([...new Set(yield* attempts("bob"))], ["BatchMissing"])
+          assert.deepInclude(yield* batches.get(endpoint.id, id), { name: "ann's", status: "DRAFT", total: 2 })
+          const listed = (owner?: string) =>
+            Effect.map(batches.list(endpoint.id, 0, 10, owner), (all) => all.map((one) => one.id))
+          assert.deepStrictEqual(yield* listed("bob"), [shared.id])
+          assert.deepStrictEqual(yield* listed("ann"), [shared.id, id])
+          assert.deepStrictEqual(yield* listed(), [shared.id, id])
+          assert.deepStrictEqual(yield* Effect.map(batches.list(endpoint.id, 1, 10, "ann"), (all) => all.map((one) => one.id)), [
+            id
+          ])
+          assert.deepStrictEqual([...new Set(yield* attempts("ann"))], [undefined])
+          assert.deepInclude(yield* batches.get(endpoint.id, id), { name: "ann", status: "CANCELLED", total: 2 })
+        })
+    )
+
+    rule("counts the open batches of each owner by themselves", () =>
+      Effect.gen(function*() {
+        const { batches, endpoint } = yield* make()
+        const limits = { ...LIMITS, open: 1 }
+        const create = (owner: string) => Scenario.reasonOf(batches.create({ endpoint, owner, requests: [] }, limits))
+        assert.strictEqual(yield* create("ann"), undefined)
+        assert.strictEqual(yield* create("ann"), "TooManyBatches")
+        assert.strictEqual(yield* create("bob"), undefined)
+      }))
+
+    rule(
       "refuses a whole call that exceeds a limit: requests per batch, open batches, waiting jobs",
       () =>
         Effect.gen(function*() {

@@ -36,6 +36,8 @@ import type { JobHead } from "../jobs/JobRecord.ts"
 export const BatchRecord = Schema.Struct({
   id: BatchId,
   endpoint: EndpointId,
+  /** The id of the access key that created it; `NO_OWNER` for batches of earlier versions. */
+  owner: Schema.String,
   status: BatchStatus,
   name: Schema.NullOr(Schema.String),
   /** URL that receives the webhook when the batch ends. */
@@ -80,7 +82,7 @@ export const DRAFT_MILLIS = 7 * 86_400_000
 
 /** A new draft without requests. */
 export const created = (
-  batch: Pick<BatchRecord, "id" | "endpoint" | "name" | "webhook" | "policy" | "createdAt" | "retentionMs">
+  batch: Pick<BatchRecord, "id" | "endpoint" | "owner" | "name" | "webhook" | "policy" | "createdAt" | "retentionMs">
 ): BatchRecord => ({
   ...batch,
   status: "DRAFT",

@@ -51,7 +51,7 @@ export type ChangeResult =
 export type CreateResult =
   | { readonly _tag: "Created"; readonly batch: BatchRecord }
   | { readonly _tag: "Rejected"; readonly batch: BatchRecord; readonly rejection: Rejection }
-  /** The endpoint has too many open batches. `open`: their number. */
+  /** The owner has too many open batches on the endpoint. `open`: their number. */
   | { readonly _tag: "TooMany"; readonly open: number }
   | { readonly _tag: "EndpointGone" }
 
@@ -96,8 +96,12 @@ export interface SweepResult {
   readonly more: boolean
 }
 
+/**
+ * A parameter `owner` restricts a method to the batches that are visible to that owner (Owner.ts): a batch of another owner is missing.
+ * Without it, a method finds all batches of the endpoint.
+ */
 export class BatchStore extends Context.Service<BatchStore, {
-  /** Stores a draft with its first requests, unless the endpoint has `maxOpen` open batches. */
+  /** Stores a draft with its first requests, unless its owner has `maxOpen` open batches on the endpoint. */
   readonly create: (
     batch: BatchRecord,
     requests: ReadonlyArray<BatchRequest>,
@@ -110,7 +114,8 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     requests: ReadonlyArray<BatchRequest>,
     now: number,
-    maxRequests: number
+    maxRequests: number,
+    owner?: string
   ) => Effect.Effect<ChangeResult, StoreError>
 
   /** Removes a request from a draft. `Gone`: the draft does not contain the request. */
@@ -118,14 +123,16 @@ export class BatchStore extends Context.Service<BatchStore, {
     endpoint: EndpointId,
     id: string,
     request: string,
-    now: number
+    now: number,
+    owner?: string
   ) => Effect.Effect<ChangeResult | { readonly _tag: "Gone" }, StoreError>
 
   readonly edit: (
     endpoint: EndpointId,
     id: string,
     changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
-    now: number
+    now: number,
+    owner?: string
   ) => Effect.Effect<ChangeResult, StoreError>
 
   /** Starts the batch, unless more than `maxQueued` jobs and requests would wait on the endpoint. */
@@ -133,7 +140,8 @@ export class BatchStore extends Context.Service<BatchStore, {
     endpoint: EndpointId,
     id: string,
     now: number,
-    maxQueued: number
+    maxQueued: number,
+    owner?: string
   ) => Effect.Effect<FinalizeResult, StoreError>
 
   /**
@@ -152,20 +160,27 @@ export class BatchStore extends Context.Service<BatchStore, {
     endpoint: EndpointId,
     id: string,
     now: number,
-    limit: number
+    limit: number,
+    owner?: string
   ) => Effect.Effect<CancelResult, StoreError>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord | undefined, StoreError>
+  readonly get: (endpoint: EndpointId, id: string, owner?: string) => Effect.Effect<BatchRecord | undefined, StoreError>
 
   /** The batches of an endpoint, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
+  readonly list: (
+    endpoint: EndpointId,
+    offset: number,
+    limit: number,
+    owner?: string
+  ) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
 
   /** The ids of a batch's requests, in order. */
   readonly requests: (
     endpoint: EndpointId,
     id: string,
     offset: number,
-    limit: number
+    limit: number,
+    owner?: string
   ) => Effect.Effect<RequestPage | undefined, StoreError>
 
   /**

@@ -12,6 +12,7 @@ import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchSto
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
+import { isVisibleTo } from "../Owner.ts"
 import type { NewDelivery } from "../webhooks/WebhookStore.ts"
 
 /** The jobs of the memory store. */
@@ -51,8 +52,8 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
 
   const ofEndpoint = (endpoint: EndpointId) => [...entries.values()].filter(({ record }) => record.endpoint === endpoint)
 
-  const find = (endpoint: EndpointId, id: string): Entry | undefined =>
-    ofEndpoint(endpoint).find(({ record }) => record.id === id)
+  const find = (endpoint: EndpointId, id: string, owner?: string): Entry | undefined =>
+    ofEndpoint(endpoint).find(({ record }) => record.id === id && isVisibleTo(owner, record.owner))
 
   const put = (entry: Entry, after: BatchRecord, now: number) => {
     const before = entry.record
@@ -133,7 +134,9 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
       create: (batch, requests, { maxOpen, maxRequests }) =>
         Effect.sync(() => {
           if (jobs.wasRemoved(batch.endpoint)) return { _tag: "EndpointGone" }
-          const open = ofEndpoint(batch.endpoint).filter(({ record }) => record.endedAt === null).length
+          const open = ofEndpoint(batch.endpoint).filter(({ record }) =>
+            record.owner === batch.owner && record.endedAt === null
+          ).length
           if (open >= maxOpen) return { _tag: "TooMany", open }
           const decided = BatchMachine.added(batch, requests.length, batch.createdAt, maxRequests)
           if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
@@ -142,18 +145,18 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           addRequests(requests)(entry)
           return { _tag: "Created", batch: entry.record }
         }),
-      add: (endpoint, id, requests, now, maxRequests) =>
+      add: (endpoint, id, requests, now, maxRequests, owner) =>
         Effect.sync(() =>
           change(
-            find(endpoint, id),
+            find(endpoint, id, owner),
             (batch) => BatchMachine.added(batch, requests.length, now, maxRequests),
             now,
             addRequests(requests)
           )
         ),
-      drop: (endpoint, id, request, now) =>
+      drop: (endpoint, id, request, now, owner) =>
         Effect.sync(() => {
-          const entry = find(endpoint, id)
+          const entry = find(endpoint, id, owner)
           const known = [...entry?.requests.keys() ?? []].find((one) => one === request)
           if (entry !== undefined && known === undefined) return { _tag: "Gone" }
           return change(entry, (batch) => BatchMachine.dropped(batch, now), now, (entry) => {
@@ -162,11 +165,11 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
             entry.pending.delete(known)
           })
         }),
-      edit: (endpoint, id, changes, now) =>
-        Effect.sync(() => change(find(endpoint, id), (batch) => BatchMachine.edited(batch, changes, now), now)),
-      finalize: (endpoint, id, now, maxQueued) =>
+      edit: (endpoint, id, changes, now, owner) =>
+        Effect.sync(() => change(find(endpoint, id, owner), (batch) => BatchMachine.edited(batch, changes, now), now)),
+      finalize: (endpoint, id, now, maxQueued, owner) =>
         Effect.sync(() => {
-          const entry = find(endpoint, id)
+          const entry = find(endpoint, id, owner)
           if (jobs.wasRemoved(endpoint)) return { _tag: "EndpointGone" }
           if (entry?.record.status === "DRAFT") {
             const notEnqueued = ofEndpoint(endpoint).reduce((sum, { record }) => sum + record.notEnqueued, 0)
@@ -188,22 +191,23 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           entry.record = BatchMachine.enqueued(entry.record, next.length)
           return { jobs: next.length, more: BatchMachine.hasPending(entry.record) }
         }),
-      cancel: (endpoint, id, now, limit) =>
+      cancel: (endpoint, id, now, limit, owner) =>
         Effect.sync(() => {
-          const entry = find(endpoint, id)
+          const entry = find(endpoint, id, owner)
           return entry === undefined ? { batch: undefined, applied: [], more: false } : cancel(entry, now, limit)
         }),
-      get: (endpoint, id) => Effect.sync(() => find(endpoint, id)?.record),
-      list: (endpoint, offset, limit) =>
+      get: (endpoint, id, owner) => Effect.sync(() => find(endpoint, id, owner)?.record),
+      list: (endpoint, offset, limit, owner) =>
         Effect.sync(() =>
           ofEndpoint(endpoint)
+            .filter(({ record }) => isVisibleTo(owner, record.owner))
             .sort((a, b) => b.record.createdAt - a.record.createdAt || b.seq - a.seq)
             .slice(offset, offset + limit)
             .map(({ record }) => record)
         ),
-      requests: (endpoint, id, offset, limit) =>
+      requests: (endpoint, id, offset, limit, owner) =>
         Effect.sync(() => {
-          const entry = find(endpoint, id)
+          const entry = find(endpoint, id, owner)
           return entry === undefined
             ? undefined
             : { batch: entry.record, ids: [...entry.requests.keys()].slice(offset, offset + limit) }

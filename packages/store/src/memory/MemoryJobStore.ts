@@ -33,6 +33,7 @@ import {
 } from "../jobs/JobStore.ts"
 import * as Tally from "../jobs/Tally.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
+import { NO_OWNER } from "../Owner.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
@@ -78,7 +79,8 @@ const byTime = (a: HeapNode, b: HeapNode): boolean => a.at < b.at || (a.at === b
 
 const isWaiting = (entry: Entry): boolean => isReady(entry.head)
 
-const keyOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key}`
+const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, "key" | "owner">): string =>
+  `${endpoint}\n${owner}\n${key}`
 
 const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
 
@@ -107,7 +109,7 @@ const make = (
   }
 
   const logs = MemoryJobLogs.make((endpoint, id) => find(endpoint, id)?.head, quotas)
-  /** Jobs by endpoint and idempotency key. */
+  /** Jobs by endpoint, owner and idempotency key. */
   const keys = new Map<string, Entry>()
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
@@ -193,7 +195,7 @@ const make = (
     entries.delete(id)
     logs.remove(id)
     jobsOf(endpoint).all.delete(entry)
-    if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key.key))
+    if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key))
     entry.dueNodeAt = undefined
   }
 
@@ -251,7 +253,7 @@ const make = (
     }
     entries.set(job.id, entry)
     jobsOf(job.endpoint).all.add(entry)
-    if (key !== undefined) keys.set(keyOf(job.endpoint, key.key), entry)
+    if (key !== undefined) keys.set(keyOf(job.endpoint, key), entry)
     index(entry)
   }
 
@@ -298,7 +300,9 @@ const make = (
     durability: "none",
     insert: (job, key) =>
       Effect.suspend((): Effect.Effect<InsertResult> => {
-        const known = key === undefined ? undefined : keys.get(keyOf(job.endpoint, key.key))
+        const known = key === undefined
+          ? undefined
+          : keys.get(keyOf(job.endpoint, key)) ?? keys.get(keyOf(job.endpoint, { key: key.key, owner: NO_OWNER }))
         if (known !== undefined) {
           return Effect.succeed(
             known.key?.fingerprint === key?.fingerprint
