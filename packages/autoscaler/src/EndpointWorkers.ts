@@ -212,7 +212,7 @@ export const make = Effect.fnUntraced(function*(
       baseUrl: address.baseUrl,
       endpoint: id,
       worker,
-      key: Redacted.value(address.keyFor(id)),
+      key: Redacted.value(address.keyFor(id, worker)),
       pingIntervalMs: pingIntervalOf(leaseMs)
     })
 

@@ -9,6 +9,6 @@ import type * as Redacted from "effect/Redacted"
 export class WorkerConnection extends Context.Service<WorkerConnection, {
   /** Without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
-  /** The key for the worker API of one endpoint only. */
-  readonly keyFor: (endpoint: EndpointId) => Redacted.Redacted
+  /** The key for the worker API of one endpoint, valid only for the worker with this id. */
+  readonly keyFor: (endpoint: EndpointId, worker: string) => Redacted.Redacted
 }>()("@stint/autoscaler/WorkerConnection") {}

@@ -36,6 +36,7 @@ import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
 import { jobTakes } from "./workers/JobTakeSuite.ts"
+import { workerIdentity } from "./workers/WorkerIdentitySuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has its own endpoints. */
 export const suite = <E>(
@@ -60,6 +61,7 @@ export const suite = <E>(
     describe("job-take", () => jobTakes(it))
     describe("job-done and ping", () => jobDone(it))
     describe("chunks", () => chunks(it))
+    describe("worker identity", () => workerIdentity(it))
     describe("authorization", () => authorization(it))
     describe("keys", () => keys(it))
     describe("scopes", () => scopes(it))

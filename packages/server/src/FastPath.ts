@@ -116,15 +116,21 @@ const make = Effect.gen(function*() {
           )
         )
       case "job-take":
-        return guards.worker(take({ params: call, request }), credential, call.endpoint)
+        return guards.worker((identity) => take({ params: call, request, identity }), credential, call.endpoint, call.worker)
       case "job-take-batch":
-        return guards.worker(takeBatch({ params: call, request }), credential, call.endpoint)
+        return guards.worker((identity) => takeBatch({ params: call, request, identity }), credential, call.endpoint, call.worker)
       case "job-done":
-        return Effect.interruptible(guards.worker(done({ params: call, request }), credential, call.endpoint))
+        return Effect.interruptible(
+          guards.worker((identity) => done({ params: call, request, identity }), credential, call.endpoint, call.worker)
+        )
       case "ping":
-        return Effect.interruptible(guards.worker(ping({ params: call, request }), credential, call.endpoint))
+        return Effect.interruptible(
+          guards.worker((identity) => ping({ params: call, request, identity }), credential, call.endpoint, call.worker)
+        )
       case "pingByPost":
-        return Effect.interruptible(guards.worker(pingByPost({ params: call, request }), credential, call.endpoint))
+        return Effect.interruptible(
+          guards.worker((identity) => pingByPost({ params: call, request, identity }), credential, call.endpoint, call.worker)
+        )
     }
   }
 })

@@ -92,6 +92,7 @@ const endpoint: Endpoint = {
   maxAttempts: 1,
   retentionMs: 3_600_000,
   errorTraceback: "full",
+  leaseToken: "optional",
   env: {},
   createdAt: 0
 }
@@ -107,9 +108,12 @@ const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
         _tag: "Caller",
         caller: { id: "local", name: "a caller of the local API", scopes: ["jobs"], endpoints: "all", rateLimit: undefined }
       }),
-    isWorkerKeyOf: (_, key) => isWorkerKey(key),
+    // The only worker of this server is the process itself, so its key identifies it and lease tokens prove nothing more.
+    identifyWorker: (_endpoint, _worker, key) => isWorkerKey(key) ? "worker" : undefined,
     hasWorkerKeyPrefix: isWorkerKey,
-    workerKey: () => Redacted.make(workerKey)
+    workerKey: () => Redacted.make(workerKey),
+    leaseToken: ({ attempt }) => `${attempt}.`,
+    attemptOfLeaseToken: (token) => Number.parseInt(token, 10)
   })
 }
 

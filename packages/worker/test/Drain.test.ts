@@ -97,6 +97,19 @@ describe("the shutdown of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("sends the lease tokens of the held jobs with the exit ping", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const { close } = yield* startIn(gate().handler, { concurrencyModifier: () => 2 })
+      yield* memory.submit(job("j1"))
+      yield* memory.submit({ ...job("j2"), leaseToken: "1.token" })
+      yield* settle
+      yield* Fiber.join(yield* close)
+      expect(pings(memory)[0]).toEqual({ ...version, status: "exiting", job_id: ["j1", "j2"], lease_token: ["", "1.token"] })
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect.each<[string, { readonly [name: string]: string }, number]>([
     ["the given time", {}, 30_000],
     ["a shorter grace period", { PLATFORM_SHUTDOWN_GRACE: "5000" }, 5_000]

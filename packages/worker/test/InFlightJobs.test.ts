@@ -30,6 +30,15 @@ it("property: the list contains the jobs that were added and not released, howev
   )
 })
 
+it("stores the lease token after the id", () => {
+  const held = InFlightJobs.make()
+  const release = held.add("x", "1.token")
+  held.add("y")
+  expect(read(held.memory)).toEqual(["x\n1.token", "y"])
+  release()
+  expect(read(held.memory)).toEqual(["y"])
+})
+
 it("omits an id that is too long and leaves its slot free", () => {
   const held = InFlightJobs.make()
   const release = held.add("x".repeat(InFlightJobs.SLOT))

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
+import { LEASE_TOKEN_HEADER } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -70,6 +71,31 @@ describe("the HTTP transport", () => {
       expect(done?.headers["content-type"]).toBe("application/x-www-form-urlencoded")
       expect(done?.query).toEqual({ gpu: "none", isStream: "false" })
     }))
+
+  it.live.each(["PLATFORM_", "RUNPOD_"] as const)(
+    "asks for lease tokens and sends a job's token with every write, under %s",
+    (prefix) =>
+      Effect.gen(function*() {
+        const stub = yield* PlatformStub.make()
+        yield* start(
+          stub,
+          Handler.fromFunction(function*() {
+            yield "chunk"
+          }),
+          {},
+          stub.environment({ prefix })
+        )
+        const leaseToken = "2.Zm9v-_YmFyYmF6cXV4cXV"
+        const id = stub.submit(1, { attempt: 2, leaseToken })
+        yield* resultOf(stub, id)
+        expect(stub.of("job-take")[0]?.headers[LEASE_TOKEN_HEADER]).toBe("1")
+        expect(stub.of("job-stream")[0]?.query).toMatchObject({ attempt: "2", chunk: "1", lease_token: leaseToken })
+        expect(stub.of("job-done")[0]?.query).toMatchObject({ attempt: "2", lease_token: leaseToken })
+        // A platform that gives out no tokens receives none.
+        yield* resultOf(stub, stub.submit(1, { attempt: 1 }))
+        expect(stub.of("job-done")[1]?.query).not.toHaveProperty("lease_token")
+      })
+  )
 
   it.live("keeps all other members of the job and restores an empty input that the platform omitted", () =>
     Effect.gen(function*() {

@@ -41,7 +41,7 @@ describe("the heartbeat", () => {
     const stub = await startStub()
     startWorker("worker", { env: stub.environment({ prefix, pingIntervalMs: 100 }) })
     await stub.until(() => stub.of("ping").length > 0)
-    const id = stub.submit({ do: "block", ms: 700 }, { id: "blocking" })
+    const id = stub.submit({ do: "block", ms: 700 }, { id: "blocking", leaseToken: "1.token" })
     await stub.resultOf(id)
     const taken = stub.of("job-take").find(({ status }) => status === 200)?.at ?? Infinity
     const done = stub.of("job-done")[0]?.at ?? 0
@@ -53,12 +53,15 @@ describe("the heartbeat", () => {
     const [beat] = naming
     expect(beat).toMatchObject({ method: prefix === "RUNPOD_" ? "GET" : "POST", worker: "stub-worker" })
     expect(beat?.headers["authorization"]).toBe("stub-key")
+    if (prefix === "RUNPOD_") expect(beat?.query["lease_token"]).toBe("1.token")
+    else expect(beat?.text).toContain("\"lease_token\":[\"1.token\"]")
     expect(prefix === "RUNPOD_" ? beat?.query["runpod_version"] : JSON.parse(beat?.text ?? "").runpod_version).toBe("0.0.0")
     // An idle worker names no job.
     const so = stub.of("ping").length
     await stub.until(() => stub.of("ping").length >= so + 2)
     expect(stub.of("ping").at(-1)?.query["job_id"]).toBeUndefined()
-    expect(stub.of("ping").at(-1)?.text).not.toContain("job_id")
+    expect(stub.of("ping").at(-1)?.text).not.toMatch(/job_id|lease_token/)
+    expect(stub.of("ping").at(-1)?.query["lease_token"]).toBeUndefined()
   })
 
   it("continues after errors and cut connections, and logs once that it fails", async () => {

@@ -2,6 +2,7 @@
  * `stint endpoints` lists, creates, shows and deletes endpoints. `stint worker-env` prints the environment of an external worker.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { WorkerId } from "@stint/contract/Ids"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -186,11 +187,24 @@ export const workerEnv = Command.make(
       Flag.withDescription("Only the variables with this prefix (default: both sets)"),
       Flag.optional
     ),
+    worker: Flag.String("worker").pipe(
+      Flag.withDescription(
+        "Id of the worker; the key is then valid for this worker only (default: a key that the endpoint's workers share)"
+      ),
+      Flag.withSchema(WorkerId),
+      Flag.optional
+    ),
     json
   },
-  Effect.fnUntraced(function*({ endpoint, json, prefix }) {
+  Effect.fnUntraced(function*({ endpoint, json, prefix, worker }) {
     const { variables } = yield* call((api) =>
-      api.control.workerEnv({ params: { endpoint }, query: Option.isSome(prefix) ? { prefix: prefix.value } : {} })
+      api.control.workerEnv({
+        params: { endpoint },
+        query: {
+          ...(Option.isSome(prefix) ? { prefix: prefix.value } : {}),
+          ...(Option.isSome(worker) ? { worker: worker.value } : {})
+        }
+      })
     )
     yield* Output.print(
       json,
@@ -206,6 +220,10 @@ export const workerEnv = Command.make(
     {
       command: "env $(stint worker-env gpu --prefix RUNPOD_) python3 handler.py",
       description: "Start an existing worker from another terminal or machine"
+    },
+    {
+      command: "env $(stint worker-env gpu --worker rack-7) python3 handler.py",
+      description: "The same, with a key that no other worker can use"
     }
   ])
 )

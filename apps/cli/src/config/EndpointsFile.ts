@@ -46,6 +46,8 @@ export interface EndpointDefinition {
   readonly maxAttempts?: number
   readonly retention?: DurationInput
   readonly errorTraceback?: "full" | "none"
+  /** Whether workers that share the endpoint's key must send lease tokens. */
+  readonly leaseToken?: "required" | "optional"
   /** The rate limit for each key and kind of operation. */
   readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
   readonly env?: Readonly<Record<string, string>>
@@ -82,6 +84,7 @@ export const Definition = Schema.Struct({
   maxAttempts: Schema.optionalKey(Schema.Int),
   retention: Schema.optionalKey(TimeSpan),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
+  leaseToken: Schema.optionalKey(Schema.Literals(["required", "optional"])),
   rateLimit: Schema.optionalKey(Schema.Struct({
     limit: Schema.Int,
     per: TimeSpan,
@@ -140,7 +143,7 @@ const scalerOf = (scaler: Definition["scaler"]) => {
 /** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
 export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   const path = yield* Path.Path
-  const { errorTraceback, env, maxAttempts, rateLimit, workers } = definition
+  const { errorTraceback, env, leaseToken, maxAttempts, rateLimit, workers } = definition
   const spec = {
     id,
     source: yield* sourceOf(id, definition, directory, path),
@@ -158,6 +161,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     ...millis("retentionMs", definition.retention),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(errorTraceback === undefined ? {} : { errorTraceback }),
+    ...(leaseToken === undefined ? {} : { leaseToken }),
     ...(rateLimit === undefined ? {} : {
       rateLimit: {
         limit: rateLimit.limit,

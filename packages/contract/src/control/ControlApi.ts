@@ -4,6 +4,7 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "../Authorization.ts"
+import { WorkerId } from "../Ids.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
@@ -65,6 +66,12 @@ export class ControlApi extends HttpApiGroup.make("control")
         prefix: Schema.optionalKey(
           Schema.Literals(["PLATFORM_", "RUNPOD_"]).annotate({
             description: "Only the variables with this prefix. Default: both."
+          })
+        ),
+        worker: Schema.optionalKey(
+          WorkerId.annotate({
+            description:
+              "The worker's id. The key is then valid for this worker only. Default: the key that all workers of the endpoint share."
           })
         )
       },

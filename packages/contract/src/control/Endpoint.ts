@@ -101,6 +101,12 @@ export const EndpointSpec = Schema.Struct({
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
+  /**
+   * `required`: workers that use the endpoint's shared key must send the lease token of a job with every write
+   * (docs/spec/worker-protocol.md#lease-tokens). Default `optional`: required only from workers that announce that they send it, as
+   * Stint's SDK does, because other SDKs do not know it.
+   */
+  leaseToken: withDefault(Schema.Literals(["required", "optional"]), "optional"),
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
   /** Additional environment variables of the workers. */

@@ -36,6 +36,15 @@ const attempt: ExtraParameter = {
   schema: { type: "integer", minimum: 1 },
   example: 1
 }
+const leaseToken: ExtraParameter = {
+  name: "lease_token",
+  in: "query",
+  description:
+    "The `leaseToken` of the taken job. Writes with the token of another take return 409, and so do writes without a token if the worker took " +
+    "the job with the header `stint-lease-token`, or if the endpoint requires tokens.",
+  schema: { type: "string" },
+  example: "1.Zm9vYmFyYmF6cXV4cXV1eA"
+}
 const taken = { id: "0f8fad5b-d9cb-469f-a165-70867728950e", input: { name: "Ada" }, delayTime: 41, attempt: 1 }
 
 const pingDescription =
@@ -85,7 +94,7 @@ export class WorkerApi extends HttpApiGroup.make("workers")
         "A body with `error` fails the job; any other body completes it. With `status: \"IN_PROGRESS\"`, the body is progress, and the " +
         "job continues. A repeated result returns 200 and changes nothing. Returns 409 if the worker no longer holds the job. The body " +
         "is parsed as JSON, whatever its content type. Bodies up to 20 MiB.",
-      parameters: [attempt],
+      parameters: [attempt, leaseToken],
       request: { output: { greeting: "Hello, Ada" } }
     })),
     HttpApiEndpoint.post("jobStream", "/:endpoint/job-stream/:worker/:id", {
@@ -98,7 +107,7 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       description:
         "Appends a chunk to the job's stream. With a chunk number in `chunk`, a repeated chunk returns 200 and is stored once, and a " +
         "chunk that arrives before its predecessor returns 409. The body is parsed as JSON, whatever its content type. Bodies up to 1 MiB.",
-      parameters: [attempt, {
+      parameters: [attempt, leaseToken, {
         name: "chunk",
         in: "query",
         description: "The number of the chunk in this attempt, starting at 1.",

@@ -77,6 +77,12 @@ export const workerEnvironment = (options: WorkerEnvironment): Record<string, st
   return result
 }
 
+/**
+ * A worker that sends this header with job-take receives a `leaseToken` with each job, and promises to send it back with every write
+ * (docs/spec/worker-protocol.md#lease-tokens). In lower case, as Node reports headers.
+ */
+export const LEASE_TOKEN_HEADER = "stint-lease-token"
+
 /** The heartbeat interval in milliseconds: a third of the lease, but at least 250 ms. */
 export const pingIntervalOf = (leaseMs: number): number => Math.max(250, Math.floor(leaseMs / 3))
 
@@ -92,6 +98,11 @@ export const TakenJob = Schema.Struct({
    * so that a late result from an earlier attempt is rejected (docs/spec/worker-protocol.md#fencing).
    */
   attempt: Schema.optionalKey(Schema.Int),
+  /**
+   * Proves that this worker took the job in this attempt. An extension of Stint: the worker sends it back as `lease_token=`
+   * (docs/spec/worker-protocol.md#lease-tokens).
+   */
+  leaseToken: Schema.optionalKey(Schema.String),
   s3Config: Schema.optionalKey(Schema.Json),
   /** The job's batch (docs/spec/batches.md#starting-a-batch). */
   batchId: Schema.optionalKey(Schema.String),
@@ -130,6 +141,8 @@ export type JobsToStop = typeof JobsToStop.Type
  */
 export const Ping = Schema.Struct({
   job_id: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(Schema.String)]))),
+  /** The lease tokens of the jobs in `job_id`, in the same order; empty for a job without one. */
+  lease_token: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(Schema.String)]))),
   runpod_version: Schema.optionalKey(Schema.NullOr(Schema.String)),
   /** `unhealthy` reports a failed fitness check; `exiting` announces the worker's exit. */
   status: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -143,4 +156,10 @@ export type Ping = typeof Ping.Type
 export const pingJobs = (ping: Ping): ReadonlyArray<string> => {
   const jobs = ping.job_id ?? []
   return (typeof jobs === "string" ? jobs.split(",") : jobs).map((id) => id.trim()).filter((id) => id !== "")
+}
+
+/** The lease tokens of a heartbeat, in the order of its jobs. */
+export const pingTokens = ({ lease_token }: Ping): ReadonlyArray<string> => {
+  const tokens = lease_token ?? []
+  return typeof tokens === "string" ? tokens.split(",") : tokens
 }

@@ -60,6 +60,8 @@ export interface LeaseOperations {
      * of when the lease expires. There is no other acknowledgement (docs/spec/worker-protocol.md#acknowledgement).
      */
     readonly holding: boolean
+    /** Whether the worker must send a lease token with its writes to the jobs (`WorkerRegistry.tokenJobs`). Default: false. */
+    readonly tokens?: boolean
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
   /**
@@ -124,9 +126,14 @@ export interface LeaseOperations {
 
   /**
    * The worker announces its exit: it finishes the jobs it names and takes no others. A job that it claimed but does not name returns to
-   * the queue as if it had never been started.
+   * the queue as if it had never been started, except for the jobs in `kept`.
    */
-  readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
+  readonly workerExiting: (
+    endpoint: EndpointId,
+    worker: string,
+    jobs: ReadonlyArray<string>,
+    kept?: Iterable<string>
+  ) => Effect.Effect<void, StoreError>
 }
 
 /** The dependencies of the operations. */
@@ -177,7 +184,8 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       return Effect.onExit(Effect.interruptible(wait), (exit) => Effect.sync(() => ended(Exit.isFailure(exit))))
     })
 
-  const take: LeaseOperations["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
+  const take: LeaseOperations["take"] = Effect.fnUntraced(function*(options) {
+    const { endpoint, holding, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker)
     let until: number | undefined
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
@@ -198,7 +206,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       if (jobs.length > 0) {
         yield* ticket.cancel
         for (const job of jobs) {
-          yield* registry.assigned(endpoint, worker, job.id, job.attempt)
+          yield* registry.assigned(endpoint, worker, job.id, job.attempt, tokens)
           notifier.followers.wake(job.id)
           if (job.webhook !== null) notifier.webhookSenders.wake("")
           // A stop signal for an earlier attempt must not stop this attempt.
@@ -382,11 +390,17 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     if (registry.mayExit(endpoint, worker)) notifier.stopPollers.wake(workerKey(endpoint, worker))
   }, Effect.uninterruptible)
 
-  const workerExiting = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
+  const workerExiting = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    worker: string,
+    jobs: ReadonlyArray<string>,
+    kept: Iterable<string> = []
+  ) {
     yield* heartbeat(endpoint, worker, jobs)
     yield* drain(endpoint, worker, "announced")
     const status = (yield* registry.list(endpoint)).find(({ id }) => id === worker)
-    yield* returnJobs(endpoint, worker, (status?.jobs ?? []).filter((id) => !jobs.includes(id)))
+    const keeps = new Set([...jobs, ...kept])
+    yield* returnJobs(endpoint, worker, (status?.jobs ?? []).filter((id) => !keeps.has(id)))
   }, Effect.uninterruptible)
 
   return {

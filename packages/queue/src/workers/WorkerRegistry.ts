@@ -58,6 +58,8 @@ interface Entry {
   /** The time of the last heartbeat; null before the first. */
   heartbeatAt: number | null
   readonly jobs: Set<string>
+  /** The jobs of `jobs` that need a lease token. */
+  readonly tokenJobs: Set<string>
   /** The attempt number of each job that the worker took recently, including ended jobs. */
   attempts: Map<string, number>
   /** The attempts before those. Two maps, because deleting the oldest entry of a full map at each take is slow. */
@@ -138,7 +140,18 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
   readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** The worker took a job. */
-  readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
+  readonly assigned: (
+    endpoint: EndpointId,
+    worker: string,
+    job: string,
+    attempt?: number,
+    needsToken?: boolean
+  ) => Effect.Effect<void>
+  /**
+   * The running jobs for which the worker must send a lease token. After a restart of the platform, jobs that were taken before are missing:
+   * their tokens are checked if they are sent, but not required.
+   */
+  readonly tokenJobs: (endpoint: EndpointId, worker: string) => ReadonlySet<string>
   /**
    * The worker holds a new lease of `leaseMs` milliseconds. Returns true when it was known to hold none: its open polls do not yet end at
    * `renewalDueAt`.
@@ -182,6 +195,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly soleJob: (endpoint: EndpointId, worker: string, within: number) => AssignedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}
 
+const NO_JOBS: ReadonlySet<string> = new Set()
+
 const stateOf = (entry: Entry): WorkerState => {
   if (entry.state !== "ready") return entry.state
   if (entry.drainingSince !== null) return "draining"
@@ -216,6 +231,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           renewalDueAt: 0,
           heartbeatAt: null,
           jobs: new Set(),
+          tokenJobs: new Set(),
           attempts: new Map(),
           earlierAttempts: new Map(),
           released: null,
@@ -280,11 +296,13 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           markSeen(entry)
           return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
         }),
-      assigned: (endpoint, worker, job, attempt) =>
+      assigned: (endpoint, worker, job, attempt, needsToken) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           markSeen(entry)
           entry.jobs.add(job)
+          if (needsToken === true) entry.tokenJobs.add(job)
+          else entry.tokenJobs.delete(job)
           if (attempt !== undefined) {
             if (entry.attempts.size === TRACKED_ATTEMPTS) {
               entry.earlierAttempts = entry.attempts
@@ -312,6 +330,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined || !entry.jobs.delete(job)) return false
+          entry.tokenJobs.delete(job)
           const at = elapsed()
           entry.released = { job, at }
           if (entry.jobs.size === 0) entry.idleSince = at
@@ -327,6 +346,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (!cut) entry.answeredAt = now
         }
       },
+      tokenJobs: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.tokenJobs ?? NO_JOBS,
       delivered: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.results += 1

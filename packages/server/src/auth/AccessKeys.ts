@@ -3,7 +3,8 @@
  *
  * ```
  *   the platform's key    known by its digest              valid for the jobs API and the control API
- *   worker keys           derived from a secret            valid for the worker API of their endpoint
+ *   worker keys           derived from a secret            valid for the worker API of their endpoint, or of one worker of it
+ *   lease tokens          derived from the same secret    prove that a worker took a job (docs/decisions/0018-worker-identity.md)
  *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
  *
@@ -48,15 +49,30 @@ export type KeyLookup =
   }
   | { readonly _tag: "Unknown" }
 
+/** What a worker key proves: that the caller is this worker (`worker`), or some worker of the endpoint (`endpoint`). */
+export type WorkerIdentity = "worker" | "endpoint"
+
+/** One take of a job. */
+export interface Take {
+  readonly endpoint: string
+  readonly worker: string
+  readonly job: string
+  readonly attempt: number
+}
+
 export class AccessKeys extends Context.Service<AccessKeys, {
-  /** Looks up a presented key. Returns `Unknown` for derived worker keys: see `isWorkerKeyOf`. */
+  /** Looks up a presented key. Returns `Unknown` for derived worker keys: see `identifyWorker`. */
   readonly identify: (key: Redacted.Redacted) => Effect.Effect<KeyLookup>
-  /** Whether a presented key is the derived worker key for that endpoint. */
-  readonly isWorkerKeyOf: (endpoint: string, key: Redacted.Redacted) => boolean
+  /** What a presented key proves about a worker; undefined when it is not a derived worker key of this worker or its endpoint. */
+  readonly identifyWorker: (endpoint: string, worker: string, key: Redacted.Redacted) => WorkerIdentity | undefined
   /** Whether a key has the format of a derived worker key. Used in error messages when a worker key is used on another API. */
   readonly hasWorkerKeyPrefix: (key: Redacted.Redacted) => boolean
-  /** The derived worker key for an endpoint. */
-  readonly workerKey: (endpoint: string) => Redacted.Redacted
+  /** The derived worker key for an endpoint, or for one worker of it. */
+  readonly workerKey: (endpoint: string, worker?: string) => Redacted.Redacted
+  /** The token that the platform gives to the worker that takes a job: `ATTEMPT.MAC`. */
+  readonly leaseToken: (take: Take) => string
+  /** The attempt of a presented lease token; undefined when the token does not belong to this job and worker. */
+  readonly attemptOfLeaseToken: (token: string, take: Omit<Take, "attempt">) => number | undefined
 }>()("@stint/server/AccessKeys") {}
 
 /** The secrets of a platform. */
@@ -86,6 +102,11 @@ const unknown: KeyLookup = { _tag: "Unknown" }
 
 const WORKER_PREFIX = "stint_worker_"
 
+/** 22 characters of base64url: 132 bits, which cannot be guessed within the life of a lease. */
+const LEASE_MAC_LENGTH = 22
+
+const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
+
 /**
  * Maximum number of cached worker keys. Deriving a key costs more than the rest of a worker's authentication. Requests for endpoints that do
  * not exist can only evict cached keys.
@@ -109,8 +130,13 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       const store = yield* KeyStore
       const clock = yield* Clock.Clock
       const scope = yield* Effect.scope
-      const workerKeyOf = (endpoint: string) =>
-        WORKER_PREFIX + createHmac("sha256", Redacted.value(workerSecret)).update(`worker:${endpoint}`).digest("base64url")
+      const derive = (text: string) => createHmac("sha256", Redacted.value(workerSecret)).update(text).digest("base64url")
+      const workerKeyOf = (endpoint: string, worker: string | undefined) =>
+        WORKER_PREFIX + derive(worker === undefined ? `worker:${endpoint}` : `worker:${endpoint}\n${worker}`)
+
+      // No other derived text begins with `lease:`, and only the last part can contain a newline.
+      const leaseToken = ({ attempt, endpoint, job, worker }: Take) =>
+        `${attempt}.${derive(`lease:${endpoint}\n${attempt}\n${job.length}\n${job}\n${worker}`).slice(0, LEASE_MAC_LENGTH)}`
 
       /** The platform's key, once a request has presented it. */
       let presented: { readonly digest: Buffer; readonly text: Buffer } | undefined
@@ -123,12 +149,13 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       }
 
       const derived = new Map<string, Buffer>()
-      const workerBytes = (endpoint: string): Buffer => {
-        const known = derived.get(endpoint)
+      const workerBytes = (endpoint: string, worker?: string): Buffer => {
+        const name = worker === undefined ? endpoint : `${endpoint}\n${worker}`
+        const known = derived.get(name)
         if (known !== undefined) return known
         if (derived.size >= MAX_DERIVED_KEYS) derived.clear()
-        const bytes = Buffer.from(workerKeyOf(endpoint))
-        derived.set(endpoint, bytes)
+        const bytes = Buffer.from(workerKeyOf(endpoint, worker))
+        derived.set(name, bytes)
         return bytes
       }
 
@@ -162,9 +189,18 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
             const id = KeySecret.idIn(text)
             return id === undefined ? Effect.succeed(unknown) : lookUpStoredKey(id, KeySecret.digestOf(text))
           }),
-        isWorkerKeyOf: (endpoint, key) => isSame(Redacted.value(key), workerBytes(endpoint)),
+        identifyWorker: (endpoint, worker, key) => {
+          const text = Redacted.value(key)
+          if (isSame(text, workerBytes(endpoint, worker))) return "worker"
+          return isSame(text, workerBytes(endpoint)) ? "endpoint" : undefined
+        },
         hasWorkerKeyPrefix: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
-        workerKey: (endpoint) => Redacted.make(workerKeyOf(endpoint))
+        workerKey: (endpoint, worker) => Redacted.make(workerKeyOf(endpoint, worker)),
+        leaseToken,
+        attemptOfLeaseToken: (token, take) => {
+          const attempt = Number(LEASE_TOKEN.exec(token)?.[1])
+          return isSame(token, Buffer.from(leaseToken({ ...take, attempt }))) ? attempt : undefined
+        }
       })
     })
   )

@@ -30,7 +30,7 @@ import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 import { endpointFinder } from "../http/QueueProblems.ts"
-import { AccessKeys, type Caller, type KeyLookup } from "./AccessKeys.ts"
+import { AccessKeys, type Caller, type KeyLookup, type WorkerIdentity } from "./AccessKeys.ts"
 import * as AuthErrors from "./AuthErrors.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 
@@ -209,7 +209,10 @@ const makeWorker = Effect.gen(function*() {
     const hint = `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has its own worker key.`
     if (keys.hasWorkerKeyPrefix(key)) {
       return new Forbidden(
-        problemMembers(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`)
+        problemMembers(
+          `This key is not a worker key of the endpoint "${name}", or it is the key of another worker.`,
+          `${hint} A worker that the platform started has a key that is valid for its own worker id only. This is ${baseUrl}.`
+        )
       )
     }
     const presented = yield* keys.identify(key)
@@ -226,14 +229,16 @@ const makeWorker = Effect.gen(function*() {
   })
 
   return Effect.fnUntraced(function*<A, E, R>(
-    respond: Effect.Effect<A, E, R>,
+    respond: (identity: WorkerIdentity) => Effect.Effect<A, E, R>,
     credential: Redacted.Redacted,
-    endpoint: string
+    endpoint: string,
+    worker: string
   ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
     const key = keyOf(credential)
-    if (keys.hasWorkerKeyPrefix(key) && keys.isWorkerKeyOf(endpoint, key)) return yield* respond
+    const identity = keys.hasWorkerKeyPrefix(key) ? keys.identifyWorker(endpoint, worker, key) : undefined
+    if (identity !== undefined) return yield* respond(identity)
     const rejection = yield* rejectionFor(credential, endpoint)
-    if (rejection === undefined) return yield* respond
+    if (rejection === undefined) return yield* respond("endpoint")
     return yield* Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
   })
 })
@@ -246,7 +251,8 @@ const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: ma
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
- * - `worker`: requires a worker key for the endpoint. Delays its errors, because SDKs retry at once.
+ * - `worker`: requires a worker key for the endpoint or for this worker, and passes on which of them it is. Delays its errors, because SDKs
+ *   retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 

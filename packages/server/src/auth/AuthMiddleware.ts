@@ -13,11 +13,14 @@ import {
 } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { HttpRouter } from "effect/http"
+import { HttpRouter, HttpServerRequest } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
+import { parseWorkerUrl } from "../workers/WorkerUrl.ts"
+import type { WorkerIdentity } from "./AccessKeys.ts"
 import { AuthGuards } from "./AuthGuards.ts"
 
 /** The operation of a call: the path segment after the endpoint. GET and POST of the same path are one operation. */
@@ -45,6 +48,12 @@ const layerJobs = Layer.effect(
           )
       )
   }))
+)
+
+/** What the key of the current worker's request proves. */
+export const CurrentWorkerIdentity: Context.Reference<WorkerIdentity> = Context.Reference<WorkerIdentity>(
+  "@stint/server/CurrentWorkerIdentity",
+  { defaultValue: () => "endpoint" }
 )
 
 const rejections = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, Unavailable] as const
@@ -83,7 +92,18 @@ const layerKeys = Layer.effect(
 const layerWorker = Layer.effect(
   WorkerAuthorization,
   Effect.map(AuthGuards, ({ worker }) => ({
-    key: (respond, { credential }) => Effect.flatMap(endpointId, (id) => worker(respond, credential, id))
+    key: (respond, { credential }) =>
+      Effect.flatMap(
+        Effect.all({ params: HttpRouter.params, request: HttpServerRequest.HttpServerRequest }),
+        ({ params: { endpoint = "", id, worker: name = "" }, request }) =>
+          worker(
+            (identity) => Effect.provideService(respond, CurrentWorkerIdentity, identity),
+            credential,
+            endpoint,
+            // Some SDKs append a query to the last segment (WorkerUrl.ts). In a URL with a job, the worker is not the last segment.
+            id === undefined ? parseWorkerUrl(request.url).last : name
+          )
+      )
   }))
 )
 

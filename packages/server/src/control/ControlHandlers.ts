@@ -93,8 +93,8 @@ export const layer = HttpApiBuilder.group(
               baseUrl: address.baseUrl,
               endpoint: endpoint.id,
               // RunPod's SDK sends no heartbeats when its pod id is not set (docs/spec/worker-protocol.md#heartbeat).
-              worker: `ext-${randomUUID()}`,
-              key: Redacted.value(keys.workerKey(endpoint.id)),
+              worker: query.worker ?? `ext-${randomUUID()}`,
+              key: Redacted.value(keys.workerKey(endpoint.id, query.worker)),
               pingIntervalMs: pingIntervalOf(endpoint.leaseMs),
               ...(query.prefix === undefined ? {} : { prefix: query.prefix })
             })

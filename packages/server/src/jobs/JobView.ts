@@ -64,13 +64,14 @@ export const streamJson = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyA
 }
 
 /** The job as its worker receives it (docs/spec/worker-protocol.md#the-taken-job). */
-export const claimedJobJson = (job: JobRecord): string => {
+export const claimedJobJson = (job: JobRecord, leaseToken: string | undefined): string => {
   const parts = [
     `"id":${JSON.stringify(job.id)}`,
     `"input":${job.input}`,
     `"delayTime":${JobMachine.delayTime(job) ?? 0}`,
     `"attempt":${job.attempt}`
   ]
+  if (leaseToken !== undefined) parts.push(`"leaseToken":"${leaseToken}"`)
   if (job.batchId !== null) parts.push(`"batchId":${JSON.stringify(job.batchId)}`)
   if (job.s3Config !== null) parts.push(`"s3Config":${job.s3Config}`)
   if (job.traceparent !== null) parts.push(`"traceparent":${JSON.stringify(job.traceparent)}`)

@@ -4,7 +4,15 @@
 import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { WorkerOperations } from "./WorkerOperations.ts"
+import { CurrentWorkerIdentity } from "../auth/AuthMiddleware.ts"
+import { type WorkerCall, WorkerOperations } from "./WorkerOperations.ts"
+
+/** Adds what the caller's key proves to the request. */
+const withIdentity = <P extends WorkerCall["params"], A, E, R>(
+  operation: (call: Omit<WorkerCall, "params"> & { readonly params: P }) => Effect.Effect<A, E, R>
+) =>
+({ params, request }: Pick<WorkerCall, "request"> & { readonly params: P }) =>
+  Effect.flatMap(CurrentWorkerIdentity, (identity) => operation({ params, request, identity }))
 
 /** The handlers of the worker API. */
 export const layer = HttpApiBuilder.group(
@@ -13,12 +21,12 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const operations = yield* WorkerOperations
     return handlers
-      .handleRaw("jobTake", operations.take, { uninterruptible: true })
-      .handleRaw("jobTakeBatch", operations.takeBatch, { uninterruptible: true })
-      .handleRaw("jobDone", operations.done)
-      .handleRaw("jobStream", operations.chunk)
-      .handleRaw("jobStop", operations.stop, { uninterruptible: true })
-      .handleRaw("ping", operations.ping)
-      .handleRaw("pingByPost", operations.pingByPost)
+      .handleRaw("jobTake", withIdentity(operations.take), { uninterruptible: true })
+      .handleRaw("jobTakeBatch", withIdentity(operations.takeBatch), { uninterruptible: true })
+      .handleRaw("jobDone", withIdentity(operations.done))
+      .handleRaw("jobStream", withIdentity(operations.chunk))
+      .handleRaw("jobStop", withIdentity(operations.stop), { uninterruptible: true })
+      .handleRaw("ping", withIdentity(operations.ping))
+      .handleRaw("pingByPost", withIdentity(operations.pingByPost))
   })
 )

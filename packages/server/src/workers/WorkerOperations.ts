@@ -9,8 +9,8 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
-import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { JobChunk, JobDone, Ping, pingJobs } from "@stint/contract/WorkerProtocol"
+import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
+import { JobChunk, JobDone, LEASE_TOKEN_HEADER, Ping, pingJobs, pingTokens } from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
@@ -20,6 +20,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import { AccessKeys, type WorkerIdentity } from "../auth/AccessKeys.ts"
 import { discardBody } from "../http/BodyReader.ts"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import type { JsonPart } from "../http/JsonScanner.ts"
@@ -129,6 +130,8 @@ const valueOf = (body: JsonBody, payloads: ReadonlySet<string>, hint: string): E
 const pingOf = (address: WorkerUrl) => {
   const jobs = address.all("job_id")
   const ping: Record<string, unknown> = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
+  const tokens = address.all("lease_token")
+  if (tokens.length > 0) ping["lease_token"] = tokens.join(",")
   for (const key of ["runpod_version", "status", "check", "reason"]) {
     const value = address.get(key)
     if (value !== undefined) ping[key] = value
@@ -136,26 +139,47 @@ const pingOf = (address: WorkerUrl) => {
   return ping
 }
 
-const renderOne = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
-const renderMany = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
+const renderOne = (jobs: ReadonlyArray<string>) => jobs.join("")
+const renderMany = (jobs: ReadonlyArray<string>) => `[${jobs.join(",")}]`
 
 const batchSize = (address: WorkerUrl) => {
   const size = Math.trunc(Number(address.get("batch_size")))
   return Number.isNaN(size) ? 1 : Math.min(MAX_BATCH, Math.max(1, size))
 }
 
-interface WorkerRequest {
+/** A worker's request, and what its key proves. */
+export interface WorkerCall {
   readonly params: { readonly endpoint: string; readonly worker: string }
   readonly request: HttpServerRequest.HttpServerRequest
+  readonly identity: WorkerIdentity
 }
 
-interface JobRequest extends WorkerRequest {
-  readonly params: WorkerRequest["params"] & { readonly id: string }
+const tokenMissing = ({ job, worker }: LeaseHolder) =>
+  new Conflict(problemMembers(
+    `The request contains no lease token, which is required to change job "${job}" as worker "${
+      excerpt(worker)
+    }". It was not stored.`,
+    "Send the `leaseToken` of the taken job back as `&lease_token=`. Current worker SDKs of Stint do. For workers that cannot, give each " +
+      "worker its own key, or set the endpoint's `leaseToken` to \"optional\"."
+  ))
+
+const tokenInvalid = ({ job, worker }: LeaseHolder) =>
+  new Conflict(problemMembers(
+    `The lease token does not prove that worker "${
+      excerpt(worker)
+    }" took job "${job}" in this attempt. The request was not stored.`,
+    "Send the `leaseToken` of the taken job unchanged, with the worker id that took the job. If the platform's worker secret was changed " +
+      "since, drop the job and take another."
+  ))
+
+interface JobCall extends WorkerCall {
+  readonly params: WorkerCall["params"] & { readonly id: string }
 }
 
 const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const registry = yield* WorkerRegistry
+  const keys = yield* AccessKeys
   const limits = yield* Limits
   const findEndpointNow = yield* endpointFinder
   const watchDelivery = yield* DeliveryWatch.make
@@ -200,32 +224,61 @@ const make = Effect.gen(function*() {
 
   const take = (
     limitOf: (address: WorkerUrl) => number,
-    render: (jobs: ReadonlyArray<JobRecord>) => string
+    render: (jobs: ReadonlyArray<string>) => string
   ) =>
-    Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+    Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
       const address = parseWorkerUrl(request.url)
       const endpoint = yield* findEndpoint(params.endpoint)
       const worker = yield* delayRefusal(workerOf(address))
+      const tokens = endpoint.leaseToken === "required" || request.headers[LEASE_TOKEN_HEADER] !== undefined
       const jobs = yield* delayRefusal(mapStoreErrors(queue.take({
         endpoint: endpoint.id,
         worker,
         limit: limitOf(address),
         waitMs: limits.workerWaitMs,
-        holding: address.get("job_in_progress") !== "0"
+        holding: address.get("job_in_progress") !== "0" || !mayReleaseJobs(endpoint, worker, identity),
+        tokens
       })))
       if (jobs.length === 0) return noContent
       yield* watchDelivery(request, returnUnstarted(endpoint, worker, jobs))
-      return yield* trackedJson(render(jobs))
+      return yield* trackedJson(
+        render(jobs.map((job) =>
+          claimedJobJson(
+            job,
+            tokens ? keys.leaseToken({ endpoint: endpoint.id, worker, job: job.id, attempt: job.attempt }) : undefined
+          )
+        ))
+      )
     }, Effect.uninterruptible)
 
-  const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
+  /**
+   * Whether a request may return or lose jobs that it does not name. With the key of the endpoint, which all its workers share, the request
+   * may come from another worker. It must then not affect jobs that need a token.
+   */
+  const mayReleaseJobs = (endpoint: Endpoint, worker: string, identity: WorkerIdentity): boolean =>
+    identity === "worker" || (endpoint.leaseToken !== "required" && registry.tokenJobs(endpoint.id, worker).size === 0)
+
+  /** Whether a write to this job must have a token: the worker took the job with one, or the endpoint requires it. */
+  const needsToken = (endpoint: Endpoint, worker: string, job: string, identity: WorkerIdentity): boolean =>
+    identity !== "worker" && (endpoint.leaseToken === "required" || registry.tokenJobs(endpoint.id, worker).has(job))
+
+  const holderOf = Effect.fnUntraced(function*({ identity, params, request }: JobCall): Effect.fn.Return<
     LeaseHolder,
-    JobNotFound | Effect.Error<ReturnType<typeof findEndpoint>>
+    JobNotFound | Conflict | Effect.Error<ReturnType<typeof findEndpoint>>
   > {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     if (!isJobId(address.last)) return yield* jobNotFound(address.last)
-    return { endpoint: endpoint.id, worker: params.worker, job: address.last, attempt: attemptOf(address) }
+    const holder = { endpoint: endpoint.id, worker: params.worker, job: address.last }
+    const attempt = attemptOf(address)
+    const token = address.get("lease_token")
+    if (token === undefined) {
+      if (needsToken(endpoint, params.worker, address.last, identity)) return yield* tokenMissing(holder)
+      return { ...holder, attempt }
+    }
+    const proven = keys.attemptOfLeaseToken(token, holder)
+    if (proven === undefined || (attempt !== undefined && attempt !== proven)) return yield* tokenInvalid(holder)
+    return { ...holder, attempt: proven }
   })
 
   /**
@@ -239,12 +292,12 @@ const make = Effect.gen(function*() {
     }))
 
   /** Checks that the job of a large body exists, before the body is read. */
-  const expectJob = ({ request }: JobRequest, holder: LeaseHolder) =>
+  const expectJob = ({ request }: JobCall, holder: LeaseHolder) =>
     mapJobErrors(queue.renewLease(holder)).pipe(
       Effect.tapErrorTag("JobNotFound", () => discardBody(request, limits.resultBytes))
     )
 
-  const done = Effect.fnUntraced(function*(call: JobRequest) {
+  const done = Effect.fnUntraced(function*(call: JobCall) {
     const holder = yield* holderOf(call)
     if (mayBeLarge(call.request, LARGE_RESULT_BYTES)) yield* expectJob(call, holder)
     const text = yield* readText(call.request, limits.resultBytes, resultRemedy).pipe(
@@ -300,7 +353,7 @@ const make = Effect.gen(function*() {
     return splitText(output, limits.chunkBytes)
   })
 
-  const chunk = Effect.fnUntraced(function*(call: JobRequest) {
+  const chunk = Effect.fnUntraced(function*(call: JobCall) {
     const holder = yield* holderOf(call)
     const number = yield* chunkOf(parseWorkerUrl(call.request.url))
     if (number === undefined && mayBeLarge(call.request, LARGE_RESULT_BYTES)) yield* expectJob(call, holder)
@@ -313,7 +366,25 @@ const make = Effect.gen(function*() {
     return accepted
   })
 
-  const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping) {
+  /** The jobs of a heartbeat for which the worker proves its lease. The others are ignored: another worker may have named them. */
+  const provenJobs = (
+    endpoint: Endpoint,
+    worker: string,
+    jobs: ReadonlyArray<string>,
+    ping: Ping,
+    identity: WorkerIdentity
+  ): ReadonlyArray<string> => {
+    if (identity === "worker") return jobs
+    const tokens = pingTokens(ping)
+    return jobs.filter((job, at) => {
+      const token = tokens[at] ?? ""
+      return token === ""
+        ? !needsToken(endpoint, worker, job, identity)
+        : keys.attemptOfLeaseToken(token, { endpoint: endpoint.id, worker, job }) !== undefined
+    })
+  }
+
+  const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping, identity: WorkerIdentity) {
     if (ping.status === "unhealthy") {
       const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`.slice(
         0,
@@ -323,17 +394,20 @@ const make = Effect.gen(function*() {
       yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
       return accepted
     }
-    const jobs = pingJobs(ping)
-    if (jobs.length > MAX_VALUES) {
-      const message = `Expected at most ${MAX_VALUES} ids, got ${jobs.length}`
+    const named = pingJobs(ping)
+    if (named.length > MAX_VALUES) {
+      const message = `Expected at most ${MAX_VALUES} ids, got ${named.length}`
       return yield* invalidValues([{ path: ["job_id"], message }], "Send the ids in several heartbeats.")
     }
-    if (ping.status === "exiting") yield* mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs))
-    else yield* mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs))
+    const jobs = provenJobs(endpoint, worker, named, ping, identity)
+    if (ping.status === "exiting") {
+      const kept = identity === "worker" ? [] : registry.tokenJobs(endpoint.id, worker)
+      yield* mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs, kept))
+    } else yield* mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs))
     return accepted
   })
 
-  const stop = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+  const stop = Effect.fnUntraced(function*({ params, request }: WorkerCall) {
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* delayRefusal(workerOf(parseWorkerUrl(request.url)))
     const stopSignals = yield* delayRefusal(mapStoreErrors(queue.stopSignals(endpoint.id, worker, limits.workerWaitMs)))
@@ -344,14 +418,14 @@ const make = Effect.gen(function*() {
     return json(JSON.stringify({ jobsToStop: stopSignals }))
   }, Effect.uninterruptible)
 
-  const ping = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+  const ping = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(address)
-    return yield* recordPing(endpoint, worker, yield* decodePing(pingOf(address)))
+    return yield* recordPing(endpoint, worker, yield* decodePing(pingOf(address)), identity)
   })
 
-  const pingByPost = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+  const pingByPost = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(address)
@@ -365,7 +439,7 @@ const make = Effect.gen(function*() {
       ? {}
       : yield* Effect.flatMap(scanJson(text, pingHint, PING), (body) => valueOf(body, NO_PAYLOADS, pingHint))
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
-    return yield* recordPing(endpoint, worker, ping)
+    return yield* recordPing(endpoint, worker, ping, identity)
   })
 
   return {

@@ -33,8 +33,10 @@ const make = Effect.gen(function*() {
 
   const exitPing = Effect.suspend(() => {
     const jobIds = jobs.jobIds()
+    const tokens = jobs.leaseTokens()
     return source.ping({
       ...(jobIds.length > 0 ? { job_id: jobIds } : {}),
+      ...(tokens.some((token) => token !== "") ? { lease_token: tokens } : {}),
       runpod_version: identity.version,
       status: "exiting"
     })

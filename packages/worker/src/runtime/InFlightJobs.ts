@@ -1,5 +1,5 @@
 /**
- * The ids of the jobs that this worker holds, in shared memory, which the heartbeat thread can read while a handler blocks the main
+ * The ids and lease tokens of the jobs that this worker holds, in shared memory, which the heartbeat thread can read while a handler blocks the main
  * thread.
  *
  * ```
@@ -7,11 +7,14 @@
  *   | version | length | id     | version | length | id     |      length in bytes of UTF-8; 0: free
  * ```
  *
+ * A lease token follows the id after a line break.
+
+ *
  * The main thread fills a slot when a job starts and frees it when the job ends. It does not send messages, because each message would wake
  * the other thread. The version is odd while a slot changes, and different afterwards: a reader that detects a change reads the slot again.
  */
 
-/** Bytes of a slot: version, length, and an id of up to 248 bytes; ids are 128 characters at most. A multiple of four. */
+/** Bytes of a slot: version, length, and an id and its token of up to 248 bytes together; ids are 128 characters at most. A multiple of four. */
 export const SLOT = 256
 /** Offset of the id in a slot. Bytes. */
 export const HEADER = 8
@@ -23,8 +26,8 @@ const MAX_SLOTS = 65_536
 /** The writer's side of the shared list. */
 export interface InFlightJobs {
   readonly memory: SharedArrayBuffer
-  /** Adds an id and returns a function that removes it. Heartbeats omit an id that is too long for a slot. */
-  readonly add: (id: string) => () => void
+  /** Adds a job and returns a function that removes it. Heartbeats omit a job whose id and token are too long for a slot. */
+  readonly add: (id: string, leaseToken?: string) => () => void
 }
 
 const nothing = () => {}
@@ -43,7 +46,7 @@ export const make = (): InFlightJobs => {
 
   return {
     memory,
-    add: (id) => {
+    add: (id, leaseToken) => {
       if (free.length === 0) {
         const slots = memory.byteLength / SLOT
         if (slots === MAX_SLOTS) return nothing
@@ -58,8 +61,9 @@ export const make = (): InFlightJobs => {
         Atomics.add(words, start / 4, 1)
       }
       Atomics.add(words, start / 4, 1)
-      const { read, written } = encoder.encodeInto(id, bytes.subarray(start + HEADER, start + SLOT))
-      if (read < id.length) {
+      const text = leaseToken === undefined ? id : `${id}\n${leaseToken}`
+      const { read, written } = encoder.encodeInto(text, bytes.subarray(start + HEADER, start + SLOT))
+      if (read < text.length) {
         change(0)
         free.push(slot)
         return nothing

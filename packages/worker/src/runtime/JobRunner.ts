@@ -70,6 +70,8 @@ export class JobRunner extends Context.Service<JobRunner, {
   readonly fail: (job: ReceivedJob, thrown: unknown) => Effect.Effect<boolean>
   /** Ids of the held jobs. */
   readonly jobIds: () => ReadonlyArray<string>
+  /** The lease tokens of the held jobs, in the order of `jobIds`; empty for a job without one. */
+  readonly leaseTokens: () => ReadonlyArray<string>
   /** The number of held jobs. */
   readonly size: () => number
   /** The number of free slots at this concurrency. */
@@ -217,7 +219,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
     // All jobs are listed as held before the first one runs, because otherwise a blocking handler would delay adding the others, and
     // heartbeats would omit them.
-    const entries = taken.map((job): Held => ({ job, release: inFlight.add(job.id), started: 0, chunks: 0, fiber: undefined }))
+    const entries = taken.map((job): Held => ({ job, release: inFlight.add(job.id, job.leaseToken), started: 0, chunks: 0, fiber: undefined }))
     for (const entry of entries) {
       // The platform requeued the job and assigned it to this worker again: the earlier attempt is obsolete.
       const earlier = held.get(entry.job.id)?.fiber
@@ -251,6 +253,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
       Fiber.interruptAll([...held.values()].map(({ fiber }) => fiber).filter(Predicate.isNotUndefined))
     ),
     jobIds: () => [...held.keys()],
+    leaseTokens: () => Array.from(held.values(), ({ job }) => job.leaseToken ?? ""),
     size: () => held.size,
     availableSlots,
     awaitSlot: (concurrency) => awaitUntil(() => availableSlots(concurrency) > 0),

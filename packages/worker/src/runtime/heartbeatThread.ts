@@ -60,13 +60,14 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
       }
     },
 
-    readJobIds(): Array<string> {
-      const ids: Array<string> = []
+    /** Each job as its id and, if it has one, its lease token. */
+    readJobs(): Array<Array<string>> {
+      const jobs: Array<Array<string>> = []
       for (let start = 0; start < data.memory.byteLength; start += data.slot) {
         const id = this.idAt(start)
-        if (id !== "") ids.push(id)
+        if (id !== "") jobs.push(id.split("\n"))
       }
-      return ids
+      return jobs
     },
 
     ended(heartbeat: { ended: boolean }, failure: string | undefined): void {
@@ -86,18 +87,26 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
       if (this.busy) return
       this.busy = true
       const heartbeat = { ended: false }
-      const jobs = this.readJobIds()
+      const held = this.readJobs()
+      const jobs = held.map((job) => job[0] ?? "")
+      // The platform pairs tokens with ids by their position.
+      const tokens = held.some((job) => job.length > 1) ? held.map((job) => job[1] ?? "") : []
       const headers: Record<string, string | number> = Object.assign({}, data.headers)
       let url = data.url
       let body: string | undefined
       if (data.form === "json") {
         // JSON omits a key whose value is undefined, so an idle worker sends no job_id.
-        body = JSON.stringify({ job_id: jobs.length > 0 ? jobs : undefined, runpod_version: data.version })
+        body = JSON.stringify({
+          job_id: jobs.length > 0 ? jobs : undefined,
+          lease_token: tokens.length > 0 ? tokens : undefined,
+          runpod_version: data.version
+        })
         headers["content-type"] = "application/json"
         headers["content-length"] = Buffer.byteLength(body)
       } else {
         const query = new URLSearchParams({ runpod_version: data.version })
         if (jobs.length > 0) query.set("job_id", jobs.join(","))
+        if (tokens.length > 0) query.set("lease_token", tokens.join(","))
         url += `${/[?&]$/.test(url) ? "" : "&"}${query.toString()}`
       }
       const call = http.request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {

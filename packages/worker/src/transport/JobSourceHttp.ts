@@ -6,7 +6,7 @@
  * variables, it is the content type that RunPod's own SDK sends (docs/spec/worker-protocol.md#headers), because no other content type is
  * known to be accepted there.
  */
-import { TakenJob } from "@stint/contract/WorkerProtocol"
+import { LEASE_TOKEN_HEADER, TakenJob } from "@stint/contract/WorkerProtocol"
 import type { Ping } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -38,7 +38,8 @@ const MAX_ERROR_TEXT = 500
 const Frame = Schema.Struct({
   id: TakenJob.fields.id,
   delayTime: TakenJob.fields.delayTime,
-  attempt: TakenJob.fields.attempt
+  attempt: TakenJob.fields.attempt,
+  leaseToken: TakenJob.fields.leaseToken
 })
 const decodeFrame = Schema.decodeUnknownOption(Frame)
 const isJson = (value: unknown): value is Schema.Json => value !== undefined
@@ -91,6 +92,8 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   const headers = {
     ...(platform.key === undefined ? {} : { authorization: Redacted.value(platform.key) }),
     accept: "application/json",
+    // Platforms other than Stint ignore it.
+    [LEASE_TOKEN_HEADER]: "1",
     "user-agent": `stint-worker/${VERSION} (${workerId})`
   }
   const call = yield* NodeHttpClient.make(headers)
@@ -98,7 +101,8 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
 
   const contentType = described ? "application/x-www-form-urlencoded" : "application/json"
   const addressOf = (address: JobAddress, job: ReceivedJob, stream: boolean, chunk?: number): string => {
-    const url = appendQuery(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
+    const base = appendQuery(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
+    const url = job.leaseToken === undefined ? base : appendQuery(base, "lease_token", job.leaseToken)
     // Only our platform knows these parameters, so they are sent only for jobs that have an attempt.
     if (job.attempt === undefined) return url
     return appendQuery(chunk === undefined ? url : appendQuery(url, "chunk", chunk), "attempt", job.attempt)
