@@ -20,6 +20,7 @@ import { disconnects } from "./http/DisconnectSuite.ts"
 import { encodings } from "./http/EncodingSuite.ts"
 import { routes } from "./http/RouteSuite.ts"
 import { batches } from "./jobs/BatchSuite.ts"
+import { callerLimits } from "./jobs/CallerLimitSuite.ts"
 import { cancelsAndRetries } from "./jobs/CancelRetrySuite.ts"
 import { explanations } from "./jobs/ExplainSuite.ts"
 import { events } from "./jobs/JobEventSuite.ts"
@@ -47,6 +48,7 @@ export const suite = <E>(
   layer(ServerTest.layer({ ...server, stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
     describe("submit options", () => submitOptions(it))
+    describe("limits for callers", () => callerLimits(it))
     describe("job lists", () => jobLists(it))
     describe("batches", () => batches(it))
     describe("job events", () => events(it))

@@ -93,6 +93,7 @@ const endpoint: Endpoint = {
   retentionMs: 3_600_000,
   errorTraceback: "full",
   leaseToken: "optional",
+  limits: { executionTimeoutMs: MAX_JOB_MILLIS, ttlMs: MAX_JOB_MILLIS, maxAttempts: 100, priority: 100 },
   env: {},
   createdAt: 0
 }

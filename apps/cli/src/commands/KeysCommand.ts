@@ -171,7 +171,9 @@ const create = Command.make(
     name,
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs (default), a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; repeatable"),
+      Flag.withDescription(
+        "jobs (default), a part of it (jobs:submit, jobs:read, jobs:manage), worker, deploy or admin; repeatable"
+      ),
       Flag.atLeast(0)
     ),
     json

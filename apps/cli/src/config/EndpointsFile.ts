@@ -14,7 +14,7 @@
  *
  * Paths are relative to the file. Durations use Effect's syntax: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
-import { EndpointSpec } from "@stint/contract/Endpoint"
+import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -45,6 +45,18 @@ export interface EndpointDefinition {
   readonly lease?: DurationInput
   readonly maxAttempts?: number
   readonly retention?: DurationInput
+  /**
+   * The maxima of what callers may ask for. Default: `executionTimeout` and `ttl` if they are set, otherwise 7 days, and no maximum of the
+   * others.
+   */
+  readonly limits?: {
+    readonly executionTimeout?: DurationInput
+    readonly ttl?: DurationInput
+    readonly maxAttempts?: number
+    readonly priority?: number
+    readonly openBatches?: number
+    readonly batchRequests?: number
+  }
   readonly errorTraceback?: "full" | "none"
   /** Whether workers that share the endpoint's key must send lease tokens. */
   readonly leaseToken?: "required" | "optional"
@@ -83,6 +95,14 @@ export const Definition = Schema.Struct({
   lease: Schema.optionalKey(TimeSpan),
   maxAttempts: Schema.optionalKey(Schema.Int),
   retention: Schema.optionalKey(TimeSpan),
+  limits: Schema.optionalKey(Schema.Struct({
+    executionTimeout: Schema.optionalKey(TimeSpan),
+    ttl: Schema.optionalKey(TimeSpan),
+    maxAttempts: Schema.optionalKey(Schema.Int),
+    priority: Schema.optionalKey(Schema.Int),
+    openBatches: Schema.optionalKey(Schema.Int),
+    batchRequests: Schema.optionalKey(Schema.Int)
+  })),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
   leaseToken: Schema.optionalKey(Schema.Literals(["required", "optional"])),
   rateLimit: Schema.optionalKey(Schema.Struct({
@@ -140,6 +160,12 @@ const scalerOf = (scaler: Definition["scaler"]) => {
     : { scaler: { type: scaler.type, value: scaler.perWorker } }
 }
 
+const limitsOf = (limits: Definition["limits"]) => {
+  if (limits === undefined) return {}
+  const { executionTimeout, ttl, ...numbers } = limits
+  return { limits: { ...numbers, ...millis("executionTimeoutMs", executionTimeout), ...millis("ttlMs", ttl) } }
+}
+
 /** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
 export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   const path = yield* Path.Path
@@ -159,6 +185,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     ...millis("ttlMs", definition.ttl),
     ...millis("leaseMs", definition.lease),
     ...millis("retentionMs", definition.retention),
+    ...limitsOf(definition.limits),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(errorTraceback === undefined ? {} : { errorTraceback }),
     ...(leaseToken === undefined ? {} : { leaseToken }),
@@ -172,6 +199,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     ...(env === undefined ? {} : { env })
   }
   return yield* decodeSpec(spec).pipe(
+    Effect.map((decoded) => withImpliedLimits(spec, decoded)),
     Effect.mapError((error) =>
       new CliFailure({
         message: `The endpoint "${id}" cannot be created.`,

@@ -2,9 +2,10 @@
  * Endpoints and their settings (docs/spec/endpoints.md#endpoint-settings).
  */
 import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
-import { MAX_JOB_MILLIS, Retry } from "../jobs/Job.ts"
+import { MAX_JOB_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /**
@@ -70,6 +71,27 @@ export const WorkerLimits = Schema.Struct({
 export type WorkerLimits = typeof WorkerLimits.Type
 
 /**
+ * The maxima of what callers may ask for. A request that asks for more is rejected with 400 (docs/spec/endpoints.md#limits-for-callers).
+ *
+ * When a spec sets `executionTimeoutMs` or `ttlMs` but not its maximum, the value is the maximum too ({@link withImpliedLimits}): an operator who
+ * allows 5 s means 5 s. When a spec sets neither, callers may ask for up to 7 days, as on RunPod.
+ */
+const CallerLimits = Schema.Struct({
+  /** The maximum of `policy.executionTimeout`. */
+  executionTimeoutMs: withDefault(millis(5_000, MAX_JOB_MILLIS), MAX_JOB_MILLIS),
+  /** The maximum of `policy.ttl`. */
+  ttlMs: withDefault(millis(10_000, MAX_JOB_MILLIS), MAX_JOB_MILLIS),
+  /** The maximum of `policy.retry.maxAttempts`. Default 100. */
+  maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 100),
+  /** The maximum of `priority`. Default 100. */
+  priority: withDefault(Priority, 100),
+  /** The number of open batches of one key. Default: the platform's limit, which applies as well. */
+  openBatches: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))),
+  /** The number of requests in a batch. Default: the platform's limit, which applies as well. */
+  batchRequests: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 })))
+})
+
+/**
  * The shortest lease of an endpoint whose workers may use RunPod's SDK, in milliseconds. That SDK truncates its heartbeat interval, a third of
  * the lease, to seconds, and sends no heartbeats when the result is 0 (docs/spec/worker-protocol.md#heartbeat).
  */
@@ -101,6 +123,8 @@ export const EndpointSpec = Schema.Struct({
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
+  /** The maxima of what callers may ask for. */
+  limits: withDefault(CallerLimits, {}),
   /**
    * `required`: workers that use the endpoint's shared key must send the lease token of a job with every write
    * (docs/spec/worker-protocol.md#lease-tokens). Default `optional`: required only from workers that announce that they send it, as
@@ -119,9 +143,30 @@ export const EndpointSpec = Schema.Struct({
         `expected at least ${MIN_FOREIGN_LEASE_MILLIS} for the source "${source.type}", got ${leaseMs}: workers send three heartbeats per ` +
         `lease, and RunPod's SDK sends none when that is more than one per second. Use ${MIN_FOREIGN_LEASE_MILLIS} or more`
     }
-  )
+  ),
+  Schema.makeFilter(({ executionTimeoutMs, limits, ttlMs }) => {
+    const low = limits.executionTimeoutMs < executionTimeoutMs ? "executionTimeoutMs" : limits.ttlMs < ttlMs ? "ttlMs" : undefined
+    return low === undefined ||
+      { path: ["limits", low], issue: `must not be below ${low}, the value for callers who ask for none` }
+  })
 )
 export type EndpointSpec = typeof EndpointSpec.Type
+
+const isSet = (spec: unknown, key: string): boolean => Predicate.hasProperty(spec, key) && spec[key] !== undefined
+
+/** A decoded spec with the maxima that its undecoded form implies. */
+export const withImpliedLimits = (undecoded: unknown, spec: EndpointSpec): EndpointSpec => {
+  const given = Predicate.hasProperty(undecoded, "limits") ? undecoded.limits : undefined
+  const { executionTimeoutMs, ttlMs } = spec
+  return {
+    ...spec,
+    limits: {
+      ...spec.limits,
+      ...(isSet(undecoded, "executionTimeoutMs") && !isSet(given, "executionTimeoutMs") ? { executionTimeoutMs } : {}),
+      ...(isSet(undecoded, "ttlMs") && !isSet(given, "ttlMs") ? { ttlMs } : {})
+    }
+  }
+}
 
 /** An endpoint. */
 export const Endpoint = Schema.Struct({

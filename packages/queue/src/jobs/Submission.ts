@@ -63,8 +63,9 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
     lowPriority: policy?.lowPriority ?? false,
     priority: priority ?? 0,
     createdAt: now,
-    ttlMs: policy?.ttl ?? endpoint.ttlMs,
-    executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
+    // The server rejects requests that ask for more. The minimum applies to defaults, and to batches from before a limit was lowered.
+    ttlMs: Math.min(policy?.ttl ?? endpoint.ttlMs, endpoint.limits.ttlMs),
+    executionTimeoutMs: Math.min(policy?.executionTimeout ?? endpoint.executionTimeoutMs, endpoint.limits.executionTimeoutMs),
     leaseMs: endpoint.leaseMs,
     maxAttempts: policy?.retry?.maxAttempts ?? endpoint.retry?.maxAttempts ?? endpoint.maxAttempts,
     retry: retryOf(endpoint, policy),

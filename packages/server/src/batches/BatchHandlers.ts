@@ -38,6 +38,7 @@ import {
   readText,
   scanJson
 } from "../http/RequestBody.ts"
+import { callerLimitIssues, LIMIT_HINT } from "../jobs/CallerLimits.ts"
 import { isAbsentText, parseOptions, RUN_MEMBERS, webhookOf } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
@@ -116,35 +117,42 @@ export const layer = HttpApiBuilder.group(
     const batches = yield* BatchQueue
     const limits = yield* Limits
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
-    const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
+    /** The platform's limits, or the endpoint's if those are lower. */
+    const limitsOf = ({ limits: { batchRequests = Infinity, openBatches = Infinity } }: Endpoint) => ({
+      requests: Math.min(limits.batchRequests, batchRequests),
+      open: Math.min(limits.openBatches, openBatches),
+      queued: limits.batchQueued
+    })
 
     /** Whose batches a caller sees: those of its own key; an admin key sees all. */
     const visibleOwner = Effect.map(CurrentCaller, ({ isAdmin, key }) => isAdmin ? undefined : key)
 
     /** The requests of a body, each as the text that was sent. */
-    const requestTexts = Effect.fnUntraced(function*(body: JsonBody, hint: string) {
+    const requestTexts = Effect.fnUntraced(function*(body: JsonBody, hint: string, most: number) {
       // One more than allowed, to find out whether there are too many.
-      const wanted = { elements: limits.batchRequests + 1 }
+      const wanted = { elements: most + 1 }
       const part = body.members.get("requests")
       const list = body.kind === "array" || part === undefined ? body : yield* scanJson(part.text, hint, wanted)
       if (list.kind !== "array" && !isAbsentText(part?.text)) {
         return yield* invalidValues([{ path: ["requests"], message: "Expected array" }], hint)
       }
-      if (list.elements.length > limits.batchRequests) return yield* tooManyRequests(limits.batchRequests)
+      if (list.elements.length > most) return yield* tooManyRequests(most)
       return list.elements
     })
 
     /** Reads the body of a call and its requests. Checks all requests before any is stored. */
     const read = Effect.fnUntraced(function*<A>(
+      endpoint: Endpoint,
       request: HttpServerRequest.HttpServerRequest,
       check: (value: unknown) => Effect.Effect<A, ReadonlyArray<BodyIssue>>,
       hint: string
     ) {
+      const most = limitsOf(endpoint)
       const body = yield* readJson(request, limits.batchBytes, remedy, hint, {
         members: DRAFT_MEMBERS,
-        elements: limits.batchRequests + 1
+        elements: most.requests + 1
       })
-      const elements = yield* requestTexts(body, hint)
+      const elements = yield* requestTexts(body, hint, most.requests)
       const draft = yield* Effect.mapError(
         body.kind === "array" ? check({ requests: null }) : Effect.flatMap(parseOptions(body, REQUESTS), check),
         (issues) => invalidValues(issues, hint)
@@ -152,6 +160,7 @@ export const layer = HttpApiBuilder.group(
       const trace = traceContextOf(request.headers)
       const requests: Array<BatchRequest> = []
       const issues: Array<BodyIssue> = []
+      const refused: Array<BodyIssue> = []
       let characters = 0
       for (const [at, { text }] of elements.entries()) {
         const element = yield* scanJson(text, hint, { members: RUN_MEMBERS })
@@ -164,8 +173,11 @@ export const layer = HttpApiBuilder.group(
           },
           onSuccess: (value) => value
         })
-        if (issues.length > MAX_ISSUES) break
-        if (options !== undefined) requests.push(toRequest(element, options, trace))
+        if (issues.length + refused.length > MAX_ISSUES) break
+        if (options !== undefined) {
+          for (const { message, path } of callerLimitIssues(endpoint, options)) refused.push({ message, path: own(path) })
+          requests.push(toRequest(element, options, trace))
+        }
         characters += text.length
         if (characters > SLICE) {
           characters = 0
@@ -173,7 +185,8 @@ export const layer = HttpApiBuilder.group(
         }
       }
       if (issues.length > 0) return yield* invalidValues(issues, hint)
-      return { draft, requests }
+      if (refused.length > 0) return yield* invalidValues(refused, LIMIT_HINT)
+      return { draft, requests, most }
     })
 
     /** Reads one job at a time while the previous jobs are being sent, so a page of large results is never entirely in memory. */
@@ -203,7 +216,9 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const endpoint = yield* CurrentEndpoint
           const { key: owner } = yield* CurrentCaller
-          const { draft: { name, policy, webhook }, requests } = yield* read(request, checkDraft, draftHint)
+          const { draft: { name, policy, webhook }, most, requests } = yield* read(endpoint, request, checkDraft, draftHint)
+          const refused = callerLimitIssues(endpoint, { policy })
+          if (refused.length > 0) return yield* invalidValues(refused, LIMIT_HINT)
           const { id, status } = yield* mapBatchStartErrors(
             batches.create({ endpoint, owner, name, policy, webhook, requests }, most)
           )
@@ -246,7 +261,7 @@ export const layer = HttpApiBuilder.group(
         "addRequests",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* CurrentEndpoint
-          const { requests } = yield* read(request, checkRequests, requestsHint)
+          const { most, requests } = yield* read(endpoint, request, checkRequests, requestsHint)
           return toWireBatch(
             yield* mapBatchChangeErrors(
               batches.add(endpoint.id, params.id, requests, most, yield* visibleOwner)
@@ -280,7 +295,9 @@ export const layer = HttpApiBuilder.group(
         "finalizeBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* CurrentEndpoint
-          return toWireBatch(yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, most, yield* visibleOwner)))
+          return toWireBatch(
+            yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, limitsOf(endpoint), yield* visibleOwner))
+          )
         })
       )
       .handle(

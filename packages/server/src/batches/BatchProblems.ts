@@ -48,9 +48,9 @@ const problemOf = (
       return tooManyRequests(reason.limit)
     case "TooManyBatches":
       return new Conflict(problemMembers(
-        `The endpoint has ${reason.open} batches that have not ended, drafts included; at most ${reason.limit} are allowed.`,
+        `This key has ${reason.open} batches on this endpoint that have not ended, drafts included; at most ${reason.limit} are allowed.`,
         "Wait until one has ended, or cancel one: POST /v2/{endpoint}/batch/{id}/cancel. GET /v2/{endpoint}/batch lists them. " +
-          "The platform's operator can also raise the limit (STINT_BATCHES)."
+          "The platform's operator can also raise the limit (STINT_BATCHES, and limits.openBatches of the endpoint)."
       ))
     case "QueueFull":
       return new Conflict(problemMembers(
@@ -67,7 +67,7 @@ const problemOf = (
 export const tooManyRequests = (limit: number): Conflict =>
   new Conflict(problemMembers(
     `The batch would exceed the limit of ${limit} requests. Nothing of this call was stored.`,
-    "Put the remaining requests into another batch. The platform's operator can also raise the limit (STINT_BATCH_REQUESTS)."
+    "Put the remaining requests into another batch. The platform's operator can also raise the limit (STINT_BATCH_REQUESTS, and limits.batchRequests of the endpoint)."
   ))
 
 /** For calls that create or start a batch. */

@@ -2,7 +2,7 @@
  * The control API: endpoints and the environment variables of their workers.
  */
 import { Api } from "@stint/contract/Api"
-import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import { type Endpoint, EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { Conflict, problemMembers } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -23,7 +23,8 @@ import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
 
-const decodeSpec = decoder(EndpointSpec, specHint)
+const decodeGiven = decoder(EndpointSpec, specHint)
+const decodeSpec = (value: unknown) => Effect.map(decodeGiven(value), (spec) => withImpliedLimits(value, spec))
 
 export const layer = HttpApiBuilder.group(
   Api,

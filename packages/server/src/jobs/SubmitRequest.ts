@@ -17,6 +17,7 @@ import type * as Scope from "effect/Scope"
 import type { JsonScan } from "../http/JsonScanner.ts"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { type BodyError, type BodyIssue, checker, decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
+import { callerLimitIssues, LIMIT_HINT } from "./CallerLimits.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
@@ -133,6 +134,8 @@ export const readSubmission = Effect.fnUntraced(function*(
     readOptions(body),
     (issues) => invalidValues(issues, runHint)
   )
+  const refused = callerLimitIssues(endpoint, { policy, priority })
+  if (refused.length > 0) return yield* invalidValues(refused, LIMIT_HINT)
   const idempotencyKey = key ?? own.idempotencyKey
   return {
     endpoint,

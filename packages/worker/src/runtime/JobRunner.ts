@@ -219,7 +219,13 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
     // All jobs are listed as held before the first one runs, because otherwise a blocking handler would delay adding the others, and
     // heartbeats would omit them.
-    const entries = taken.map((job): Held => ({ job, release: inFlight.add(job.id, job.leaseToken), started: 0, chunks: 0, fiber: undefined }))
+    const entries = taken.map((job): Held => ({
+      job,
+      release: inFlight.add(job.id, job.leaseToken),
+      started: 0,
+      chunks: 0,
+      fiber: undefined
+    }))
     for (const entry of entries) {
       // The platform requeued the job and assigned it to this worker again: the earlier attempt is obsolete.
       const earlier = held.get(entry.job.id)?.fiber

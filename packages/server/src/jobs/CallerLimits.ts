@@ -1,0 +1,36 @@
+/**
+ * Finds what a request asks for beyond the limits that the operator of an endpoint set (docs/spec/endpoints.md#limits-for-callers).
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Policy } from "@stint/contract/Job"
+import type { BodyIssue } from "../http/RequestBody.ts"
+
+/** What a request asks for. */
+export interface Wishes {
+  readonly policy?: Policy | undefined
+  readonly priority?: number | undefined
+}
+
+/** The way out for a request that asks for too much. */
+export const LIMIT_HINT = "Ask for less, or omit the member. The platform's operator can raise the `limits` of the endpoint."
+
+const NONE: ReadonlyArray<BodyIssue> = []
+
+/** The values that are above the endpoint's limits. */
+export const callerLimitIssues = (
+  { limits }: Pick<Endpoint, "limits">,
+  { policy, priority }: Wishes
+): ReadonlyArray<BodyIssue> => {
+  if (policy === undefined && priority === undefined) return NONE
+  const asked: ReadonlyArray<readonly [path: BodyIssue["path"], value: number | undefined, most: number, unit: string]> = [
+    [["policy", "executionTimeout"], policy?.executionTimeout, limits.executionTimeoutMs, " ms"],
+    [["policy", "ttl"], policy?.ttl, limits.ttlMs, " ms"],
+    [["policy", "retry", "maxAttempts"], policy?.retry?.maxAttempts, limits.maxAttempts, ""],
+    [["priority"], priority, limits.priority, ""]
+  ]
+  return asked.flatMap(([path, value, most, unit]) =>
+    value !== undefined && value > most
+      ? [{ path, message: `${value}${unit} is above the maximum of this endpoint, ${most}${unit}` }]
+      : []
+  )
+}
