@@ -5,6 +5,7 @@ import {
   FORGET_AFTER_CUT_MILLIS,
   FORGET_AFTER_MILLIS,
   layer,
+  MAX_IDLE_WORKERS,
   WorkerRegistry
 } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
@@ -41,6 +42,24 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(yield* only(registry), { state: "idle", idleSince: 3_000, jobs: [] })
       yield* registry.removed(E, "ann")
       assert.deepStrictEqual(yield* registry.list(E), [])
+    }))
+
+  test("forgets the idle workers that were silent for longest when there are too many, but no worker of a pool and none with a job", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.starting(E, "pooled")
+      yield* registry.touch(E, "busy")
+      yield* registry.assigned(E, "busy", "a")
+      yield* registry.touch(OTHER, "neighbour")
+      for (let at = 0; at < MAX_IDLE_WORKERS + 500; at += 1) {
+        if (at % 1_000 === 0) yield* TestClock.adjust(1)
+        yield* registry.touch(E, `invented ${at}`)
+      }
+      const known = new Set((yield* registry.list(E)).map(({ id }) => id))
+      assert.isAtMost(known.size, MAX_IDLE_WORKERS + 2)
+      assert.isAbove(known.size, MAX_IDLE_WORKERS - 1_000)
+      assert.isTrue(known.has("pooled") && known.has("busy") && known.has(`invented ${MAX_IDLE_WORKERS + 499}`))
+      assert.isFalse(known.has("invented 0"))
+      assert.strictEqual((yield* registry.list(OTHER)).length, 1)
     }))
 
   test("keeps the start of the idle time when an idle worker calls", (registry) =>

@@ -97,6 +97,21 @@ const STOP_REPEAT_MILLIS = 1_000
  */
 const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
+/**
+ * The maximum number of stop signals per worker, and of workers with stop signals. A heartbeat that names jobs that do not exist creates
+ * signals, for any worker id, and a worker may never ask for them.
+ */
+const MAX_STOPS = 1_000
+const MAX_STOPPED_WORKERS = 10_000
+
+const dropOldest = <K, V>(entries: Map<K, V>, limit: number): void => {
+  if (entries.size <= limit) return
+  for (const key of entries.keys()) {
+    entries.delete(key)
+    return
+  }
+}
+
 /** The wait list key of a worker's stop polls. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
 
@@ -117,8 +132,13 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     const key = workerKey(endpoint, worker)
     const signal: PendingStop = { due: -Infinity, sentAt: null }
     const stops = pendingStops.get(key)
-    if (stops === undefined) pendingStops.set(key, new Map([[job, signal]]))
-    else stops.set(job, signal)
+    if (stops !== undefined) {
+      stops.set(job, signal)
+      dropOldest(stops, MAX_STOPS)
+    } else {
+      pendingStops.set(key, new Map([[job, signal]]))
+      dropOldest(pendingStops, MAX_STOPPED_WORKERS)
+    }
     stopPollers.wake(key)
   }
 

@@ -195,6 +195,25 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly soleJob: (endpoint: EndpointId, worker: string, within: number) => AssignedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}
 
+/**
+ * The maximum number of workers per endpoint that no pool started and that neither run a job nor poll. A worker chooses its id, so a caller with a worker
+ * key can invent any number of them. When there are more, those that have been silent for longest are forgotten; a forgotten worker that
+ * calls again is known again.
+ */
+export const MAX_IDLE_WORKERS = 10_000
+
+/** How many idle workers are forgotten at once, so that finding them costs little per invented worker. */
+const FORGOTTEN_AT_ONCE = 1_000
+
+/** Removes the idle workers that have been silent for longest when there are too many. */
+const forgetIdle = (workers: Map<string, Entry>): void => {
+  if (workers.size <= MAX_IDLE_WORKERS) return
+  const idle = [...workers.values()].filter(({ jobs, openPolls, pooled }) => !pooled && openPolls === 0 && jobs.size === 0)
+  if (idle.length <= MAX_IDLE_WORKERS) return
+  idle.sort((a, b) => a.lastSeenAt - b.lastSeenAt)
+  for (const { id } of idle.slice(0, FORGOTTEN_AT_ONCE)) workers.delete(id)
+}
+
 const NO_JOBS: ReadonlySet<string> = new Set()
 
 const stateOf = (entry: Entry): WorkerState => {
@@ -247,6 +266,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           pooled: false,
           adopted: false
         }
+        forgetIdle(workers)
         workers.set(worker, entry)
       }
       return entry

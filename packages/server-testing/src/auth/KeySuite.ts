@@ -99,6 +99,22 @@ const making = (it: ServerIt) => {
 }
 
 const opening = (it: ServerIt) => {
+  it.effect("the error for a deleted endpoint names the other endpoints only to keys that are valid for all of them", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const [gone, other] = [yield* endpoint(), yield* endpoint({ id: "a-neighbour-of-the-deleted" })]
+      const worker = yield* gone.worker()
+      const limited = yield* create({ endpoints: [gone.id] })
+      const all = yield* create({ endpoints: "all" })
+      yield* call(`/api/v1/endpoints/${gone.id}`, { method: "DELETE" })
+      const ask = (path: string, authorization: string) => Effect.flatMap(call(path, { authorization }), expectProblem(404))
+      for (const [path, key] of [[gone.path("health"), limited.secret], [worker.addresses.take, worker.key]] as const) {
+        expect(JSON.stringify(yield* ask(path, key)), path).not.toContain(other.id)
+      }
+      expect((yield* ask(gone.path("health"), all.secret)).hint).toContain(other.id)
+      expect((yield* ask(`/api/v1/endpoints/${gone.id}`, ADMIN_KEY)).hint).toContain(other.id)
+    }))
+
   it.effect("a jobs key is valid for the jobs API of its endpoints, but not for other endpoints, the worker API or the control API", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest

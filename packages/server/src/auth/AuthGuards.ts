@@ -24,14 +24,17 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import { setRetryAfter } from "../http/BodyAdmission.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 import { endpointFinder } from "../http/QueueProblems.ts"
 import { AccessKeys, type Caller, type KeyLookup, type WorkerIdentity } from "./AccessKeys.ts"
 import * as AuthErrors from "./AuthErrors.ts"
+import * as AuthFailures from "./AuthFailures.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 
 /** The key in an `Authorization` header: the text after `Bearer`, or the whole value. */
@@ -47,30 +50,51 @@ const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** Rejects a key that belongs to no caller. Shared by the guards for callers and operators. */
-const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
-  const { baseUrl } = address
-  return Effect.fnUntraced(function*(
-    presented: Exclude<KeyLookup, { readonly _tag: "Caller" }>,
-    credential: Redacted.Redacted,
-    surface: string,
-    wanted: string
-  ) {
-    const key = keyOf(credential)
-    if (presented._tag === "Unknown" && keys.hasWorkerKeyPrefix(key)) {
-      return yield* new Forbidden(problemMembers(
-        `A worker key cannot use the ${surface}.`,
-        "Use a key with the required scope, or the platform's API key. A worker key is valid for job-take, job-done, job-stream, job-stop " +
-          `and ping of its own endpoint. This is ${baseUrl}.`
-      ))
-    }
-    yield* challenge
-    if (presented._tag === "Inactive") return yield* AuthErrors.inactiveKey(baseUrl, presented)
-    return yield* isMissing(key)
-      ? AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
-      : AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
+/** Counts a request with a wrong key, and fails when its address sent too many. All guards share one count. */
+const makeCountFailure = Effect.gen(function*() {
+  const failures = yield* AuthFailures.make((yield* Limits).authFailures)
+  return Effect.fnUntraced(function*(key: Redacted.Redacted) {
+    if (isMissing(key)) return
+    const { remoteAddress } = yield* HttpServerRequest.HttpServerRequest
+    const retryAfter = yield* failures(Option.getOrElse(remoteAddress, () => "unknown"))
+    if (retryAfter === 0) return
+    yield* setRetryAfter(retryAfter)
+    return yield* new TooManyRequests({
+      ...problemMembers(
+        "Your address sent too many requests with wrong keys.",
+        `Send a valid key, which works at once, or wait ${retryAfter} s. Check that the URL and the key belong to the same platform.`
+      ),
+      retryAfter
+    })
   })
 })
+
+/** Rejects a key that belongs to no caller. Shared by the guards for callers and operators. */
+const makeRejectKey = (countFailure: Effect.Success<typeof makeCountFailure>) =>
+  Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
+    const { baseUrl } = address
+    return Effect.fnUntraced(function*(
+      presented: Exclude<KeyLookup, { readonly _tag: "Caller" }>,
+      credential: Redacted.Redacted,
+      surface: string,
+      wanted: string
+    ) {
+      const key = keyOf(credential)
+      yield* countFailure(key)
+      if (presented._tag === "Unknown" && keys.hasWorkerKeyPrefix(key)) {
+        return yield* new Forbidden(problemMembers(
+          `A worker key cannot use the ${surface}.`,
+          "Use a key with the required scope, or the platform's API key. A worker key is valid for job-take, job-done, job-stream, job-stop " +
+            `and ping of its own endpoint. This is ${baseUrl}.`
+        ))
+      }
+      yield* challenge
+      if (presented._tag === "Inactive") return yield* AuthErrors.inactiveKey(baseUrl, presented)
+      return yield* isMissing(key)
+        ? AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
+        : AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
+    })
+  })
 
 /** Exempt from rate limits, because load balancers and dashboards poll it often and it is cheap. */
 const UNLIMITED = "health"
@@ -102,148 +126,164 @@ const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, r
 const isStreamed = (exit: Exit.Exit<unknown, unknown>): boolean =>
   Exit.isSuccess(exit) && HttpServerResponse.isHttpServerResponse(exit.value) && exit.value.body._tag === "Stream"
 
-const makeCaller = Effect.gen(function*() {
-  const keys = yield* AccessKeys
-  const rejectKey = yield* makeRejectKey
-  const findEndpoint = yield* endpointFinder
-  const limiter = yield* RateLimiter.RateLimiter
-  const { baseUrl } = yield* PublicAddress
+type RejectKey = Effect.Success<ReturnType<typeof makeRejectKey>>
 
-  /** Runs the call if it is within the limits, and releases its permit when the call has ended. */
-  const limited = <A, E, R>(
-    respond: Effect.Effect<A, E, R>,
-    caller: Caller,
-    subject: RateLimiter.Subject,
-    applicable: RateLimiter.Limits
-  ) =>
-    Effect.acquireUseRelease(
-      Effect.sync(() => limiter.acquire(subject, applicable)),
-      (permit): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
-        const { rejection } = permit
-        const headers = rejection === undefined
-          ? permit.headers
-          : { ...permit.headers, "retry-after": String(rejection.retryAfter) }
-        const addHeaders = HttpEffect.appendPreResponseHandler((_, response) =>
-          Effect.succeed(HttpServerResponse.setHeaders(response, headers))
-        )
-        return rejection === undefined
-          ? Effect.andThen(addHeaders, respond)
-          : Effect.andThen(addHeaders, Effect.fail(tooMany(caller, subject, rejection)))
-      },
-      (permit, exit) => {
-        const release = Effect.sync(permit.release)
-        // A streamed body is still being sent after this point, so the call ends only when its request ends.
-        return isStreamed(exit) ? Effect.addFinalizer(() => release) : release
-      }
-    )
+const makeCaller = (rejectKey: RejectKey) =>
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const findEndpoint = yield* endpointFinder
+    const limiter = yield* RateLimiter.RateLimiter
+    const { baseUrl } = yield* PublicAddress
 
-  return Effect.fnUntraced(function*<A, E, R>(
-    respond: (endpoint: Endpoint, caller: Caller) => Effect.Effect<A, E, R>,
-    credential: Redacted.Redacted,
-    id: string,
-    operation: string,
-    scope: JobsScope
-  ): Effect.fn.Return<
-    A,
-    E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
-    R | HttpServerRequest.HttpServerRequest | Scope.Scope
-  > {
-    const presented = yield* keys.identify(keyOf(credential))
-    if (presented._tag !== "Caller") {
-      return yield* rejectKey(
-        presented,
-        credential,
-        "jobs API",
-        "a key that is valid for this endpoint, or the platform's API key"
+    /** Runs the call if it is within the limits, and releases its permit when the call has ended. */
+    const limited = <A, E, R>(
+      respond: Effect.Effect<A, E, R>,
+      caller: Caller,
+      subject: RateLimiter.Subject,
+      applicable: RateLimiter.Limits
+    ) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => limiter.acquire(subject, applicable)),
+        (permit): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
+          const { rejection } = permit
+          const headers = rejection === undefined
+            ? permit.headers
+            : { ...permit.headers, "retry-after": String(rejection.retryAfter) }
+          const addHeaders = HttpEffect.appendPreResponseHandler((_, response) =>
+            Effect.succeed(HttpServerResponse.setHeaders(response, headers))
+          )
+          return rejection === undefined
+            ? Effect.andThen(addHeaders, respond)
+            : Effect.andThen(addHeaders, Effect.fail(tooMany(caller, subject, rejection)))
+        },
+        (permit, exit) => {
+          const release = Effect.sync(permit.release)
+          // A streamed body is still being sent after this point, so the call ends only when its request ends.
+          return isStreamed(exit) ? Effect.addFinalizer(() => release) : release
+        }
       )
-    }
-    const { caller } = presented
-    if (!caller.scopes.includes("admin")) {
-      if (!caller.scopes.includes("jobs") && !caller.scopes.includes(scope)) {
-        // A key without any scope of the jobs API most likely belongs to another API.
-        const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
-        const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
-        return yield* hasPart
-          ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
-          : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
-      }
-      if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
-    }
-    const endpoint = yield* findEndpoint(id)
-    const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
-    if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) {
-      return yield* respond(endpoint, caller)
-    }
-    return yield* limited(respond(endpoint, caller), caller, { key: caller.id, endpoint: id, operation }, limits)
-  })
-})
 
-const makeOperator = Effect.gen(function*() {
-  const keys = yield* AccessKeys
-  const rejectKey = yield* makeRejectKey
-  const { baseUrl } = yield* PublicAddress
-
-  return Effect.fnUntraced(function*<A, E, R>(
-    respond: (caller: Caller) => Effect.Effect<A, E, R>,
-    credential: Redacted.Redacted,
-    scope: "admin" | "deploy"
-  ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
-    const presented = yield* keys.identify(keyOf(credential))
-    const wanted = `the platform's API key, or a key with the scope ${scope === "admin" ? `"admin"` : `"deploy" or "admin"`}`
-    const surface = scope === "admin" ? "control API of keys" : "control API"
-    if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
-    const { caller } = presented
-    if (caller.scopes.includes("admin") || caller.scopes.includes(scope)) return yield* respond(caller)
-    return yield* AuthErrors.wrongScope(baseUrl, caller, surface, scope, `Use ${wanted}.`)
-  })
-})
-
-const makeWorker = Effect.gen(function*() {
-  const keys = yield* AccessKeys
-  const limits = yield* Limits
-  const { baseUrl } = yield* PublicAddress
-
-  const rejectionFor = Effect.fnUntraced(function*(credential: Redacted.Redacted, endpoint: string) {
-    const key = keyOf(credential)
-    const name = excerpt(endpoint)
-    const hint = `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has its own worker key.`
-    if (keys.hasWorkerKeyPrefix(key)) {
-      return new Forbidden(
-        problemMembers(
-          `This key is not a worker key of the endpoint "${name}", or it is the key of another worker.`,
-          `${hint} A worker that the platform started has a key that is valid for its own worker id only. This is ${baseUrl}.`
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (endpoint: Endpoint, caller: Caller) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      id: string,
+      operation: string,
+      scope: JobsScope
+    ): Effect.fn.Return<
+      A,
+      E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
+      R | HttpServerRequest.HttpServerRequest | Scope.Scope
+    > {
+      const presented = yield* keys.identify(keyOf(credential))
+      if (presented._tag !== "Caller") {
+        return yield* rejectKey(
+          presented,
+          credential,
+          "jobs API",
+          "a key that is valid for this endpoint, or the platform's API key"
         )
-      )
-    }
-    const presented = yield* keys.identify(key)
-    if (presented._tag === "Caller") {
+      }
       const { caller } = presented
-      if (!caller.scopes.includes("worker")) return AuthErrors.wrongScope(baseUrl, caller, "worker API", "worker", hint)
-      return allowsEndpoint(caller, endpoint) ? undefined : AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
-    }
-    yield* challenge
-    if (presented._tag === "Inactive") return AuthErrors.inactiveKey(baseUrl, presented)
-    if (isMissing(key)) return AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
-    const wanted = `the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`
-    return AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
+      if (!caller.scopes.includes("admin")) {
+        if (!caller.scopes.includes("jobs") && !caller.scopes.includes(scope)) {
+          // A key without any scope of the jobs API most likely belongs to another API.
+          const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
+          const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
+          return yield* hasPart
+            ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
+            : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
+        }
+        if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
+      }
+      const endpoint = yield* findEndpoint(id, caller.endpoints === "all")
+      const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
+      if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) {
+        return yield* respond(endpoint, caller)
+      }
+      return yield* limited(respond(endpoint, caller), caller, { key: caller.id, endpoint: id, operation }, limits)
+    })
   })
 
-  return Effect.fnUntraced(function*<A, E, R>(
-    respond: (identity: WorkerIdentity) => Effect.Effect<A, E, R>,
-    credential: Redacted.Redacted,
-    endpoint: string,
-    worker: string
-  ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
-    const key = keyOf(credential)
-    const identity = keys.hasWorkerKeyPrefix(key) ? keys.identifyWorker(endpoint, worker, key) : undefined
-    if (identity !== undefined) return yield* respond(identity)
-    const rejection = yield* rejectionFor(credential, endpoint)
-    if (rejection === undefined) return yield* respond("endpoint")
-    return yield* Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
+const makeOperator = (rejectKey: RejectKey) =>
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const { baseUrl } = yield* PublicAddress
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (caller: Caller) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      scope: "admin" | "deploy"
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const presented = yield* keys.identify(keyOf(credential))
+      const wanted = `the platform's API key, or a key with the scope ${scope === "admin" ? `"admin"` : `"deploy" or "admin"`}`
+      const surface = scope === "admin" ? "control API of keys" : "control API"
+      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
+      const { caller } = presented
+      if (caller.scopes.includes("admin") || caller.scopes.includes(scope)) return yield* respond(caller)
+      return yield* AuthErrors.wrongScope(baseUrl, caller, surface, scope, `Use ${wanted}.`)
+    })
+  })
+
+const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const limits = yield* Limits
+    const { baseUrl } = yield* PublicAddress
+
+    const rejectionFor = Effect.fnUntraced(function*(credential: Redacted.Redacted, endpoint: string) {
+      const key = keyOf(credential)
+      const name = excerpt(endpoint)
+      const hint = `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has its own worker key.`
+      if (keys.hasWorkerKeyPrefix(key)) {
+        yield* countFailure(key)
+        return new Forbidden(
+          problemMembers(
+            `This key is not a worker key of the endpoint "${name}", or it is the key of another worker.`,
+            `${hint} A worker that the platform started has a key that is valid for its own worker id only. This is ${baseUrl}.`
+          )
+        )
+      }
+      const presented = yield* keys.identify(key)
+      if (presented._tag === "Caller") {
+        const { caller } = presented
+        if (!caller.scopes.includes("worker")) return AuthErrors.wrongScope(baseUrl, caller, "worker API", "worker", hint)
+        return allowsEndpoint(caller, endpoint) ? undefined : AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
+      }
+      yield* countFailure(key)
+      yield* challenge
+      if (presented._tag === "Inactive") return AuthErrors.inactiveKey(baseUrl, presented)
+      if (isMissing(key)) return AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
+      const wanted = `the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`
+      return AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
+    })
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (identity: WorkerIdentity) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      endpoint: string,
+      worker: string
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const key = keyOf(credential)
+      const identity = keys.hasWorkerKeyPrefix(key) ? keys.identifyWorker(endpoint, worker, key) : undefined
+      if (identity !== undefined) return yield* respond(identity)
+      const rejection = yield* Effect.tapError(
+        rejectionFor(credential, endpoint),
+        () => Effect.sleep(limits.refusalWaitMs)
+      )
+      if (rejection === undefined) return yield* respond("endpoint")
+      return yield* Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
+    })
+  })
+
+const make = Effect.gen(function*() {
+  const countFailure = yield* makeCountFailure
+  const rejectKey = yield* makeRejectKey(countFailure)
+  return yield* Effect.all({
+    caller: makeCaller(rejectKey),
+    operator: makeOperator(rejectKey),
+    worker: makeWorker(countFailure)
   })
 })
-
-const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: makeWorker })
 
 /**
  * The guards. Each runs the given effect, or fails with a problem.

@@ -63,7 +63,7 @@ export const layer = HttpApiBuilder.group(
           ))
         })
       )
-      .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint))
+      .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint, true))
       .handleRaw(
         "putEndpoint",
         Effect.fnUntraced(function*({ params, request }) {
@@ -76,7 +76,7 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "deleteEndpoint",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* findEndpoint(params.endpoint, true)
           if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") return
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
           return yield* new Conflict(problemMembers(
@@ -88,7 +88,7 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "workerEnv",
         Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* findEndpoint(params.endpoint, true)
           return {
             variables: workerEnvironment({
               baseUrl: address.baseUrl,

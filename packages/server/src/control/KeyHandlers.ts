@@ -128,7 +128,9 @@ export const layer = HttpApiBuilder.group(
 
     /** Rejects unknown endpoints: with a misspelt name, the key would be valid for nothing, or for an endpoint that is created later. */
     const checkEndpoints = (endpoints: KeyEndpoints | undefined) =>
-      endpoints === undefined || endpoints === "all" ? Effect.void : Effect.forEach(endpoints, findEndpoint, { discard: true })
+      endpoints === undefined || endpoints === "all"
+        ? Effect.void
+        : Effect.forEach(endpoints, (id) => findEndpoint(id, true), { discard: true })
 
     const checkExpiry = (expiresAt: number | null | undefined, now: number, hint: string) =>
       typeof expiresAt === "number" && expiresAt <= now

@@ -83,7 +83,7 @@ export const layer = HttpApiBuilder.group(
       Effect.map(mapStoreErrors(attempts.attemptCounts(entry.id)), ({ all }) => lineOf(entry, all))
 
     const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* findEndpoint(params.endpoint, true)
       const delivery = yield* mapStoreErrors(store.get(endpoint.id, params.delivery))
       return delivery ?? (yield* deliveryMissing(params.delivery, endpoint.id))
     })
@@ -98,7 +98,7 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "listDeliveries",
         Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* findEndpoint(params.endpoint, true)
           const { cursor, job, limit, state } = query
           // There are no deliveries for an invalid job id.
           if (job !== undefined && !isJobId(job)) return { deliveries: [], cursor: null }
@@ -138,13 +138,13 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "getSecret",
         Effect.fnUntraced(function*({ params }) {
-          return yield* respondWithSecret(WebhookSecrets.current((yield* findEndpoint(params.endpoint)).id))
+          return yield* respondWithSecret(WebhookSecrets.current((yield* findEndpoint(params.endpoint, true)).id))
         })
       )
       .handleRaw(
         "rotateSecret",
         Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* findEndpoint(params.endpoint, true)
           const text = yield* readText(
             request,
             limits.controlBytes,

@@ -59,6 +59,11 @@ export interface LimitSettings {
    * (docs/spec/worker-protocol.md#taking-a-job), so without the delay a worker with a wrong key would use a whole core. Default 1 s.
    */
   readonly refusalWaitMs: number
+  /**
+   * Number of requests with wrong keys per minute and address; further ones get 429. Requests with valid keys are not limited by it.
+   * Default 60: far more than a person mistypes, and few enough to keep the log readable.
+   */
+  readonly authFailures: number
 }
 
 const MEBIBYTE = 1024 * 1024
@@ -83,7 +88,8 @@ export const defaults: LimitSettings = {
   minWaitMs: 1_000,
   maxWaitMs: 300_000,
   workerWaitMs: 60_000,
-  refusalWaitMs: 1_000
+  refusalWaitMs: 1_000,
+  authFailures: 60
 }
 
 /** The limits that apply. */

@@ -190,17 +190,22 @@ export const mapListErrors = <A, R>(
     InvalidCursor: (error) => Effect.fail(invalidListCursor(error))
   })
 
-/** Looks up the endpoint that a request names. */
+/**
+ * Looks up the endpoint that a request names. `lists`: whether the error for an unknown endpoint names the others. Only for callers whose key
+ * is valid for all endpoints.
+ */
 export const endpointFinder = Effect.map(
   EndpointStore,
   (endpoints) =>
-    Effect.fnUntraced(function*(id: string): Effect.fn.Return<Endpoint, EndpointNotFound | Unavailable> {
+    Effect.fnUntraced(function*(id: string, lists = false): Effect.fn.Return<Endpoint, EndpointNotFound | Unavailable> {
       const endpoint = yield* mapStoreErrors(endpoints.get(id))
       if (endpoint !== undefined) return endpoint
-      const known = (yield* mapStoreErrors(endpoints.list)).map((one) => one.id)
+      const known = lists ? (yield* mapStoreErrors(endpoints.list)).map((one) => one.id) : undefined
       return yield* new EndpointNotFound(problemMembers(
         `There is no endpoint "${excerpt(id)}" here.`,
-        known.length === 0
+        known === undefined
+          ? "Check the URL, or ask the platform's operator: `stint endpoints list`."
+          : known.length === 0
           ? "Create it: stint endpoints create NAME --handler FILE."
           : `Endpoints here: ${known.slice(0, 20).join(", ")}. Create another with: stint endpoints create NAME --handler FILE.`
       ))

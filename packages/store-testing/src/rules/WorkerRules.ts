@@ -11,6 +11,15 @@ import type { Rule } from "./StoreRule.ts"
 
 /** The rules for workers that send no heartbeats, such as RunPod's SDK without `RUNPOD_POD_ID`. */
 const callRules = (rule: Rule): void => {
+  rule("stores a bounded number of stop signals for a worker that names jobs that do not exist", () =>
+    Effect.gen(function*() {
+      const { endpoint, queue } = yield* Scenario.make()
+      const invented = Array.from({ length: 1_500 }, (_, at) => `job ${at}`)
+      yield* queue.heartbeat(endpoint.id, "ann", invented)
+      const stops = yield* queue.stopSignals(endpoint.id, "ann", 0)
+      assert.deepStrictEqual(stops, invented.slice(500))
+    }))
+
   rule("renews all leases of a worker without heartbeats when it calls, but not at each call", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make()
