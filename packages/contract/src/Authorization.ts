@@ -38,13 +38,13 @@ export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorizati
 /** Workers need a worker key for the endpoint. */
 export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthorization>()(
   "@stint/contract/WorkerAuthorization",
-  { security, error: [...error, TooManyRequests] }
+  { security, error }
 ) {}
 
 /** Operators need a key with the scope `deploy` or `admin`. */
 export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization>()(
   "@stint/contract/ControlAuthorization",
-  { security, error: [...error, TooManyRequests] }
+  { security, error }
 ) {}
 
 /** The key of an operator's request, after the server has checked it. The platform's own key has the id `platform`. */
@@ -55,5 +55,5 @@ export class CurrentOperator extends Context.Service<CurrentOperator, { readonly
 /** Operators who manage keys need an admin key. */
 export class KeysAuthorization extends HttpApiMiddleware.Service<KeysAuthorization, { provides: CurrentOperator }>()(
   "@stint/contract/KeysAuthorization",
-  { security, error: [...error, TooManyRequests] }
+  { security, error }
 ) {}

@@ -3,7 +3,7 @@
  * (docs/spec/authentication.md#scopes-of-the-jobs-api).
  */
 import { expect } from "@effect/vitest"
-import { KeyScope, NewKey } from "@stint/contract/AccessKey"
+import { isForEveryEndpoint, KeyScope, NewKey } from "@stint/contract/AccessKey"
 import { Api } from "@stint/contract/Api"
 import { JobsAuthorization } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
@@ -67,7 +67,7 @@ export const scopes = (it: ServerIt): void => {
         Effect.map(
           Effect.flatMap(
             call("/api/v1/keys", {
-              json: { name: scope, scopes: [scope], endpoints: scope === "admin" ? "all" : [one.id] }
+              json: { name: scope, scopes: [scope], endpoints: isForEveryEndpoint([scope]) ? "all" : [one.id] }
             }),
             created
           ),

@@ -15,7 +15,7 @@ import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { HttpRouter, HttpServerRequest } from "effect/http"
+import { HttpRouter, HttpServerRequest, HttpServerRespondable } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
@@ -74,10 +74,18 @@ const layerOpenAi = Layer.effect(
   }))
 )
 
+/**
+ * Sends the 429 for too many wrong keys. Only the jobs API declares this status, because its operations also have rate limits; on the other APIs no
+ * caller with a valid key receives it.
+ */
+const isThrottle = (error: unknown): error is TooManyRequests => error instanceof TooManyRequests
+
+const sendThrottle = (error: TooManyRequests) => HttpServerRespondable.toResponse(error)
+
 const layerControl = Layer.effect(
   ControlAuthorization,
   Effect.map(AuthGuards, ({ operator }) => ({
-    key: (respond, { credential }) => operator(() => respond, credential, "deploy")
+    key: (respond, { credential }) => Effect.catchIf(operator(() => respond, credential, "deploy"), isThrottle, sendThrottle)
   }))
 )
 
@@ -85,7 +93,11 @@ const layerKeys = Layer.effect(
   KeysAuthorization,
   Effect.map(AuthGuards, ({ operator }) => ({
     key: (respond, { credential }) =>
-      operator(({ id }) => Effect.provideService(respond, CurrentOperator, { key: id }), credential, "admin")
+      Effect.catchIf(
+        operator(({ id }) => Effect.provideService(respond, CurrentOperator, { key: id }), credential, "admin"),
+        isThrottle,
+        sendThrottle
+      )
   }))
 )
 
@@ -96,12 +108,16 @@ const layerWorker = Layer.effect(
       Effect.flatMap(
         Effect.all({ params: HttpRouter.params, request: HttpServerRequest.HttpServerRequest }),
         ({ params: { endpoint = "", id, worker: name = "" }, request }) =>
-          worker(
-            (identity) => Effect.provideService(respond, CurrentWorkerIdentity, identity),
-            credential,
-            endpoint,
-            // Some SDKs append a query to the last segment (WorkerUrl.ts). In a URL with a job, the worker is not the last segment.
-            id === undefined ? parseWorkerUrl(request.url).last : name
+          Effect.catchIf(
+            worker(
+              (identity) => Effect.provideService(respond, CurrentWorkerIdentity, identity),
+              credential,
+              endpoint,
+              // Some SDKs append a query to the last segment (WorkerUrl.ts). In a URL with a job, the worker is not the last segment.
+              id === undefined ? parseWorkerUrl(request.url).last : name
+            ),
+            isThrottle,
+            sendThrottle
           )
       )
   }))
