@@ -4,7 +4,7 @@
  * ```
  *   the platform's key    known by its digest              valid for the jobs API and the control API
  *   worker keys           derived from a secret            valid for the worker API of their endpoint, or of one worker of it
- *   lease tokens          derived from the same secret    prove that a worker took a job (docs/decisions/0018-worker-identity.md)
+ *   lease tokens          derived from the same secret    prove that a worker took a job (docs/decisions/0024-worker-identity.md)
  *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
  *
