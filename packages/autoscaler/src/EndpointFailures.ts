@@ -5,6 +5,8 @@
  *
  * The registry lists the last failed worker as `unhealthy` or `throttled` until one of the endpoint's workers works again.
  */
+// Some generators return the rest of their work as an effect, which the caller runs later.
+// @effect-diagnostics returnEffectInGen:off
 import type { EndpointId } from "@stint/contract/Ids"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"

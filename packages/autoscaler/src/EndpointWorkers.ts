@@ -18,6 +18,8 @@
  * The loop runs a check when demand changes, when a worker exits, at the time that the previous check scheduled, and at least every
  * `interval` (every five intervals while the endpoint is quiet).
  */
+// Some generators return the rest of their work as an effect, which the caller runs later.
+// @effect-diagnostics returnEffectInGen:off
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"

@@ -1,6 +1,8 @@
 /**
  * Reads a worker's output line by line.
  */
+// Some generators return the rest of their work as an effect, which the caller runs later.
+// @effect-diagnostics returnEffectInGen:off
 import * as LogTail from "@stint/pool/LogTail"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 import { maskOf, type WorkerLine, type WorkerLog } from "@stint/pool/WorkerLog"

@@ -55,7 +55,7 @@ export const start = (
         condition.checked(problems)
         return condition.log
       }),
-      Effect.catch((cause) => Effect.logWarning(`The structure of ${file} could not be checked: ${String(cause)}.`))
+      Effect.catchDefect((cause) => Effect.logWarning(`The structure of ${file} could not be checked: ${String(cause)}.`))
     )
 
     const update = Effect.suspend(() => {
@@ -64,13 +64,13 @@ export const start = (
     }).pipe(
       Effect.catchDefect((defect) => Effect.logWarning(`The disk of ${file} could not be checked: ${String(defect)}.`))
     )
-    const rescue = Effect.try({ try: () => RescueCopy.write(db, file), catch: (cause) => cause }).pipe(
+    const rescue = Effect.sync(() => RescueCopy.write(db, file)).pipe(
       Effect.flatMap((path) =>
         path === undefined ? Effect.void : Effect.logError(
           `The platform saved the content of ${file} in ${path}. To continue with it, stop the platform, then: mv ${path} ${file}`
         )
       ),
-      Effect.catch((cause) =>
+      Effect.catchDefect((cause) =>
         Effect.logError(
           `The platform could not save the content of ${file}: ${
             String(cause)

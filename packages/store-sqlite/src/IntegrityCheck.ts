@@ -45,13 +45,16 @@ try {
 parentPort.postMessage(rows)
 `
 
-/** Checks a file in a thread. Undefined when it has no problems. Fails when the thread does. */
-export const inThread = (file: string): Effect.Effect<string | undefined, unknown> =>
-  Effect.callback<string | undefined, unknown>((resume) => {
+/** Checks a file in a thread. Undefined when it has no problems. Dies when the thread fails. */
+export const inThread = (file: string): Effect.Effect<string | undefined> =>
+  Effect.callback<string | undefined>((resume) => {
     const url = `${pathToFileURL(file).href}?immutable=1`
     const thread = new Worker(THREAD, { eval: true, execArgv: [], name: "integrity-check", workerData: { url } })
     thread.unref()
-    thread.once("message", (rows: unknown) => resume(Effect.try({ try: () => problemsOf(rows), catch: (cause) => cause })))
-    thread.once("error", (cause) => resume(Effect.fail(cause)))
+    thread.once(
+      "message",
+      (rows: unknown) => resume(Effect.sync(() => problemsOf(rows)))
+    )
+    thread.once("error", (cause) => resume(Effect.die(cause)))
     return Effect.promise(() => thread.terminate())
   })

@@ -166,7 +166,7 @@ describe("over HTTP", () => {
         shown += values.length
       }
       // The race took place: many values were sent, and many were replaced before that.
-      expect(shown).toBeGreaterThan(JOBS / 2)
+      expect(shown).toBeGreaterThan(JOBS / 4)
       expect(reported).toBeGreaterThan(shown)
     }))
 })
