@@ -33,6 +33,12 @@ export interface Worker {
   readonly process: ChildProcess
 }
 
+/** A call that is not answered within this time counts as lost. Milliseconds. */
+const CALL_MILLIS = 15_000
+
+/** Whether the connection was cut, or no answer came in time. */
+const isLost = (error: unknown): boolean => error instanceof TypeError || error instanceof DOMException
+
 /** A platform with one endpoint, its workers behind a recording proxy, and the history of all calls. */
 export class FaultWorld implements AsyncDisposable {
   readonly history: History.History
@@ -92,6 +98,7 @@ export class FaultWorld implements AsyncDisposable {
       try {
         const response = await fetch(`${this.proxy.url}/v2/storm/run`, {
           method: "POST",
+          signal: AbortSignal.timeout(CALL_MILLIS),
           headers: {
             authorization: `Bearer ${this.platform.key}`,
             "content-type": "application/json",
@@ -114,7 +121,7 @@ export class FaultWorld implements AsyncDisposable {
         return body.id
       } catch (error) {
         // The connection was cut or the platform is down. Only a call with a key can be retried without a duplicate job.
-        if (!(error instanceof TypeError) || key === undefined) throw error
+        if (!isLost(error) || key === undefined) throw error
         await pause(20)
       }
     }
@@ -134,7 +141,7 @@ export class FaultWorld implements AsyncDisposable {
         if (ended) this.history.record({ _tag: "Cancelled", at: Date.now(), job })
         return ended
       } catch (error) {
-        if (!(error instanceof TypeError)) throw error
+        if (!isLost(error)) throw error
         await pause(20)
       }
     }
@@ -201,15 +208,15 @@ export class FaultWorld implements AsyncDisposable {
       const before = last
       const controller = new AbortController()
       const timer = setTimeout(() => controller.abort(), openMs)
-      try {
+      const connect = async (): Promise<boolean> => {
         const response = await fetch(`${this.platform.url}/v2/storm/events/${job}`, {
           signal: controller.signal,
           headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
         })
-        if (response.status === 204) return connections
+        if (response.status === 204) return true
         if (response.status === 404) {
           this.history.record({ _tag: "Unknown", at: Date.now(), job })
-          return connections
+          return true
         }
         if (!response.ok || response.body === null) throw new Error(`events returned ${response.status}`)
         let text = ""
@@ -236,10 +243,15 @@ export class FaultWorld implements AsyncDisposable {
               const completed = JSON.parse(data).status === "COMPLETED"
               const attempt = completed ? Number(id.split(".")[0]) : 0
               this.history.record({ _tag: "EndRead", at: Date.now(), job, reader, attempt })
-              return connections
+              return true
             }
           }
         }
+        return false
+      }
+      try {
+        // An aborted body does not always end its reader.
+        if (await Promise.race([connect(), pause(openMs + CALL_MILLIS).then(() => false)])) return connections
       } catch (error) {
         if (error instanceof Error && error.message.startsWith("events returned")) throw error
         // The connection was cut. The next one continues at the last event.

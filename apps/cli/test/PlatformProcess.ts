@@ -18,6 +18,9 @@ export interface Ended {
   readonly signal: NodeJS.Signals | null
 }
 
+/** A request that is not answered within this time fails. Longer than every wait of the platform. Milliseconds. */
+const REQUEST_MILLIS = 120_000
+
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
   what: string,
@@ -121,6 +124,7 @@ export class PlatformProcess {
   async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
     const response = await fetch(this.url + path, {
       method,
+      signal: AbortSignal.timeout(REQUEST_MILLIS),
       headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
