@@ -17,7 +17,7 @@
  * clouds serve this machine's credentials.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
-import type { InvalidRange } from "@stint/http-guard/AddressGuard"
+import * as AddressGuard from "@stint/http-guard/AddressGuard"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/http-guard/GuardedHttpError"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
@@ -27,7 +27,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -277,7 +276,7 @@ export const layerNoDeps = (settings: Settings = {}): Layer.Layer<Downloads, nev
   Layer.effect(Downloads, make(settings))
 
 /** Downloads with these settings; does not read the environment. Fails when a range cannot be parsed. */
-export const layerWith = (settings: Settings): Layer.Layer<Downloads, InvalidRange> =>
+export const layerWith = (settings: Settings): Layer.Layer<Downloads, AddressGuard.InvalidRange> =>
   layerNoDeps(settings).pipe(
     Layer.provide(GuardedHttp.layerWith(settings)),
     Layer.provide(Resolver.layer)
@@ -292,23 +291,18 @@ export class DownloadsConfigError extends Schema.TaggedError<DownloadsConfigErro
 const ALLOW = "DOWNLOAD_ALLOW"
 
 const fromEnvironment = Effect.gen(function*() {
-  for (const prefix of ENV_PREFIXES) {
-    const variable = prefix + ALLOW
-    const value = yield* Config.option(Config.String(variable))
-    const allow = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
-    if (allow.length === 0) continue
-    yield* Effect.logWarning(
-      `${variable} opens ${
-        allow.join(", ")
-      } to downloads: every caller who can submit a job can read the content of these addresses.`
+  const { ranges: allow, variable } = yield* AddressGuard.rangesFromConfig(ENV_PREFIXES.map((prefix) => prefix + ALLOW))
+  if (allow.length === 0) return Layer.orDie(layerWith({}))
+  yield* Effect.logWarning(
+    `${variable} opens ${
+      allow.join(", ")
+    } to downloads: every caller who can submit a job can read the content of these addresses.`
+  )
+  return layerWith({ allow }).pipe(
+    Layer.catch((error) =>
+      Layer.effect(Downloads, new DownloadsConfigError({ variable, message: `${variable}: ${error.message}` }))
     )
-    return layerWith({ allow }).pipe(
-      Layer.catch((error) =>
-        Layer.effect(Downloads, new DownloadsConfigError({ variable, message: `${variable}: ${error.message}` }))
-      )
-    )
-  }
-  return Layer.orDie(layerWith({}))
+  )
 })
 
 /** Downloads with settings from the environment, see the top of this file. */

@@ -17,8 +17,11 @@
  * `effect/net` parses addresses and accepts only the canonical spellings (`127.0.0.1`, `fe80::1`). Other spellings (`0177.1`,
  * `2130706433`, full-width digits) occur only in URLs, and the URL parser has already made them canonical before an address gets here.
  */
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
 import * as IpNetwork from "effect/net/IpNetwork"
 import * as NetAddress from "effect/net/NetAddress"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
@@ -168,3 +171,15 @@ export const make = (rules: Rules = {}): Result.Result<AddressGuard, InvalidRang
       })
     return { reasonOf, isForbidden: (address) => reasonOf(address) !== undefined }
   })
+
+/** The ranges of the first of these variables that contains any, separated by commas. Without one, the last variable and no ranges. */
+export const rangesFromConfig = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
+  let variable = ""
+  let ranges: ReadonlyArray<string> = []
+  for (variable of variables) {
+    const text = Option.getOrElse(yield* Config.option(Config.String(variable)), () => "")
+    ranges = text.split(",").map((one) => one.trim()).filter((one) => one !== "")
+    if (ranges.length > 0) break
+  }
+  return { variable, ranges }
+})

@@ -50,8 +50,9 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  * written, because the disk is full for example, is read and discarded.
  *
  * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
- * memory and their GPU for a platform that may never return. It kills what an exited worker leaves in its process group. It takes a worker's pid from its record, and checks the worker's id in the
- * environment of the process, because the pid may belong to another process by now. Without `/proc` it sends nothing.
+ * memory and their GPU for a platform that may never return. It kills what an exited worker leaves in its process group. It takes a worker's
+ * pid from its record, and checks the worker's id in the environment of the process, because the pid may belong to another process by now.
+ * Without `/proc` it sends nothing.
  */
 const KEEPER = `
 cd "$1" || exit 1

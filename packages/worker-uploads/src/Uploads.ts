@@ -68,19 +68,10 @@ const isSet = (name: string): Config.Config<boolean> =>
 
 const ALLOW = "UPLOAD_ALLOW"
 
-/** The variable with the ranges, and the ranges. */
-const allowedByEnvironment = Effect.gen(function*() {
-  for (const prefix of ENV_PREFIXES) {
-    const variable = prefix + ALLOW
-    const value = yield* Config.option(Config.String(variable))
-    const ranges = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
-    if (ranges.length > 0) return { variable, ranges }
-  }
-  return { variable: ENV_PREFIXES[0] + ALLOW, ranges: [] }
-})
-
 const makeGuard = Effect.fnUntraced(function*(allow: ReadonlyArray<string> | undefined) {
-  const { ranges, variable } = allow === undefined ? yield* allowedByEnvironment : { ranges: allow, variable: "allow" }
+  const { ranges, variable } = allow === undefined
+    ? yield* AddressGuard.rangesFromConfig(ENV_PREFIXES.map((prefix) => prefix + ALLOW))
+    : { ranges: allow, variable: "allow" }
   const guard = AddressGuard.make({ allow: ranges })
   return GuardedLookup.make(
     yield* Effect.mapError(Effect.fromResult(guard), ({ message }) => badConfig(variable, `${variable}: ${message}`))

@@ -7,7 +7,7 @@
  * ```
  *
  * The platform therefore holds no key that someone could take from a backup of the data folder, or that a handler finds in the folder that it
- * runs in. A lost key cannot be recovered, but whoever may write the data folder can replace it: `stint keys rotate admin`. The running
+ * runs in. A lost key cannot be recovered. A user who may write the data folder can replace it: `stint keys rotate admin`. The running
  * platform accepts the new key within a second.
  */
 import * as Config from "effect/Config"

@@ -3,6 +3,7 @@
  */
 import type { AllowedOrigins } from "@stint/server/Cors"
 import * as Schema from "effect/Schema"
+import { commaSeparated } from "./Setting.ts"
 
 /** Parses a string to an origin in the form that browsers send; undefined when the string is not exactly one origin. */
 const originOf = (text: string): string | undefined => {
@@ -13,15 +14,13 @@ const originOf = (text: string): string | undefined => {
   return origin === "null" ? text.replace(/\/$/, "") : origin
 }
 
-const wordsOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
-
 /** `*`, or comma-separated origins. A trailing slash and uppercase letters are accepted. */
 export const CorsOrigins = Schema.String.check(
   Schema.makeFilter((text) =>
-    text.trim() === "*" || wordsOf(text).every((one) => originOf(one) !== undefined) || "comma-separated origins"
+    text.trim() === "*" || commaSeparated(text).every((one) => originOf(one) !== undefined) || "comma-separated origins"
   )
 )
 
 /** The origins that a setting allows. */
 export const parseOrigins = (text: string): AllowedOrigins =>
-  text.trim() === "*" ? "*" : [...new Set(wordsOf(text).flatMap((one) => originOf(one) ?? []))]
+  text.trim() === "*" ? "*" : [...new Set(commaSeparated(text).flatMap((one) => originOf(one) ?? []))]

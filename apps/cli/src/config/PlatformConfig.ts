@@ -36,7 +36,7 @@ import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
-import { secretSetting, setting } from "./Setting.ts"
+import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** Allowed webhook addresses, and the time limit of a delivery. */
@@ -94,11 +94,9 @@ const WebAddress = Schema.URL.check(
 /** Comma-separated addresses and CIDR ranges. */
 const Ranges = Schema.String.check(
   Schema.makeFilter((text) =>
-    Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "comma-separated addresses and ranges"
+    Result.isSuccess(AddressGuard.make({ allow: commaSeparated(text) })) || "comma-separated addresses and ranges"
   )
 )
-
-const rangesOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
 
 /** Long enough for one request, but short enough that slow receivers do not block the delivery slots. */
 const RequestTimeout = Schema.DurationFromString.check(
@@ -163,7 +161,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     allow: setting(
       "STINT_WEBHOOKS_ALLOW",
       "comma-separated addresses and CIDR ranges, for example 10.0.0.7, 192.168.1.0/24",
-      Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(rangesOf))
+      Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(commaSeparated))
     ),
     allowPrivate: setting(
       "STINT_WEBHOOKS_ALLOW_PRIVATE",

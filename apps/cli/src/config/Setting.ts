@@ -29,3 +29,7 @@ export const setting = <A>(name: string, shape: string, config: Config.Config<A>
 /** Like {@link setting}, for a variable whose value must not be shown. */
 export const secretSetting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
   Effect.catch(config, (error) => Effect.fail(invalid(name, "invalid", shape, error)))
+
+/** The parts of a comma-separated setting, without spaces around them and without empty parts. */
+export const commaSeparated = (text: string): ReadonlyArray<string> =>
+  text.split(",").map((one) => one.trim()).filter((one) => one !== "")

@@ -20,7 +20,7 @@ import { join, relative, resolve } from "node:path"
 import process from "node:process"
 import { promisify } from "node:util"
 import { CliFailure } from "../CliFailure.ts"
-import { setting } from "./Setting.ts"
+import { commaSeparated, setting } from "./Setting.ts"
 
 /** The settings, as text. */
 export interface WorkerSettings {
@@ -36,11 +36,9 @@ export interface WorkerOptions {
   readonly cacheDir: string
 }
 
-const wordsOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
-
 const Names = Schema.String.check(
   Schema.makeFilter((text) =>
-    wordsOf(text).every((one) => /^(?:[A-Za-z_]\w*\*?|\*)$/.test(one)) || "comma-separated names of variables"
+    commaSeparated(text).every((one) => /^(?:[A-Za-z_]\w*\*?|\*)$/.test(one)) || "comma-separated names of variables"
   )
 )
 
@@ -53,7 +51,7 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
   inherit: setting(
     "STINT_WORKER_ENV",
     "comma-separated names of variables, for example DATABASE_URL, BUCKET_*",
-    Config.schema(Names, "STINT_WORKER_ENV").pipe(Config.withDefault(""), Config.map(wordsOf))
+    Config.schema(Names, "STINT_WORKER_ENV").pipe(Config.withDefault(""), Config.map(commaSeparated))
   ),
   user: setting(
     "STINT_WORKER_USER",
