@@ -1,7 +1,12 @@
 /**
- * A Node HTTP server that shuts down within a time limit and sends error responses to requests that are not valid HTTP.
+ * A Node HTTP server that loses no request while it starts, shuts down within a time limit and sends error responses to requests that are not
+ * valid HTTP.
  *
  * ```
+ *   the scope opens
+ *     |  the listener opens                     requests are accepted and held
+ *     v  the routes are ready                   held requests are served
+ *
  *   the scope closes
  *     |  waits complete                         every long poll is answered            (Server.ts)
  *     |  responses carry `connection: close`    keep-alive connections end with them
@@ -150,13 +155,17 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   server.on("connection", (socket) => {
     socket.once("close", () => latest.delete(socket))
   })
-  const track = (request: IncomingMessage, response: ServerResponse) => {
+  // Other parts of the platform need the address to start, so the server listens before its routes are ready. Node would never answer a
+  // request that has no listener.
+  let held: Array<() => void> | undefined = []
+  const track = (event: "request" | "checkContinue") => (request: IncomingMessage, response: ServerResponse) => {
+    held?.push(() => server.emit(event, request, response))
     latest.set(request.socket, response)
     if (closing) response.shouldKeepAlive = false
   }
-  server.on("request", track)
+  server.on("request", track("request"))
   // Requests with `Expect: 100-continue` arrive only through this event.
-  server.on("checkContinue", track)
+  server.on("checkContinue", track("checkContinue"))
   answerRefusals(server, latest)
   answerConnect(server)
 
@@ -171,12 +180,17 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     closing = true
     for (const response of latest.values()) response.shouldKeepAlive = false
   })
+  const serveHeld = Effect.sync(() => {
+    const requests = held ?? []
+    held = undefined
+    for (const serve of requests) serve()
+  })
   return HttpServer.make({
     address: http.address,
     serve: (app, middleware) =>
-      Effect.andThen(
-        middleware === undefined ? http.serve(app) : http.serve(app, middleware),
-        Effect.addFinalizer(() => endKeepAlive)
+      (middleware === undefined ? http.serve(app) : http.serve(app, middleware)).pipe(
+        Effect.andThen(Effect.addFinalizer(() => endKeepAlive)),
+        Effect.andThen(serveHeld)
       )
   })
 })
