@@ -11,7 +11,12 @@ export default defineConfig({
   test: {
     include: isLong
       ? ["{packages,apps}/*/test/**/*.long.test.ts"]
-      : ["{packages,apps,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts", "scripts/test/**/*.test.ts"],
+      : [
+        "{packages,apps,examples}/*/test/**/*.test.ts",
+        "benchmarks/test/**/*.test.ts",
+        "examples/*/*.test.ts",
+        "scripts/test/**/*.test.ts"
+      ],
     exclude: ["**/node_modules/**", ...(isLong ? [] : ["**/*.long.test.ts"])],
     // Tests start servers and worker processes of their own: one process a file, so that a leak of one file ends with it.
     pool: "forks",
