@@ -28,6 +28,7 @@ import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
+import { TimeWindows } from "@stint/schedule"
 import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -124,6 +125,7 @@ export const make = Effect.fnUntraced(function*(
   const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
 
   let endpoint: Endpoint | undefined = initial
+  let warmTimes = TimeWindows.make(initial.workers.warm ?? [])
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
   /** Opened to request an immediate check. */
   const wakeUp = yield* Latch.make()
@@ -372,8 +374,10 @@ export const make = Effect.fnUntraced(function*(
       const fingerprint = fingerprintOf(from)
       yield* failures.released(fingerprint)
       const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), fingerprint))
+      const { changesAt, open } = warmTimes(clock.currentTimeMillisUnsafe())
+      if (changesAt !== undefined) times.push(toMonotonic(changesAt))
       const decision = decide({
-        limits: from.workers,
+        limits: { ...from.workers, min: Math.max(from.workers.min, ...open.map((warm) => warm.min)) },
         scaler: from.scaler,
         startable: pool.supports.includes(from.source.type),
         depth: jobs,
@@ -430,6 +434,7 @@ export const make = Effect.fnUntraced(function*(
   return {
     update: (next) => {
       endpoint = next
+      warmTimes = TimeWindows.make(next?.workers.warm ?? [])
       wakeUp.openUnsafe()
     },
     adopt,

@@ -72,6 +72,35 @@ describe("Autoscaler: a wall clock that is set", () => {
     }))
 })
 
+describe("Autoscaler: warm times", () => {
+  const OFFICE = { start: "5 * * * *", end: "15 * * * *", min: 2 }
+
+  test("keeps more workers from the start to the end of a warm time", () =>
+    Effect.gen(function*() {
+      yield* deploy({ workers: { min: 1, warm: [OFFICE], idleTimeoutMs: 5_000 } })
+      yield* after("290 seconds")
+      assert.strictEqual((yield* running).length, 1)
+      yield* after("11 seconds")
+      assert.strictEqual((yield* running).length, 2)
+      yield* after("595 seconds")
+      assert.strictEqual((yield* running).length, 2)
+      yield* after("10 seconds")
+      assert.strictEqual((yield* running).length, 1)
+    }))
+
+  test("starts the workers of an open warm time at once, uses the largest of several, and stops them when the setting is removed", () =>
+    Effect.gen(function*() {
+      yield* after("10 minutes")
+      const noon = { start: "9 * * * *", end: "11 * * * *", min: 3 }
+      const endpoint = yield* deploy({ workers: { max: 5, warm: [OFFICE, noon], idleTimeoutMs: 5_000 } })
+      yield* after("2 seconds")
+      assert.strictEqual((yield* running).length, 3)
+      yield* deploy({ ...endpoint, workers: { max: 5, idleTimeoutMs: 5_000 } })
+      yield* after("10 seconds")
+      assert.strictEqual((yield* running).length, 0)
+    }))
+})
+
 describe("Autoscaler: scaling", () => {
   test("starts no worker before the first job, and one worker at once for the first job", () =>
     Effect.gen(function*() {

@@ -36,6 +36,9 @@ const details = (endpoint: Endpoint): string =>
       "workers",
       `${endpoint.workers.min} to ${endpoint.workers.max}, idle for at most ${endpoint.workers.idleTimeoutMs / 1000} s`
     ],
+    ...(endpoint.workers.warm ?? []).map(({ end, min, start, timeZone }) =>
+      ["warm", `${min} from "${start}" to "${end}" (${timeZone})`] as const
+    ),
     ["scaling", scalerText(endpoint)],
     ["execution timeout", `${endpoint.executionTimeoutMs / 1000} s`],
     ["time to live", `${endpoint.ttlMs / 1000} s`],

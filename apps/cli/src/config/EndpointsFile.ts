@@ -36,7 +36,18 @@ export interface EndpointDefinition {
   readonly cwd?: string
   /** Workers are started elsewhere and connect to the platform. */
   readonly external?: boolean
-  readonly workers?: { readonly min?: number; readonly max?: number; readonly idleTimeout?: DurationInput }
+  readonly workers?: {
+    readonly min?: number
+    readonly max?: number
+    readonly idleTimeout?: DurationInput
+    /** Recurring times in which `min` workers always run. `start` and `end` are cron expressions; the default time zone is UTC. */
+    readonly warm?: ReadonlyArray<{
+      readonly start: string
+      readonly end: string
+      readonly timeZone?: string
+      readonly min: number
+    }>
+  }
   readonly scaler?:
     | { readonly type: "QUEUE_DELAY"; readonly after: DurationInput }
     | { readonly type: "REQUEST_COUNT"; readonly perWorker: number }
@@ -84,7 +95,13 @@ export const Definition = Schema.Struct({
   workers: Schema.optionalKey(Schema.Struct({
     min: Schema.optionalKey(Schema.Int),
     max: Schema.optionalKey(Schema.Int),
-    idleTimeout: Schema.optionalKey(TimeSpan)
+    idleTimeout: Schema.optionalKey(TimeSpan),
+    warm: Schema.optionalKey(Schema.Array(Schema.Struct({
+      start: Schema.String,
+      end: Schema.String,
+      timeZone: Schema.optionalKey(Schema.String),
+      min: Schema.Int
+    })))
   })),
   scaler: Schema.optionalKey(Schema.Union([
     Schema.Struct({ type: Schema.Literal("QUEUE_DELAY"), after: TimeSpan }),
@@ -177,7 +194,8 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
       workers: {
         ...(workers.min === undefined ? {} : { min: workers.min }),
         ...(workers.max === undefined ? {} : { max: workers.max }),
-        ...millis("idleTimeoutMs", workers.idleTimeout)
+        ...millis("idleTimeoutMs", workers.idleTimeout),
+        ...(workers.warm === undefined ? {} : { warm: workers.warm })
       }
     }),
     ...scalerOf(definition.scaler),

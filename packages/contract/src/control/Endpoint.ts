@@ -6,6 +6,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
 import { MAX_JOB_MILLIS, Priority, Retry } from "../jobs/Job.ts"
+import { CronExpression, TimeZone } from "./Cron.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /**
@@ -55,6 +56,18 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
+/** A recurring time in which more workers always run, for example office hours (docs/spec/endpoints.md#warm-times). */
+const WarmTime = Schema.Struct({
+  /** When it begins. */
+  start: CronExpression,
+  /** When it ends: at the next occurrence after its start. */
+  end: CronExpression,
+  /** The time zone of `start` and `end`. Default UTC. */
+  timeZone: withDefault(TimeZone, "UTC"),
+  /** The number of workers that always run in this time. When several warm times overlap, the largest number applies. */
+  min: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))
+})
+
 /** The number of workers, and the lifetime of idle workers. */
 export const WorkerLimits = Schema.Struct({
   /** The number of workers that always run. Default 0: an idle endpoint costs nothing, but its next job requires a cold start. */
@@ -64,9 +77,15 @@ export const WorkerLimits = Schema.Struct({
   /**
    * How long an idle worker in excess of `min` keeps running, 0 s to 1 h. Default 5 s. A longer time avoids cold starts but uses memory.
    */
-  idleTimeoutMs: withDefault(millis(0, 3_600_000), 5_000)
+  idleTimeoutMs: withDefault(millis(0, 3_600_000), 5_000),
+  /** Recurring times with a higher `min`. Default: none. */
+  warm: Schema.optionalKey(Schema.Array(WarmTime).check(Schema.isMaxLength(20)))
 }).check(
-  Schema.makeFilter((limits) => limits.min <= limits.max || "workers.min must not be above workers.max")
+  Schema.makeFilter((limits) => limits.min <= limits.max || "workers.min must not be above workers.max"),
+  Schema.makeFilter(({ max, warm = [] }) => {
+    const index = warm.findIndex(({ min }) => min > max)
+    return index === -1 || { path: ["warm", index, "min"], issue: `must not be above workers.max, which is ${max}` }
+  })
 )
 export type WorkerLimits = typeof WorkerLimits.Type
 

@@ -28,6 +28,8 @@ const DEFAULTS = {
 
 const external = { type: "external" }
 
+const WARM = { start: "0 8 * * 1-5", end: "0 18 * * 1-5", timeZone: "Europe/Berlin", min: 2 }
+
 /** Specs that are rejected, and the path of the invalid value. */
 const BAD_SPECS: ReadonlyArray<readonly [spec: unknown, path: ReadonlyArray<string | number>]> = [
   [[], []],
@@ -47,6 +49,21 @@ const BAD_SPECS: ReadonlyArray<readonly [spec: unknown, path: ReadonlyArray<stri
   [{ id: "a", source: external, workers: { min: 4, max: 2 } }, ["workers"]],
   [{ id: "a", source: external, workers: { max: -1 } }, ["workers", "max"]],
   [{ id: "a", source: external, workers: { max: 1.5 } }, ["workers", "max"]],
+  [{ id: "a", source: external, workers: { warm: [{ start: "8 o'clock", end: "@daily", min: 1 }] } }, [
+    "workers",
+    "warm",
+    0,
+    "start"
+  ]],
+  [{ id: "a", source: external, workers: { warm: [{ start: "@daily", end: "0 0 30 2 *", min: 1 }] } }, [
+    "workers",
+    "warm",
+    0,
+    "end"
+  ]],
+  [{ id: "a", source: external, workers: { warm: [WARM, { ...WARM, timeZone: "Mars" }] } }, ["workers", "warm", 1, "timeZone"]],
+  [{ id: "a", source: external, workers: { max: 1, warm: [WARM] } }, ["workers", "warm", 0, "min"]],
+  [{ id: "a", source: external, workers: { warm: Array.from({ length: 21 }, () => WARM) } }, ["workers", "warm"]],
   [{ id: "a", source: external, scaler: { type: "REQUEST_COUNT", value: 0 } }, ["scaler", "value"]],
   [{ id: "a", source: external, leaseMs: 10 }, ["leaseMs"]],
   [{ id: "a", source: external, leaseMs: "30000" }, ["leaseMs"]],
@@ -84,7 +101,7 @@ const reading = (it: ServerIt) => {
       const spec = {
         id: `c-${randomUUID()}`,
         source: { type: "command", command: ["python", "-u", "h.py"], directory: "/srv" },
-        workers: { min: 1, max: 9, idleTimeoutMs: 0 },
+        workers: { min: 1, max: 9, idleTimeoutMs: 0, warm: [WARM, { ...WARM, timeZone: "UTC" }] },
         scaler: { type: "REQUEST_COUNT", value: 2.5 },
         executionTimeoutMs: 5_000,
         ttlMs: 10_000,

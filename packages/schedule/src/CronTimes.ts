@@ -1,0 +1,20 @@
+/**
+ * The occurrences of a cron expression in a time zone.
+ *
+ * Daylight saving time follows cron(8). When the clock goes forward, an occurrence at a time that does not exist happens once, after the
+ * skipped hour. When the clock goes back, an expression that names an hour happens once, and one that runs every hour or more often
+ * (`0 * * * *`) happens in both hours.
+ */
+import { Cron } from "croner"
+
+/** The occurrences of one expression. */
+export interface CronTimes {
+  /** The first occurrence after `after`; undefined when there is none. Both are Unix times in milliseconds. */
+  readonly next: (after: number) => number | undefined
+}
+
+/** Both arguments must be valid: decode them with `CronExpression` and `TimeZone` of `@stint/contract`. */
+export const make = (expression: string, timeZone: string): CronTimes => {
+  const cron = new Cron(expression, { mode: "5-part", timezone: timeZone, paused: true })
+  return { next: (after) => cron.nextRun(new Date(after))?.getTime() }
+}

@@ -1,0 +1,87 @@
+import { CronExpression, TimeZone } from "@stint/contract/Cron"
+import * as Schema from "effect/Schema"
+import { describe, expect, it } from "vitest"
+import * as CronTimes from "../src/CronTimes.ts"
+
+const occurrences = (expression: string, timeZone: string, after: string, count: number) => {
+  const { next } = CronTimes.make(expression, timeZone)
+  const found: Array<string> = []
+  let at: number | undefined = Date.parse(after)
+  while (found.length < count && (at = next(at)) !== undefined) found.push(new Date(at).toISOString().slice(0, 16))
+  return found
+}
+
+describe("occurrences when daylight saving time begins or ends", () => {
+  it.each([
+    [
+      "0 * * * *",
+      "Europe/Berlin",
+      "2026-10-24T23:30Z",
+      ["2026-10-25T00:00", "2026-10-25T01:00", "2026-10-25T02:00"],
+      "both hours"
+    ],
+    [
+      "*/30 * * * *",
+      "Europe/Berlin",
+      "2026-10-25T00:00Z",
+      ["2026-10-25T00:30", "2026-10-25T01:00", "2026-10-25T01:30"],
+      "both hours"
+    ],
+    ["30 2 * * *", "Europe/Berlin", "2026-10-24T12:00Z", ["2026-10-25T00:30", "2026-10-26T01:30"], "once, in the first hour"],
+    [
+      "30 2 * * *",
+      "Europe/Berlin",
+      "2026-03-28T12:00Z",
+      ["2026-03-29T01:00", "2026-03-30T00:30"],
+      "once, after the skipped hour"
+    ],
+    [
+      "0 * * * *",
+      "Europe/Berlin",
+      "2026-03-28T23:30Z",
+      ["2026-03-29T00:00", "2026-03-29T01:00", "2026-03-29T02:00"],
+      "without a gap"
+    ],
+    ["0 8 * * 1-5", "America/New_York", "2026-10-30T13:00Z", ["2026-11-02T13:00", "2026-11-03T13:00"], "at the local time"],
+    [
+      "0 0 * * *",
+      "Australia/Lord_Howe",
+      "2026-10-03T00:00Z",
+      ["2026-10-03T13:30", "2026-10-04T13:00"],
+      "with a shift of half an hour"
+    ],
+    ["0 0 29 2 *", "UTC", "2026-11-22T00:00Z", ["2028-02-29T00:00", "2032-02-29T00:00"], "in leap years only"]
+  ])("%s in %s after %s", (expression, timeZone, after, expected) => {
+    expect(occurrences(expression, timeZone, after, expected.length)).toEqual(expected)
+  })
+})
+
+describe("decoding", () => {
+  const decode = Schema.decodeUnknownResult(CronExpression)
+  const problem = (text: string) => {
+    const result = decode(text)
+    return result._tag === "Failure" ? String(result.failure) : undefined
+  }
+
+  it.each(["* * * * *", "0 8 * * mon-fri", "*/5 0-6,22 1 jan *", "0 0 L * *", "@daily", "0 9 * * 1#1"])("accepts %s", (text) => {
+    expect(problem(text)).toBeUndefined()
+  })
+
+  it.each([
+    ["61 * * * *", "Invalid value for minute: 61"],
+    ["0 0 30 2 *", "it never occurs"],
+    ["* * * * * *", "it has 6 fields"],
+    ["every day", "it has 2 fields"],
+    ["", "it has 0 fields"],
+    ["@often", "@often"],
+    [`${"0,".repeat(200)}0 * * * *`, "200"]
+  ])("refuses %s", (text, reason) => {
+    expect(problem(text)).toContain(reason)
+  })
+
+  it("accepts the names of time zones and refuses others", () => {
+    const isTimeZone = Schema.is(TimeZone)
+    expect(["UTC", "Europe/Berlin", "America/Argentina/Ushuaia"].every((name) => isTimeZone(name))).toBe(true)
+    expect(["", "Mars/Olympus", "x".repeat(65)].some((name) => isTimeZone(name))).toBe(false)
+  })
+})
