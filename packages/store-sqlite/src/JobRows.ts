@@ -60,6 +60,9 @@ export interface TaggedRow extends ListCursor {
   readonly seq: number
 }
 
+/** Number of running jobs whose heads are cached: at most about 10 MB. */
+const MAX_CACHED = 10_000
+
 /** Unreadable rows are postponed by this time. */
 const QUARANTINE_MILLIS = 3_600_000
 
@@ -105,7 +108,7 @@ export interface JobRows {
   readonly addChunk: (seq: number, job: JobHead, body: JsonText) => void
   /** The chunks of the current attempt from number `from` (the first is 1), in order, read lazily. */
   readonly chunks: (row: Row, from: number) => Iterable<JsonText>
-  readonly setDrained: (seq: number, drained: number) => void
+  readonly setDrained: (row: Row, drained: number) => void
 }
 
 const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, created_at AS createdAt, queued_at AS queuedAt,
@@ -284,6 +287,24 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     }
   }
 
+  /**
+   * The running jobs, as of the current transaction. Their workers write to them all the time, and reading and decoding a row takes longer
+   * than updating it. No other process can change the rows, because the file is locked.
+   */
+  const runningJobs = new Map<JobId, Row>()
+  db.join({ beforeCommit: () => {}, committed: () => {}, rolledBack: () => runningJobs.clear() })
+
+  const cache = (row: Row) => {
+    const { id, status } = row.head
+    if (status !== "IN_PROGRESS") runningJobs.delete(id)
+    else if (runningJobs.size < MAX_CACHED || runningJobs.has(id)) runningJobs.set(id, row)
+  }
+
+  const read = (id: JobId): Row | undefined => {
+    const found = find.get(id)
+    return found === undefined ? undefined : toRow(found)
+  }
+
   /** Row numbers of unreadable jobs that have been reported. */
   const reported = new Set<number>()
   let rowErrors: Array<string> = []
@@ -310,8 +331,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
 
   return {
     find: (endpoint, id) => {
-      const found = find.get(id)
-      const row = found === undefined ? undefined : toRow(found)
+      const row = runningJobs.get(id) ?? read(id)
       return row?.head.endpoint === endpoint ? row : undefined
     },
     report: (endpoint, id) => {
@@ -423,11 +443,13 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
           seq
         )
       }
+      cache({ seq, head: after })
       saveOutcome(seq, outcome)
       if (discardChunks && before.chunks > 0) removeChunks.run(seq)
     },
     remove: ({ head, seq }) => {
       removeJob.run(seq)
+      runningJobs.delete(head.id)
       removeInput.run(seq)
       removeOutcome.run(seq)
       for (const tag of head.tags) removeTag.run(head.endpoint, tag, head.createdAt, seq)
@@ -439,8 +461,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     chunks: function*({ head, seq }, from) {
       for (const row of chunks.iterate(seq, head.attempt, from)) yield decodeChunk(row).body
     },
-    setDrained: (seq, drained) => {
+    setDrained: ({ head, seq }, drained) => {
       setDrained.run(drained, seq)
+      cache({ seq, head: { ...head, drained } })
     }
   }
 }

@@ -8,8 +8,8 @@
  * Hot path: statements are prepared once and cached by their text. Preparing a statement for each call would triple the duration of an
  * indexed lookup (39 µs instead of 13 µs on a busy machine).
  *
- * The file is locked while it is open. Only one process can therefore use it, and its caches (counts, endpoints, keys) stay valid. To
- * inspect the file with other tools, stop the platform or copy the file together with its `-wal`.
+ * The file is locked while it is open. Only one process can therefore use it, and its caches (counts, running jobs, endpoints, keys) stay
+ * valid. To inspect the file with other tools, stop the platform or copy the file together with its `-wal`.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"

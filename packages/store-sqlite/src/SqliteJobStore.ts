@@ -147,7 +147,7 @@ const make = Effect.gen(function*() {
   /** Within a transaction: drains chunks of a job. */
   const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
     const taken = limitChunks(row, row.head.drained + 1, limit)
-    if (taken.length > 0) rows.setDrained(row.seq, row.head.drained + taken.length)
+    if (taken.length > 0) rows.setDrained(row, row.head.drained + taken.length)
     return taken
   }
 
