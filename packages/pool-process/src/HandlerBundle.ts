@@ -178,9 +178,10 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
       singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href }),
       externalizePackages(links)
     ],
-    // CommonJS files of the handler need `require`.
+    // CommonJS files of the handler need `require`. The bundler renames a module's own `require`, but it does not know any other name that
+    // a banner declares, so the banner declares no other name.
     banner: {
-      js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${
+      js: `const require = globalThis.process.getBuiltinModule("node:module").createRequire(${
         JSON.stringify(pathToFileURL(file).href)
       });`
     }

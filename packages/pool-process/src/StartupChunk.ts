@@ -42,6 +42,16 @@ const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
  */
 const LOCAL_API_SERVER = /\/LocalApiServer\.[jt]s$/
 
+/**
+ * A name that the module does not contain. A published SDK is itself a program that this plugin has bundled, so its chunks already contain
+ * the names that the plugin adds.
+ */
+const unusedName = (source: string): string => {
+  let name = "stintStart"
+  for (let attempt = 2; source.includes(name); attempt += 1) name = `stintStart${attempt}`
+  return name
+}
+
 /** Options of {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
@@ -73,8 +83,10 @@ export const singleStartupChunk = (entry: string, { change, localApiServer }: Si
       if (!late.has(path) || path === entry || /\.c[jt]s$/.test(path) || !/^\s*export\b/m.test(source)) {
         return changed === undefined ? undefined : { contents: changed, loader: loaderOf(path) }
       }
-      const use = `\nimport * as stintStart from ${JSON.stringify(entry)}\nexport const stintStartedWith = () => stintStart\n`
-      return { contents: (changed ?? source) + use, loader: loaderOf(path) }
+      const contents = changed ?? source
+      const name = unusedName(contents)
+      const use = `\nimport * as ${name} from ${JSON.stringify(entry)}\nexport const ${name}With = () => ${name}\n`
+      return { contents: contents + use, loader: loaderOf(path) }
     })
   }
 })
