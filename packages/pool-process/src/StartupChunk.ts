@@ -52,6 +52,12 @@ const unusedName = (source: string): string => {
   return name
 }
 
+/**
+ * `one`: one chunk for the start. The start must not await at its top level, because awaiting a lazy module there would never end: the lazy
+ * module imports the start. `split`: the bundler's own chunks, which a start with a top-level `await` needs.
+ */
+export type StartChunks = "one" | "split"
+
 /** Options of {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
@@ -60,10 +66,12 @@ export interface SingleStartupOptions {
   readonly change?: (path: string, source: string) => string | undefined
   /** The import specifier of the local test mode server in the bundle, given the path of its file. */
   readonly localApiServer: (path: string) => string
+  /** Default: `one`. */
+  readonly start?: StartChunks
 }
 
 /** The plugin for a program with the entry file `entry`. */
-export const singleStartupChunk = (entry: string, { change, localApiServer }: SingleStartupOptions): Plugin => ({
+export const singleStartupChunk = (entry: string, { change, localApiServer, start = "one" }: SingleStartupOptions): Plugin => ({
   name: "one-start-chunk",
   setup: (build) => {
     const late = new Set<string>()
@@ -73,7 +81,7 @@ export const singleStartupChunk = (entry: string, { change, localApiServer }: Si
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
       if (found.errors.length > 0 || found.external) return found
       if (LOCAL_API_SERVER.test(found.path)) return { path: localApiServer(found.path), external: true }
-      late.add(found.path)
+      if (start === "one") late.add(found.path)
       return { path: found.path }
     })
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {

@@ -132,6 +132,15 @@ describe("HandlerBundle", () => {
       assert.strictEqual(execFileSync(process.execPath, [handler], { encoding: "utf8" }), "loaded late function\n")
     }))
 
+  it.live("bundles a handler that awaits a lazily loaded module at its top level", () =>
+    Effect.gen(function*() {
+      const { file, write } = project(fresh("awaiting"))
+      write("late.ts", `import { word } from "./word.ts"\nexport const late = word`)
+      write("handler.ts", `import "./word.ts"\nconst { late } = await import("./late.ts")\nconsole.log(late)`)
+      const program = yield* HandlerBundle.bundle(file, join(folder, fresh("bundles")))
+      assert.strictEqual(execFileSync(process.execPath, [program], { encoding: "utf8" }), "world\n")
+    }))
+
   it.effect("keeps the bundles whose chunks workers may still load, and removes older ones", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("many"))
