@@ -29,6 +29,7 @@ import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from 
 import { dirname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
+import type { StartChunks } from "./StartupChunk.ts"
 import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
 const PROGRAM = "worker"
@@ -165,27 +166,45 @@ const prune = async (folder: string): Promise<void> => {
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
   Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
+/** Whether esbuild refused a build because a module awaits at its top level. */
+const awaitsAtTopLevel = (error: unknown): boolean =>
+  typeof error === "object" && error !== null && "errors" in error && Array.isArray(error.errors) &&
+  error.errors.some((one: { readonly text?: unknown }) => String(one.text).startsWith("Top-level await"))
+
 const build = async (file: string, directory: string, links: Set<string>): Promise<Metafile> => {
   const esbuild = await import("esbuild")
-  const { metafile } = await esbuild.build({
+  const options = {
     ...BUNDLE_OPTIONS,
     absWorkingDir: dirname(file),
     entryPoints: { [PROGRAM]: file },
     outdir: directory,
     outExtension: { ".js": ".mjs" },
     logLevel: "silent",
-    plugins: [
-      singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href }),
-      externalizePackages(links)
-    ],
-    // CommonJS files of the handler need `require`.
+    // CommonJS files of the handler need `require`. The bundler renames a module's own `require`, but it does not know any other name that
+    // a banner declares, so the banner declares no other name.
     banner: {
-      js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${
+      js: `const require = globalThis.process.getBuiltinModule("node:module").createRequire(${
         JSON.stringify(pathToFileURL(file).href)
       });`
     }
-  })
-  return metafile
+  } as const
+  const plugins = (start: StartChunks) => [
+    singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href, start }),
+    externalizePackages(links)
+  ]
+  try {
+    const { metafile } = await esbuild.build({
+      ...options,
+      supported: { "top-level-await": false },
+      plugins: plugins("one")
+    })
+    return metafile
+  } catch (error) {
+    if (!awaitsAtTopLevel(error)) throw error
+    // `await import("./model.ts")` at the top level would wait for itself: the lazy module would import the start that awaits it.
+    const { metafile } = await esbuild.build({ ...options, plugins: plugins("split") })
+    return metafile
+  }
 }
 
 /** esbuild creates files with the permissions of the umask. A bundle is one folder without subfolders. */

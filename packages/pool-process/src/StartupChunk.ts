@@ -42,6 +42,22 @@ const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
  */
 const LOCAL_API_SERVER = /\/LocalApiServer\.[jt]s$/
 
+/**
+ * A name that the module does not contain. A published SDK is itself a program that this plugin has bundled, so its chunks already contain
+ * the names that the plugin adds.
+ */
+const unusedName = (source: string): string => {
+  let name = "stintStart"
+  for (let attempt = 2; source.includes(name); attempt += 1) name = `stintStart${attempt}`
+  return name
+}
+
+/**
+ * `one`: one chunk for the start. The start must not await at its top level, because awaiting a lazy module there would never end: the lazy
+ * module imports the start. `split`: the bundler's own chunks, which a start with a top-level `await` needs.
+ */
+export type StartChunks = "one" | "split"
+
 /** Options of {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
@@ -50,10 +66,12 @@ export interface SingleStartupOptions {
   readonly change?: (path: string, source: string) => string | undefined
   /** The import specifier of the local test mode server in the bundle, given the path of its file. */
   readonly localApiServer: (path: string) => string
+  /** Default: `one`. */
+  readonly start?: StartChunks
 }
 
 /** The plugin for a program with the entry file `entry`. */
-export const singleStartupChunk = (entry: string, { change, localApiServer }: SingleStartupOptions): Plugin => ({
+export const singleStartupChunk = (entry: string, { change, localApiServer, start = "one" }: SingleStartupOptions): Plugin => ({
   name: "one-start-chunk",
   setup: (build) => {
     const late = new Set<string>()
@@ -63,7 +81,7 @@ export const singleStartupChunk = (entry: string, { change, localApiServer }: Si
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
       if (found.errors.length > 0 || found.external) return found
       if (LOCAL_API_SERVER.test(found.path)) return { path: localApiServer(found.path), external: true }
-      late.add(found.path)
+      if (start === "one") late.add(found.path)
       return { path: found.path }
     })
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
@@ -73,8 +91,10 @@ export const singleStartupChunk = (entry: string, { change, localApiServer }: Si
       if (!late.has(path) || path === entry || /\.c[jt]s$/.test(path) || !/^\s*export\b/m.test(source)) {
         return changed === undefined ? undefined : { contents: changed, loader: loaderOf(path) }
       }
-      const use = `\nimport * as stintStart from ${JSON.stringify(entry)}\nexport const stintStartedWith = () => stintStart\n`
-      return { contents: (changed ?? source) + use, loader: loaderOf(path) }
+      const contents = changed ?? source
+      const name = unusedName(contents)
+      const use = `\nimport * as ${name} from ${JSON.stringify(entry)}\nexport const ${name}With = () => ${name}\n`
+      return { contents: contents + use, loader: loaderOf(path) }
     })
   }
 })

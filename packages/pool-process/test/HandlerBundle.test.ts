@@ -4,8 +4,9 @@ import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { execFileSync } from "node:child_process"
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { basename, dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as HandlerEntryPoint from "../src/HandlerEntryPoint.ts"
 import { folder, fresh, line, start, withPool } from "./TestProcesses.ts"
@@ -106,6 +107,38 @@ describe("HandlerBundle", () => {
       assert.isTrue(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalServer.ts")))
       assert.isFalse(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalJobQueue.ts")))
       assert.notInclude(atStart, "__esm")
+    }))
+
+  it.live("bundles a handler that imports a package which this bundler has made, such as the published SDK", () =>
+    Effect.gen(function*() {
+      const { file, root, write } = project(fresh("published"))
+      const directory = join(folder, fresh("bundles"))
+      const library = write(
+        "library.ts",
+        `import { createRequire } from "node:module"
+         const require = createRequire(import.meta.url)
+         export const start = () => import("./late.ts").then(({ late }) => console.log(late, typeof require("node:os").cpus))`
+      )
+      write("late.ts", `export const late = "loaded late"`)
+      const program = yield* HandlerBundle.bundle(library, directory)
+      const installed = join(root, "node_modules/@stint/sdk")
+      cpSync(dirname(program), installed, { recursive: true })
+      writeFileSync(
+        join(installed, "package.json"),
+        `{"name":"@stint/sdk","type":"module","exports":"./${basename(program)}"}`
+      )
+      write("handler.ts", `import { start } from "@stint/sdk"\nawait start()`)
+      const handler = yield* HandlerBundle.bundle(file, directory)
+      assert.strictEqual(execFileSync(process.execPath, [handler], { encoding: "utf8" }), "loaded late function\n")
+    }))
+
+  it.live("bundles a handler that awaits a lazily loaded module at its top level", () =>
+    Effect.gen(function*() {
+      const { file, write } = project(fresh("awaiting"))
+      write("late.ts", `import { word } from "./word.ts"\nexport const late = word`)
+      write("handler.ts", `import "./word.ts"\nconst { late } = await import("./late.ts")\nconsole.log(late)`)
+      const program = yield* HandlerBundle.bundle(file, join(folder, fresh("bundles")))
+      assert.strictEqual(execFileSync(process.execPath, [program], { encoding: "utf8" }), "world\n")
     }))
 
   it.effect("keeps the bundles whose chunks workers may still load, and removes older ones", () =>
