@@ -36,6 +36,22 @@ const hasPython = spawnSync("python3", ["--version"]).status === 0
 
 const terminal = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])
 
+describe("a job that ends its worker", () => {
+  it.each(["abort", "kill"])("takes its seven neighbours down once, and never again (%s)", async (crash) => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const marker = join(platform.dataDir, "crashed")
+    const culprit = await platform.run("crashing", { crash, beside: 7, marker })
+    const neighbours = await Promise.all(Array.from({ length: 7 }, () => platform.run("crashing", { marker })))
+    const ends = await Promise.all(neighbours.map((id) => platform.ended("crashing", id)))
+    expect(ends.map(({ retries, status }) => ({ retries, status }))).toEqual(
+      neighbours.map(() => ({ retries: 1, status: "COMPLETED" }))
+    )
+    const failed = await platform.ended("crashing", culprit)
+    expect(failed).toMatchObject({ status: "FAILED", retries: 1 })
+    expect(failed.error).toContain(crash === "abort" ? "SIGABRT" : "SIGKILL")
+  }, 60_000)
+})
+
 describe("kill -9 of the server", () => {
   it("loses none of 2,000 acknowledged jobs, and ends no job twice", async () => {
     await using platform = await PlatformProcess.create(CONFIG)

@@ -146,12 +146,15 @@ export const make = Effect.fnUntraced(function*(
       }]))
   )
 
+  /** Workers that had ended before the platform started: the machine has probably ended both, not one of the worker's jobs. */
+  const endedEarlier = new Set<string>()
+
   /**
    * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
    * expire.
    */
   const reportWorkerGone = (worker: string, cause: string | undefined) =>
-    queue.workerGone(id, worker, cause).pipe(
+    queue.workerGone(id, worker, cause, endedEarlier.delete(worker) ? "blameless" : undefined).pipe(
       Effect.tapError((error) =>
         Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
       ),
@@ -237,6 +240,7 @@ export const make = Effect.fnUntraced(function*(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
     }
+    if (!orphan.isRunning) endedEarlier.add(orphan.id)
     const life = WorkerLifecycle.make(orphan.adopt(variablesOf(orphan.id, initial)), orphan.id, now(), "")
     life.ready = true
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }

@@ -252,7 +252,7 @@ const make = Effect.gen(function*() {
     )
 
   const fetchAll = Effect.fnUntraced(function*(
-    { expired, jobs }: ClaimResult,
+    { expired, isolating, jobs }: ClaimResult,
     event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
   ): Effect.fn.Return<ClaimResult> {
     const clock = yield* Clock.Clock
@@ -279,7 +279,8 @@ const make = Effect.gen(function*() {
     )
     return {
       jobs: results.flatMap((one) => one._tag === "Fetched" ? [one.job] : []),
-      expired: [...expired, ...results.flatMap((one) => one._tag === "Skipped" ? [one.applied] : [])]
+      expired: [...expired, ...results.flatMap((one) => one._tag === "Skipped" ? [one.applied] : [])],
+      isolating
     }
   })
 

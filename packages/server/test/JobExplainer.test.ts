@@ -26,6 +26,7 @@ const job: JobReport = {
   retentionMs: 60_000,
   attempt: 0,
   retries: 0,
+  isolated: false,
   worker: null,
   startedAt: null,
   leaseExpiresAt: null,

@@ -12,6 +12,7 @@
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
+import type { BusyWorker } from "@stint/store/ClaimRule"
 import { dueAt } from "@stint/store/JobMachine"
 import {
   JobHead,
@@ -77,6 +78,10 @@ export interface JobRows {
   readonly isEndpointRemoved: (endpoint: EndpointId) => boolean
   /** Ready jobs of an endpoint, in claim order. Postpones unreadable rows. */
   readonly ready: (endpoint: EndpointId, limit: number, now: number) => FoundRows
+  /** The same without isolated jobs. */
+  readonly readyShared: (endpoint: EndpointId, limit: number, now: number) => FoundRows
+  /** The workers that run jobs of an endpoint. */
+  readonly busyWorkers: (endpoint: EndpointId) => ReadonlyArray<BusyWorker>
   /** Number of ready jobs ahead of a ready job, counted up to `limit`. */
   readonly ahead: (row: Row, limit: number) => number
   /** IN_QUEUE jobs of an endpoint, in order of submission. */
@@ -114,7 +119,7 @@ export interface JobRows {
 const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, created_at AS createdAt, queued_at AS queuedAt,
   expires_at AS expiresAt, execution_timeout_ms AS executionTimeoutMs, lease_ms AS leaseMs, max_attempts AS maxAttempts,
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
-  finished_at AS finishedAt, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
+  finished_at AS finishedAt, isolated, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
   batch AS batchId`
 
 /** Null for a job without an outcome. */
@@ -141,6 +146,7 @@ const NO_TAGS: ReadonlyArray<string> = []
 /** Columns that SQLite stores as a different type: booleans as numbers, objects as JSON text, and an empty list of tags as null. */
 const columns = {
   lowPriority: Schema.BooleanFromBit,
+  isolated: Schema.BooleanFromBit,
   retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
   webhook: Schema.NullOr(Schema.fromJsonString(JobWebhook)),
   tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags)).pipe(
@@ -159,6 +165,7 @@ const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
 const decodeCursor = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
 const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String, seq: Schema.Int }))
+const decodeBusyWorker = decoder(Schema.Struct({ worker: Schema.String, jobs: Schema.Int, isolated: Schema.BooleanFromBit }))
 const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
 const decodeFingerprint = Schema.decodeUnknownSync(Schema.Struct({ fingerprint: Schema.String }))
 
@@ -191,6 +198,14 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const ready = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
      ORDER BY priority DESC, seq LIMIT ?`
+  )
+  const readyShared = db.statement(
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND isolated = 0
+     ORDER BY priority DESC, seq LIMIT ?`
+  )
+  const busyWorkers = db.statement(
+    `SELECT worker, count(*) AS jobs, max(isolated) AS isolated FROM jobs INDEXED BY jobs_running
+     WHERE endpoint = ? AND status = 'IN_PROGRESS' GROUP BY worker`
   )
   const above = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
@@ -244,15 +259,15 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const insert = db.statement(
     `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
        max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint, owner)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint, owner, isolated)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // Used for a heartbeat or a chunk. Does not change the indexes of ready and running jobs.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
     `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
-       lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ? WHERE seq = ?`
+       lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ?, isolated = ? WHERE seq = ?`
   )
   const leave = db.statement(`UPDATE jobs SET batch = ?, due_at = ? WHERE seq = ?`)
   const putOutcome = db.statement(
@@ -346,6 +361,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), quarantineUntil(now)),
+    readyShared: (endpoint, limit, now) => readable(readyShared.all(endpoint, limit), quarantineUntil(now)),
+    busyWorkers: (endpoint) => busyWorkers.all(endpoint).map(decodeBusyWorker),
     ahead: ({ head, seq }, limit) => {
       const higher = decodeTime(above.get(head.endpoint, head.priority, limit)).time ?? 0
       if (higher === limit) return limit
@@ -408,7 +425,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.batchId,
         key?.key ?? null,
         key?.fingerprint ?? null,
-        key?.owner ?? NO_OWNER
+        key?.owner ?? NO_OWNER,
+        job.isolated ? 1 : 0
       )
       if (changes === 0) return false
       insertInput.run(seq, job.input, job.s3Config, job.traceparent, job.tracestate)
@@ -440,6 +458,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
           after.chunks,
           after.drained,
           dueAt(after),
+          after.isolated ? 1 : 0,
           seq
         )
       }

@@ -307,6 +307,12 @@ CREATE UNIQUE INDEX jobs_keys ON jobs (endpoint, idempotency_key, owner) WHERE i
 ALTER TABLE batches ADD COLUMN owner TEXT NOT NULL DEFAULT '';
 `
 
+/** The jobs that must run on a worker of their own. */
+const isolated = `
+ALTER TABLE jobs ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE tallies ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -319,7 +325,8 @@ export const steps: ReadonlyArray<string> = [
   logs,
   deliveryLists,
   delayedJobs,
-  owners
+  owners,
+  isolated
 ]
 
 /** The table version of this program. */

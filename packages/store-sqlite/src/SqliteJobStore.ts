@@ -15,6 +15,7 @@ import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
+import { claimable } from "@stint/store/ClaimRule"
 import { webhookJson } from "@stint/store/JobJson"
 import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
@@ -47,8 +48,6 @@ const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
 
 /** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
-
-const NOTHING_CLAIMED: ClaimResult = { jobs: [], expired: [] }
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
@@ -151,6 +150,10 @@ const make = Effect.gen(function*() {
     return taken
   }
 
+  /** Within a transaction, while the endpoint has isolated jobs. */
+  const mayClaim = (endpoint: EndpointId, { now, worker }: Extract<JobMachineEvent, { readonly _tag: "Claim" }>) =>
+    claimable(worker, rows.busyWorkers(endpoint), (limit) => rows.ready(endpoint, limit, now).rows.map(({ head }) => head))
+
   /** Within a transaction. The loop ends because each row that is found stops being ready. */
   const claim = (
     endpoint: EndpointId,
@@ -160,8 +163,10 @@ const make = Effect.gen(function*() {
     const jobs: Array<JobRecord> = []
     const expired: Array<ApplyResult> = []
     while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
-      const wanted = limit - jobs.length
-      const found = rows.ready(endpoint, wanted, event.now)
+      const may = tallies.current(endpoint).isolated === 0 ? undefined : mayClaim(endpoint, event)
+      if (may === "none") break
+      const wanted = may === "next" ? 1 : limit - jobs.length
+      const found = may === "others" ? rows.readyShared(endpoint, wanted, event.now) : rows.ready(endpoint, wanted, event.now)
       for (const row of found.rows) {
         const applied = apply(row, event)
         if (applied._tag !== "Changed") continue
@@ -170,7 +175,7 @@ const make = Effect.gen(function*() {
       }
       if (found.rows.length + found.unreadable < wanted) break
     }
-    return { jobs, expired }
+    return { jobs, expired, isolating: tallies.current(endpoint).isolated > 0 }
   }
 
   /** Reads one index range per status and merges them. */
@@ -235,10 +240,10 @@ const make = Effect.gen(function*() {
   const writeUnlessIdle = <A>(
     operation: string,
     isIdle: () => boolean,
-    none: A,
+    none: () => A,
     write: () => A
   ): Effect.Effect<A, StoreError> =>
-    Effect.flatMap(db.read(operation, isIdle), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
+    Effect.flatMap(db.read(operation, isIdle), (idle) => idle ? Effect.succeed(none()) : db.write(operation, write))
 
   const jobs = JobStore.of({
     durability: db.durability,
@@ -274,28 +279,28 @@ const make = Effect.gen(function*() {
       writeUnlessIdle<ClaimResult>(
         "claim",
         () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint),
-        NOTHING_CLAIMED,
+        () => ({ jobs: [], expired: [], isolating: tallies.of(endpoint).isolated > 0 }),
         () => claim(endpoint, limit, event)
       ).pipe(Effect.tap(() => reportRowErrors)),
     tick: (event, limit) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "tick",
         () => !rows.isDue(event.now),
-        [],
+        () => [],
         () => rows.due(event.now, limit).rows.map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyRunning",
         () => filter !== "timed" && !rows.isHolding(filter.endpoint, filter.worker),
-        [],
+        () => [],
         () => rows.running(filter).map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyWaiting: (endpoint, event, limit) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyWaiting",
         () => tallies.of(endpoint).waiting + tallies.of(endpoint).delayed === 0,
-        [],
+        () => [],
         () => rows.queued(endpoint, limit).map((row) => apply(row, event))
       ),
     get: (endpoint, id) => db.read("get", () => rows.report(endpoint, id)),

@@ -30,7 +30,8 @@ const decodeTally = Schema.decodeUnknownSync(Schema.Struct({
   running: Schema.Int,
   completed: Schema.Int,
   failed: Schema.Int,
-  retried: Schema.Int
+  retried: Schema.Int,
+  isolated: Schema.Int
 }))
 
 /** Reads the table. */
@@ -39,11 +40,11 @@ export const make = (db: SqliteDatabase["Service"]): Tallies => {
   const changed = new Map<EndpointId, Tally.Tally>()
 
   const all = db.statement(
-    `SELECT endpoint, waiting, waiting_low AS waitingLow, delayed, running, completed, failed, retried FROM tallies`
+    `SELECT endpoint, waiting, waiting_low AS waitingLow, delayed, running, completed, failed, retried, isolated FROM tallies`
   )
   const put = db.statement(
-    `INSERT OR REPLACE INTO tallies (endpoint, waiting, waiting_low, delayed, running, completed, failed, retried)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+    `INSERT OR REPLACE INTO tallies (endpoint, waiting, waiting_low, delayed, running, completed, failed, retried, isolated)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
   )
 
   for (const row of all.all()) {
@@ -53,8 +54,8 @@ export const make = (db: SqliteDatabase["Service"]): Tallies => {
 
   db.join({
     beforeCommit: () => {
-      for (const [endpoint, { completed, delayed, failed, retried, running, waiting, waitingLow }] of changed) {
-        put.run(endpoint, waiting, waitingLow, delayed, running, completed, failed, retried)
+      for (const [endpoint, { completed, delayed, failed, isolated, retried, running, waiting, waitingLow }] of changed) {
+        put.run(endpoint, waiting, waitingLow, delayed, running, completed, failed, retried, isolated)
       }
     },
     committed: () => {

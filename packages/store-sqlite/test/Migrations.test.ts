@@ -130,7 +130,8 @@ const HASHES = [
   "c1e4222e593ec74e",
   "17786321f811178e",
   "23e8b7ad76dcfb99",
-  "819ba01a7257fd90"
+  "819ba01a7257fd90",
+  "42a45750ac5b99e5"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

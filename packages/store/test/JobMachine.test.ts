@@ -29,6 +29,7 @@ const fresh: JobHead = {
   retentionMs: 30_000,
   attempt: 0,
   retries: 0,
+  isolated: false,
   worker: null,
   startedAt: null,
   leaseExpiresAt: null,

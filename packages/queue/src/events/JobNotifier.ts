@@ -3,7 +3,7 @@
  *
  * ```
  *   wait list        key        waits here                           woken when
- *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready
+ *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready; on an endpoint with isolated jobs: a job ends
  *   readers          job        callers that wait for output         a chunk arrives, the job ends
  *   followers        job        readers of events                    anything of the job changes
  *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end; the worker may exit
@@ -52,6 +52,12 @@ export interface JobNotifier {
    * worker that finds no job keeps waiting and is woken again after the commit.
    */
   readonly preWake: (endpoint: EndpointId) => void
+  /**
+   * Records whether an endpoint has isolated jobs, from the result of a claim. If it has, not every worker may take every job: each ready job
+   * and each ended attempt then wakes all waiting workers. Returns true when the endpoint was not known to have isolated jobs: the caller
+   * must claim again before it waits, because an attempt may have ended in between.
+   */
+  readonly isolating: (endpoint: EndpointId, isolating: boolean) => boolean
   /** Wakes every waiter that a failed write may affect, because the write may have been stored nevertheless. */
   readonly notifyUncertain: (concern: AffectedKeys) => void
 
@@ -126,7 +132,14 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const pendingStops = new Map<string, Map<string, PendingStop>>()
   /** Endpoints with a pre-wake scheduled in this turn of the event loop. */
   const preWaking = new Set<EndpointId>()
+  /** Endpoints that have isolated jobs. */
+  const isolatingEndpoints = new Set<EndpointId>()
   let closing = false
+
+  const isIsolating = (endpoint: EndpointId) => isolatingEndpoints.size > 0 && isolatingEndpoints.has(endpoint)
+
+  const wakeWorkers = (endpoint: EndpointId, count: number) =>
+    waitingWorkers.wake(endpoint, isIsolating(endpoint) ? undefined : count)
 
   const stop: JobNotifier["stop"] = (endpoint, worker, job) => {
     const key = workerKey(endpoint, worker)
@@ -153,7 +166,8 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
         followers.wake(after.id)
       }
       if (isReady(after) && !isReady(before)) {
-        waitingWorkers.wake(after.endpoint, 1)
+        if (after.isolated) isolatingEndpoints.add(after.endpoint)
+        wakeWorkers(after.endpoint, 1)
         demand.wake(after.endpoint)
       }
       return
@@ -163,8 +177,10 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
       yield* registry.released(before.endpoint, before.worker, before.id)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
       else if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
+      if (after.isolated) isolatingEndpoints.add(after.endpoint)
+      if (isIsolating(after.endpoint)) waitingWorkers.wake(after.endpoint)
     }
-    if (isReady(after)) waitingWorkers.wake(after.endpoint, 1)
+    if (isReady(after)) wakeWorkers(after.endpoint, 1)
     if (isTerminal(after.status)) readers.wake(after.id)
     demand.wake(after.endpoint)
   })
@@ -180,15 +196,21 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     notifyAll: (all, by) => Effect.forEach(all, (one) => notify(one, by), { discard: true }),
     notifyEnqueued: (endpoint, count) => {
       if (count === 0) return
-      waitingWorkers.wake(endpoint, count)
+      wakeWorkers(endpoint, count)
       demand.wake(endpoint)
+    },
+    isolating: (endpoint, isolating) => {
+      if (isolating === isIsolating(endpoint)) return false
+      if (isolating) isolatingEndpoints.add(endpoint)
+      else isolatingEndpoints.delete(endpoint)
+      return isolating
     },
     preWake: (endpoint) => {
       if (preWaking.has(endpoint) || waitingWorkers.size(endpoint) === 0) return
       preWaking.add(endpoint)
       setImmediate(() => {
         preWaking.delete(endpoint)
-        waitingWorkers.wake(endpoint, 1)
+        wakeWorkers(endpoint, 1)
       })
     },
     notifyUncertain: ({ endpoint, job }) => {

@@ -111,9 +111,15 @@ export interface LeaseOperations {
 
   /**
    * The worker has exited. With a `cause`, each of its jobs is charged with a lost attempt. Without a `cause`, the worker exited gracefully
-   * and its jobs return to the queue as if they had never been started.
+   * and its jobs return to the queue as if they had never been started. `blameless`: none of its jobs can be the cause, so their next
+   * attempts are not isolated.
    */
-  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, StoreError>
+  readonly workerGone: (
+    endpoint: EndpointId,
+    worker: string,
+    cause: string | undefined,
+    blameless?: "blameless"
+  ) => Effect.Effect<void, StoreError>
 
   /**
    * Takes over a worker that an earlier platform process started. It finishes its jobs and receives no others, so that everything that it
@@ -199,9 +205,10 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     while (true) {
       if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
       const ticket = yield* notifier.waitingWorkers.register(endpoint)
-      const { expired, jobs } = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
+      const { expired, isolating, jobs } = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
         Effect.onError(() => ticket.cancel)
       )
+      const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
         yield* ticket.cancel
@@ -220,6 +227,10 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       const time = elapsed()
       until ??= time + waitMs
       const left = timeLeft(endpoint, worker, until, time)
+      if (mustClaimAgain) {
+        yield* ticket.cancel
+        continue
+      }
       // More jobs may follow the expired jobs, but the worker's request must not time out while the expired jobs are being removed.
       if (expired.length > 0 && left > -TAKE_OVERRUN_MILLIS) {
         yield* ticket.cancel
@@ -362,13 +373,18 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     notifier.demand.wake(endpoint)
   })
 
-  const workerGone = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, cause: string | undefined) {
+  const workerGone = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    worker: string,
+    cause: string | undefined,
+    blameless?: "blameless"
+  ) {
     const time = now()
     const applied = yield* store.applyRunning(
       { endpoint, worker },
       cause === undefined
         ? { _tag: "Return", now: time, endpoint, worker }
-        : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random() }
+        : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random(), blameless: blameless !== undefined }
     )
     yield* notifier.notifyAll(applied)
     yield* registry.removed(endpoint, worker)

@@ -4,6 +4,7 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
+import { busyWorkers, claimable } from "@stint/store/ClaimRule"
 import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
 import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
@@ -112,13 +113,20 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       Effect.sync(() => {
         const jobs: Array<ReturnType<typeof record>> = []
         const expired: Array<ApplyResult> = []
-        for (const entry of waiting(endpoint)) {
-          if (jobs.length === limit || expired.length === CLAIM_EXPIRED_LIMIT) break
+        const isolated = () => matching((head) => head.endpoint === endpoint && head.isolated && head.finishedAt === null).length
+        while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
+          const ready = waiting(endpoint)
+          const running = matching((head) => head.endpoint === endpoint && head.status === "IN_PROGRESS").map(({ head }) => head)
+          const may = isolated() === 0
+            ? "next"
+            : claimable(event.worker, busyWorkers(running), (first) => ready.slice(0, first).map(({ head }) => head))
+          const entry = may === "none" ? undefined : ready.find(({ head }) => may === "next" || !head.isolated)
+          if (entry === undefined) break
           const applied = apply(entry, event)
           if (entry.head.status === "IN_PROGRESS") jobs.push(record(entry))
           else expired.push(applied)
         }
-        return { jobs, expired }
+        return { jobs, expired, isolating: isolated() > 0 }
       }),
     tick: (event, limit) =>
       Effect.sync(() =>
@@ -195,6 +203,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           completed: count((head) => head.status === "COMPLETED"),
           failed: count((head) => head.status === "FAILED" || head.status === "TIMED_OUT"),
           retried: count((head) => head.retries > 0),
+          isolated: count((head) => head.isolated && head.finishedAt === null),
           oldestQueuedAt: eager.length === 0 ? null : Math.min(...eager)
         }
       })

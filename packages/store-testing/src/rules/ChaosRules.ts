@@ -182,7 +182,11 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
     while (true) {
       const jobs = yield* retryUntilAnswered(scenario.take(worker, { waitMs: 60_000, limit: 1 + Math.floor(random() * 2) }))
       for (const { attempt, id } of jobs) history.record({ _tag: "Started", at: at(), job: id, worker, attempt })
-      for (const job of jobs) yield* work(worker, job)
+      for (const job of jobs) {
+        yield* work(worker, job)
+        // Otherwise the heartbeats would name the job for ever if the answer to a later take of it is lost.
+        if (named.get(worker) === job.id) named.delete(worker)
+      }
     }
   })
 

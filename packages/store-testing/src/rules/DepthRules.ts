@@ -17,6 +17,7 @@ const empty: Depth = {
   completed: 0,
   failed: 0,
   retried: 0,
+  isolated: 0,
   oldestQueuedAt: null
 }
 
@@ -45,6 +46,7 @@ export const depthRules = (rule: Rule): void => {
         completed: 1,
         failed: 2,
         retried: 0,
+        isolated: 0,
         oldestQueuedAt: 11_000
       })
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
@@ -56,6 +58,7 @@ export const depthRules = (rule: Rule): void => {
         completed: 1,
         failed: 2,
         retried: 1,
+        isolated: 1,
         oldestQueuedAt: 11_000
       })
       assert.deepStrictEqual(yield* queue.depth(Scenario.elsewhere), empty)

@@ -33,7 +33,8 @@ export const priorityRules = (rule: Rule): void => {
         const second = yield* submit({ priority: 1 })
         yield* queue.workerGone(endpoint.id, "bob", undefined)
         yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
-        assert.deepStrictEqual(ids(yield* take("cid", { limit: 10 })), ids([urgent, first, second]))
+        assert.deepStrictEqual(ids(yield* take("cid", { limit: 10 })), ids([urgent]))
+        assert.deepStrictEqual(ids(yield* take("dan", { limit: 10 })), ids([first, second]))
       })
   )
 

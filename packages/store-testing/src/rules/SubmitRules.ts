@@ -45,6 +45,7 @@ export const submitRules = (rule: Rule): void => {
         retentionMs: 600_000,
         attempt: 0,
         retries: 0,
+        isolated: false,
         worker: null,
         startedAt: null,
         leaseExpiresAt: null,

@@ -42,7 +42,8 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(lost.startedAt, null)
       // If the worker is still alive, it receives a stop signal for the job.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
-      assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id, later.id])
+      assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id])
+      assert.deepStrictEqual((yield* take("cid", { limit: 2 })).map((one) => one.id), [later.id])
     }))
 
   rule("fails a job whose last attempt is lost, and reports the cause", () =>

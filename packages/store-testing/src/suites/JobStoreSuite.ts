@@ -20,6 +20,7 @@ import { clockRules } from "../rules/ClockRules.ts"
 import { depthRules } from "../rules/DepthRules.ts"
 import { idempotencyChaosRules } from "../rules/IdempotencyChaosRules.ts"
 import { idempotencyRules } from "../rules/IdempotencyRules.ts"
+import { isolationRules } from "../rules/IsolationRules.ts"
 import { jobEventRules } from "../rules/JobEventRules.ts"
 import { listRules } from "../rules/ListRules.ts"
 import { modelRules } from "../rules/ModelRules.ts"
@@ -51,6 +52,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
     describe("submit", () => submitRules(rule))
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule))
+    describe("isolated jobs", () => isolationRules(rule))
     describe("priority", () => priorityRules(rule))
     describe("deliver", () => resultRules(rule))
     describe("stream", () => streamRules(rule))

@@ -34,6 +34,7 @@
  * - An expired job is never claimed: a `Claim` times it out.
  * - Time (`now`) and randomness (`random`) are part of the event. The machine reads no clock and no random source.
  * - Every job has a next event: {@link dueAt} is always a time.
+ * - A job that was lost with its worker is isolated until a worker survives it ({@link JobHead}).
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
@@ -62,8 +63,11 @@ export type WorkerEvent =
   /** One streamed chunk. Its body is stored beside the record. Workers may number chunks from 1 to make repeats detectable. */
   | { readonly _tag: "Chunk"; readonly number?: number } & WorkerIdentity
   | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & WorkerIdentity & Jitter
-  /** The worker is gone. `cause` explains why, for the caller. */
-  | { readonly _tag: "LoseLease"; readonly cause: string } & WorkerIdentity & Jitter
+  /**
+   * The worker is gone. `cause` explains why, for the caller. The job may have ended its worker, so the next attempt is isolated, unless
+   * `blameless`.
+   */
+  | { readonly _tag: "LoseLease"; readonly cause: string; readonly blameless?: boolean } & WorkerIdentity & Jitter
   /**
    * The worker returns the job without having started it, or the job could not be delivered to the worker. Does not use up an attempt.
    * Without `notBefore`, the job is ready at once.
@@ -257,8 +261,10 @@ const delayUntil = (job: JobHead, now: number, notBefore: number | undefined): n
   return until > now ? until : null
 }
 
-const loseLease = (job: JobHead, now: number, cause: string, random: number | undefined): Result.Result<Transition, Rejection> =>
-  failAttempt(job, now, cause, random, (why) => end(job, now, "FAILED", null, `${cause} ${why}`))
+const loseLease = (lost: JobHead, now: number, cause: string, random: number | undefined, blameless = false) => {
+  const job = blameless ? lost : { ...lost, isolated: true }
+  return failAttempt(job, now, cause, random, (why) => end(job, now, "FAILED", null, `${cause} ${why}`))
+}
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
@@ -325,6 +331,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   expiresAt: job.createdAt + job.ttlMs,
   attempt: 0,
   retries: 0,
+  isolated: false,
   worker: null,
   startedAt: null,
   leaseExpiresAt: null,
@@ -425,12 +432,13 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
           return put({ ...job, chunks: job.chunks + 1, leaseExpiresAt: event.now + job.leaseMs })
         case "Finish": {
           const { error, now, output } = event
-          if (error === null) return end(job, now, "COMPLETED", output, null)
-          const last = () => end(job, now, "FAILED", output, error)
-          return job.retry?.onError === true ? failAttempt(job, now, error, event.random, last) : last()
+          const survived = job.isolated ? { ...job, isolated: false } : job
+          if (error === null) return end(survived, now, "COMPLETED", output, null)
+          const last = () => end(survived, now, "FAILED", output, error)
+          return job.retry?.onError === true ? failAttempt(survived, now, error, event.random, last) : last()
         }
         case "LoseLease":
-          return loseLease(job, event.now, event.cause, event.random)
+          return loseLease(job, event.now, event.cause, event.random, event.blameless)
         case "Return":
           return requeue(job, event.now, { retries: job.retries, notBefore: delayUntil(job, event.now, event.notBefore) })
       }

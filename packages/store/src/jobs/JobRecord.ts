@@ -59,6 +59,8 @@ export const JobHead = Schema.Struct({
   attempt: Schema.Int,
   /** Number of failed attempts: lost workers, and retried errors. */
   retries: Schema.Int,
+  /** Whether the job must run on a worker that runs no other job, because its last worker was lost (docs/decisions/0017-uncaught-errors.md). */
+  isolated: Schema.Boolean,
   /** The worker of the last attempt. */
   worker: Schema.NullOr(Schema.String),
   /** When the last attempt was claimed. */

@@ -41,6 +41,8 @@ export interface Depth {
   readonly failed: number
   /** Stored jobs that returned to the queue at least once. */
   readonly retried: number
+  /** Jobs that are IN_QUEUE or IN_PROGRESS and must run on a worker of their own (`JobHead.isolated`). */
+  readonly isolated: number
   /** The smallest `queuedAt` of waiting jobs without `lowPriority`; null when there are none. */
   readonly oldestQueuedAt: number | null
 }
@@ -83,6 +85,11 @@ export interface ClaimResult {
   readonly jobs: ReadonlyArray<JobRecord>
   /** Jobs that were found but not claimed: they had timed out, or their input is unavailable. More ready jobs may follow. */
   readonly expired: ReadonlyArray<ApplyResult>
+  /**
+   * The endpoint has isolated jobs ({@link Depth}), so the claim may have withheld jobs from this worker. Another claim may succeed when a
+   * job of the endpoint ends.
+   */
+  readonly isolating: boolean
 }
 
 /** The maximum number of expired jobs that one claim times out. Bounds the duration of a claim. */
@@ -142,7 +149,7 @@ export class JobStore extends Context.Service<JobStore, {
 
   /**
    * Claims up to `limit` ready jobs of an endpoint: highest priority first, then in order of submission. Two callers never get the same
-   * job. Times out the expired jobs that it finds, at most {@link CLAIM_EXPIRED_LIMIT} of them.
+   * job. While the endpoint has isolated jobs, `claimable` decides which jobs the worker may claim (ClaimRule.ts). Times out the expired jobs that it finds, at most {@link CLAIM_EXPIRED_LIMIT} of them.
    */
   readonly claim: (
     endpoint: EndpointId,

@@ -8,11 +8,21 @@ import type { Depth } from "./JobStore.ts"
 /** The counts of {@link Depth}. */
 export type Tally = { -readonly [Key in keyof Omit<Depth, "oldestQueuedAt">]: number }
 
-export const make = (): Tally => ({ waiting: 0, waitingLow: 0, delayed: 0, running: 0, completed: 0, failed: 0, retried: 0 })
+export const make = (): Tally => ({
+  waiting: 0,
+  waitingLow: 0,
+  delayed: 0,
+  running: 0,
+  completed: 0,
+  failed: 0,
+  retried: 0,
+  isolated: 0
+})
 
 /** Adds (1) or subtracts (-1) a job. For a change, subtract the old state of the job and add the new state. */
 export const add = (tally: Tally, job: JobHead, by: 1 | -1): void => {
   if (job.retries > 0) tally.retried += by
+  if (job.isolated && job.finishedAt === null) tally.isolated += by
   switch (job.status) {
     case "IN_QUEUE":
       if (!isReady(job)) {

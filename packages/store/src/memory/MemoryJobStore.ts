@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
+import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { dueAt, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
@@ -137,6 +138,14 @@ const make = (
       if (entry === undefined || isWaiting(entry)) return entry
       group.ready.pop()
     }
+  }
+
+  /** The next job that a worker may claim while the endpoint has isolated jobs. Sorts all ready jobs, because this is rare. */
+  const nextFor = (worker: string, group: EndpointJobs): Entry | undefined => {
+    const waiting = [...group.all].filter(isWaiting).sort((a, b) => comesBefore(a, b) ? -1 : 1)
+    const running = [...group.running].map(({ head }) => head)
+    const may = claimable(worker, busyWorkers(running), (limit) => waiting.slice(0, limit).map(({ head }) => head))
+    return may === "none" ? undefined : waiting.find(({ head }) => may === "next" || !head.isolated)
   }
 
   const oldestQueuedAt = (group: EndpointJobs): number | null => {
@@ -331,14 +340,14 @@ const make = (
         const jobs: Array<JobRecord> = []
         const expired: Array<ApplyResult> = []
         while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
-          const entry = firstReady(group)
+          const entry = group.tally.isolated === 0 ? firstReady(group) : nextFor(event.worker, group)
           if (entry === undefined) break
-          group.ready.pop()
+          if (entry === firstReady(group)) group.ready.pop()
           const applied = apply(entry, event)
           if (entry.head.status === "IN_PROGRESS") jobs.push(recordOf(entry))
           else expired.push(applied)
         }
-        return { jobs, expired }
+        return { jobs, expired, isolating: group.tally.isolated > 0 }
       }),
     tick: (event, limit) =>
       Effect.sync(() => {
