@@ -10,7 +10,7 @@ const isLong = process.env["STINT_TIER"] === "long"
 export default defineConfig({
   test: {
     include: isLong
-      ? ["{packages,apps}/*/test/**/*.long.test.ts"]
+      ? ["{packages,apps}/*/test/**/*.long.test.ts", "scripts/test/**/*.long.test.ts"]
       : [
         "{packages,apps,examples}/*/test/**/*.test.ts",
         "benchmarks/test/**/*.test.ts",

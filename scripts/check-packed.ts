@@ -11,11 +11,11 @@ import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import { publint } from "publint"
 import { formatMessage } from "publint/utils"
+import { packTo } from "./pack.ts"
 import { publishable, readManifest, root } from "./workspace.ts"
 
 const problems: Array<string> = []
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-packed-")))
-const tarballs = join(folder, "tarballs")
 
 /** The path at which Node finds a dependency of an unpacked package. */
 const beside = (name: string, dependency: string) => join(folder, "installed", name.replace("/", "+"), "node_modules", dependency)
@@ -45,19 +45,12 @@ const run = (what: string, hint: string, args: ReadonlyArray<string>) => {
 }
 
 try {
-  // pnpm sets this to its own path when it runs a script.
-  const pnpm = process.env["npm_execpath"]?.includes("pnpm") === true ? process.env["npm_execpath"] : "pnpm"
-  execFileSync(
-    pnpm,
-    ["-r", ...publishable.flatMap((one) => ["--filter", one.name]), "pack", "--pack-destination", tarballs],
-    { cwd: root, stdio: ["ignore", "ignore", "inherit"] }
-  )
+  const tarballs = packTo(join(folder, "tarballs"))
 
   for (const { name, path } of publishable) {
-    const [tarball] = globSync(`${name.replace("@", "").replace("/", "-")}-[0-9]*.tgz`, { cwd: tarballs })
-    if (tarball === undefined) throw new Error(`${name} was not packed`)
+    const tarball = tarballs.get(name) ?? ""
     mkdirSync(installed(name), { recursive: true })
-    execFileSync("tar", ["-xzf", join(tarballs, tarball), "-C", installed(name), "--strip-components=1"])
+    execFileSync("tar", ["-xzf", tarball, "-C", installed(name), "--strip-components=1"])
     const { messages, pkg } = await publint({ pkgDir: installed(name), pack: false, strict: true })
     for (const message of messages) problems.push(`${name}: ${formatMessage(message, pkg, { color: false })}`)
     const packed = readManifest(join(installed(name), "package.json"))

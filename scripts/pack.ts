@@ -1,0 +1,28 @@
+/**
+ * Packs the packages as they would be published. Needs `pnpm build`.
+ */
+import { execFileSync } from "node:child_process"
+import { globSync } from "node:fs"
+import { join } from "node:path"
+import { publishable, root } from "./workspace.ts"
+
+/** Packs every published package into a folder. Returns the tarball of each package by its name. */
+export const packTo = (folder: string): ReadonlyMap<string, string> => {
+  // pnpm sets this to its own path when it runs a script.
+  const own = process.env["npm_execpath"]
+  const pnpm = own?.includes("pnpm") === true ? [own] : ["npx", "-y", "pnpm@12"]
+  const [program = "", ...args] = [
+    ...pnpm,
+    "-r",
+    ...publishable.flatMap((one) => ["--filter", one.name]),
+    "pack",
+    "--pack-destination",
+    folder
+  ]
+  execFileSync(program, args, { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
+  return new Map(publishable.map(({ name }) => {
+    const [tarball] = globSync(`${name.replace("@", "").replace("/", "-")}-[0-9]*.tgz`, { cwd: folder })
+    if (tarball === undefined) throw new Error(`${name} was not packed`)
+    return [name, join(folder, tarball)]
+  }))
+}
