@@ -11,6 +11,16 @@ import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
 import { WorkerApi } from "./workers/WorkerApi.ts"
 
+/** Markdown, for the first section of the API reference. */
+const DESCRIPTION = [
+  "Typed serverless jobs on your own machines.",
+  "Send a key in the header `Authorization`, as `Bearer KEY` or on its own. `stint keys print` prints the platform's key on its machine.",
+  "Every error is an RFC 9457 problem with two additional members: `error` says what is wrong, and `hint` says what to do.",
+  "When a rate limit applies, every response has the headers `RateLimit`, with the remaining calls, and `RateLimit-Policy`. A call over " +
+  "the limit gets a 429 with `Retry-After`, in seconds.",
+  "The same description for tools: [/openapi.json](/openapi.json)."
+].join("\n\n")
+
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
   .add(LogsApi)
@@ -23,7 +33,7 @@ export class Api extends HttpApi.make("stint")
   .annotateMerge(OpenApi.annotations({
     title: "Stint",
     version: "2",
-    description: "Typed serverless jobs on your own machines",
+    description: DESCRIPTION,
     transform: documentWildcards
   }))
 {}

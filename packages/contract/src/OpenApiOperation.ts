@@ -30,8 +30,10 @@ export interface OperationDocs {
   readonly summary: string
   readonly description: string
   readonly parameters?: ReadonlyArray<ExtraParameter>
-  /** An example of the request body. */
+  /** An example of the request body. A request form starts with it, so it must have no effect outside the platform. */
   readonly request?: unknown
+  /** More examples of the request body, by name. */
+  readonly moreRequests?: Readonly<Record<string, unknown>>
   /** Whether the request body is optional. */
   readonly bodyOptional?: boolean
   /** Examples of success responses, by status. */
@@ -104,17 +106,23 @@ const recordAt = (value: unknown, key: string): Record<string, unknown> => {
   return isRecord(found) ? found : {}
 }
 
-/** Adds an example to each JSON media type of a body. */
-const withExample = (content: Record<string, unknown>, example: unknown) =>
-  Object.fromEntries(
+/**
+ * Adds examples to each JSON media type of a body. The plural `examples` is the form that tools with a request form read: they start with
+ * the example named `default`.
+ */
+const withExamples = (content: Record<string, unknown>, values: Record<string, unknown>) => {
+  const examples = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }]))
+  return Object.fromEntries(
     Object.entries(content).map(([type, media]) => [
       type,
-      type.includes("json") && isRecord(media) ? { ...media, example } : media
+      type.includes("json") && isRecord(media) ? { ...media, examples } : media
     ])
   )
+}
 
 const transformOf = (
-  { bodyOptional, errors = {}, headers = {}, parameters = [], request, responses: examples = {}, unlimited }: OperationDocs
+  { bodyOptional, errors = {}, headers = {}, moreRequests, parameters = [], request, responses: examples = {}, unlimited }:
+    OperationDocs
 ) =>
 (
   operation: Record<string, unknown>
@@ -137,7 +145,7 @@ const transformOf = (
       return [[status, {
         ...response,
         ...(description === undefined ? {} : { description }),
-        ...(example === undefined ? {} : { content: withExample(recordAt(response, "content"), example) }),
+        ...(example === undefined ? {} : { content: withExamples(recordAt(response, "content"), { default: example }) }),
         ...(Object.keys(all).length === 0 ? {} : { headers: all })
       }]]
     })
@@ -151,7 +159,9 @@ const transformOf = (
         requestBody: {
           ...body,
           required: bodyOptional !== true,
-          ...(request === undefined ? {} : { content: withExample(recordAt(body, "content"), request) })
+          ...(request === undefined
+            ? {}
+            : { content: withExamples(recordAt(body, "content"), { default: request, ...moreRequests }) })
         }
       }
       : {})

@@ -12,6 +12,7 @@ import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import { FastPathEnabled } from "@stint/server/FastPath"
 import { defaults, Limits, type LimitSettings } from "@stint/server/Limits"
+import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import type { BatchStore } from "@stint/store/BatchStore"
@@ -143,7 +144,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     layerMemory
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
-    Layer.provide([Server.layer, JobTimers.layer({ interval: 25 }), BatchTimers.layer({ interval: 25 })]),
+    Layer.provide([Server.layerWith(Pages.layer), JobTimers.layer({ interval: 25 }), BatchTimers.layer({ interval: 25 })]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
     Layer.provide(BatchQueue.layer),
     Layer.provideMerge(JobQueue.layer),

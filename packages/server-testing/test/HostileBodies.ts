@@ -81,6 +81,7 @@ export interface BodyOperation {
 export const BODY_OPERATIONS: ReadonlyArray<BodyOperation> = OPERATIONS.flatMap(({ method, name, operation, template }) => {
   const media = operation.requestBody?.content?.["application/json"]
   if (media === undefined) return []
-  const example = media.example ?? {}
+  // The last example has the most members.
+  const example = Object.values(media.examples ?? {}).at(-1)?.value ?? {}
   return [{ name, method, template, example, paths: pathsIn(media.schema), body: (path, bomb) => withBomb(example, path, bomb) }]
 })

@@ -16,7 +16,7 @@ interface Response {
 
 interface Media {
   readonly schema: object
-  readonly example?: unknown
+  readonly examples?: Readonly<Record<string, { readonly value: unknown }>>
 }
 
 interface Operation {

@@ -20,7 +20,6 @@ import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Layer from "effect/Layer"
-import * as ApiPage from "./ApiPage.ts"
 import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
@@ -35,11 +34,12 @@ import * as JobsHandlers from "./jobs/JobsHandlers.ts"
 import * as LogHandlers from "./jobs/LogHandlers.ts"
 import * as SubmitOperations from "./jobs/SubmitOperations.ts"
 import * as OpenAiHandlers from "./openai/OpenAiHandlers.ts"
+import { OPENAPI_PATH } from "./pages/Paths.ts"
 import * as WorkerHandlers from "./workers/WorkerHandlers.ts"
 import * as WorkerOperations from "./workers/WorkerOperations.ts"
 
 const layerApi = Layer.mergeAll(
-  HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
+  HttpApiBuilder.layer(Api, { openapiPath: OPENAPI_PATH }).pipe(
     Layer.provide([
       JobsHandlers.layer,
       LogHandlers.layer,
@@ -52,7 +52,6 @@ const layerApi = Layer.mergeAll(
     ]),
     Layer.provide(AuthMiddleware.layer)
   ),
-  ApiPage.layer,
   Fallback.layer,
   Cors.layer
 )
@@ -63,13 +62,14 @@ export const layerRoutes = FastPath.layer.pipe(
   Layer.provide([AuthGuards.layer, SubmitOperations.layer, WorkerOperations.layer])
 )
 
-const layerServed = HttpRouter.serve(layerRoutes, {
-  disableListenLog: true,
-  disableLogger: true,
-  // A worker id has up to 256 characters, or three times that when encoded, and SDKs append any amount of text to it
-  // (docs/spec/worker-protocol.md#appended-queries). Node limits all headers of a request to 16 KiB.
-  routerConfig: { maxParamLength: 16_384, caseSensitive: true }
-})
+const serve = <E, R>(routes: Layer.Layer<never, E, R>) =>
+  HttpRouter.serve(routes, {
+    disableListenLog: true,
+    disableLogger: true,
+    // A worker id has up to 256 characters, or three times that when encoded, and SDKs append any amount of text to it
+    // (docs/spec/worker-protocol.md#appended-queries). Node limits all headers of a request to 16 KiB.
+    routerConfig: { maxParamLength: 16_384, caseSensitive: true }
+  })
 
 /**
  * Completes every wait when the scope closes. The layer is built on top of the served routes, so it closes first: the server waits for
@@ -81,7 +81,11 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
 }))
 
 /** The routes, served by the provided `HttpServer`. When the scope closes, the server first responds to requests in flight. */
-export const layer = layerEndWaits.pipe(Layer.provideMerge(layerServed))
+export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerRoutes)))
+
+/** {@link layer}, with more routes: the pages of `Pages.layer`. */
+export const layerWith = <E, R>(routes: Layer.Layer<never, E, R>) =>
+  layerEndWaits.pipe(Layer.provideMerge(serve(Layer.merge(layerRoutes, routes))))
 
 export {
   /** A Node HTTP server on the given address. */

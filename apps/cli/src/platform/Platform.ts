@@ -28,6 +28,7 @@ import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
+import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import * as Sqlite from "@stint/store-sqlite"
@@ -184,7 +185,7 @@ export const layer = (options: PlatformOptions) => {
   )
   const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(
-    Server.layer,
+    Server.layerWith(Pages.layer),
     JobTimers.layer(),
     BatchTimers.layer(),
     layerWebhooks(options.settings.webhooks),

@@ -54,8 +54,9 @@ const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] a
 export const JOB_ID_HEADER = "x-job-id"
 
 const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
-const exampleRequest = {
-  input: { name: "Ada" },
+const exampleRequest = { input: { name: "Ada" } }
+const requestWithOptions = {
+  ...exampleRequest,
   policy: { executionTimeout: 60_000, ttl: 3_600_000, retry: { maxAttempts: 3, backoff: { initialMs: 1_000 } } },
   priority: 10,
   tags: ["nightly"],
@@ -108,6 +109,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
         "result with a webhook. Only `input` is required; unknown keys are ignored. Bodies up to 10 MiB.",
       parameters: [idempotencyKey],
       request: exampleRequest,
+      moreRequests: { "with options": requestWithOptions },
       responses: { 200: receipt },
       headers: jobId
     })),
@@ -125,6 +127,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
         "caller can continue with status-sync after a lost connection. Bodies up to 20 MiB.",
       parameters: [idempotencyKey],
       request: exampleRequest,
+      moreRequests: { "with options": requestWithOptions },
       responses: { 200: { ...completed, id: `sync-${ID}` } },
       headers: jobId
     })),

@@ -13,7 +13,6 @@ export const routes = (it: ServerIt): void => {
     Effect.gen(function*() {
       const server = yield* ServerTest
       const paths = [
-        "/",
         "/v2",
         "/v2/x",
         "/v2/x/nope",
@@ -22,7 +21,6 @@ export const routes = (it: ServerIt): void => {
         "/api/v1",
         "/favicon.ico",
         "/v2/x/run/y",
-        "//",
         "/*"
       ]
       for (const path of paths) {
@@ -62,6 +60,7 @@ export const routes = (it: ServerIt): void => {
         ["/api/v1/endpoints", "GET, POST"],
         [`/api/v1/endpoints/${endpoint.id}`, "GET, PUT, DELETE"],
         [`/api/v1/endpoints/${endpoint.id}/worker-env`, "GET"],
+        ["/", "GET"],
         ["/openapi.json", "GET"],
         ["/docs", "GET"]
       ]

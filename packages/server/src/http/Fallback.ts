@@ -18,13 +18,10 @@ import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
 import { IncomingMessage } from "node:http"
-import { DOCS_PATH } from "../ApiPage.ts"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
+import { DOCS_PATH, HOME_PATH, OPENAPI_PATH } from "../pages/Paths.ts"
 import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
 import { issuesOf } from "./RequestBody.ts"
-
-/** The path of the OpenAPI document. Requires no key, because it contains no data. */
-export const OPENAPI_PATH = "/openapi.json"
 
 const respond = (url: string, problem: Parameters<typeof problemJson>[0], headers: Record<string, string> = {}) =>
   OpenAiErrorResponse.isOpenAiUrl(url)
@@ -33,7 +30,7 @@ const respond = (url: string, problem: Parameters<typeof problemJson>[0], header
 
 /** All paths of the API with their methods, in declaration order. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
-  const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]], [DOCS_PATH, ["GET"]]])
+  const methods = new Map<string, Array<string>>([HOME_PATH, DOCS_PATH, OPENAPI_PATH].map((path) => [path, ["GET"]]))
   HttpApi.reflect(Api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
