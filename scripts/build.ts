@@ -3,13 +3,14 @@
  *
  * `--declarations` writes only the declarations; `bundle.ts` writes the JavaScript.
  *
- * In the workspace, a package's `exports` point to its sources, so compiling one package would compile all its imports. Therefore, in this
- * script, package names resolve to the declarations in dist/ instead.
+ * The names of workspace packages resolve to their declarations (`build-paths.ts`), because otherwise compiling one package would compile all
+ * its imports.
  */
 import { spawnSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { packages, root } from "./workspace.ts"
+import { declarationPaths } from "./build-paths.ts"
+import { root } from "./workspace.ts"
 
 const folder = process.cwd()
 const dist = join(folder, "dist")
@@ -29,13 +30,7 @@ writeFileSync(
       stripInternal: true,
       noEmitOnError: true,
       emitDeclarationOnly: process.argv.includes("--declarations"),
-      paths: Object.fromEntries(
-        packages.flatMap(({ manifest, name, path }) =>
-          Object.entries(manifest.exports ?? {}).flatMap(([key, source]) =>
-            source === null ? [] : [[join(name, key), [join(path, source.replace("./src/", "dist/").replace(/\.ts$/, ".d.ts"))]]]
-          )
-        )
-      )
+      paths: Object.fromEntries(Object.entries(declarationPaths).map(([specifier, file]) => [specifier, [file]]))
     }
   })
 )

@@ -1,58 +1,97 @@
 /**
- * Bundles the package in the current folder after `build.ts --declarations`: src/index.ts becomes dist/index.js, with one chunk per lazily
- * loaded module.
+ * Bundles the package in the current folder after `build.ts --declarations`: its entry point (src/index.ts) and its programs (`bin`) become
+ * single files in dist/, with one chunk per lazily loaded module. The declarations become one dist/index.d.ts.
  *
- * It is for packages on the cold-start path. Loading Effect's modules one by one takes a worker more than 100 ms, and loading one
- * tree-shaken file takes about 10 ms. The bundle contains Stint's packages and Effect. All other packages stay external and must be in the
- * package's own `dependencies`, because Node resolves them from that package once it is installed.
+ * It is for packages that users install to run something: the SDK and the command line. Loading Effect's modules one by one takes a worker
+ * more than 100 ms, and loading one tree-shaken file takes about 10 ms. Installing Effect takes 61 MB, and its part of the bundle 0.5 MB.
  *
- * dist/LICENSES.md contains the licences of the bundled packages.
+ * The `dependencies` and `peerDependencies` of the package stay external. The bundle contains all other packages, which are in
+ * `devDependencies`. A fix in one of those reaches users with the next release of Stint, so a package that handles untrusted bytes, such as
+ * undici, stays external.
+ *
+ * dist/LICENSES.md contains the licences of the bundled packages. The source maps name each source by its package and contain Stint's own sources; with all
+ * others, an installed SDK would need 15 MB more.
  */
 import { build } from "esbuild"
-import type { Plugin } from "esbuild"
-import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
+import type { BuildOptions, Plugin } from "esbuild"
+import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { builtinModules } from "node:module"
-import { dirname, join, relative, resolve } from "node:path"
+import { basename, dirname, join, relative, resolve } from "node:path"
+import { rolldown } from "rolldown"
+import { dts } from "rolldown-plugin-dts"
 import { BUNDLE_OPTIONS, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
+import { declarationsOf } from "./build-paths.ts"
 import { readManifest } from "./workspace.ts"
 
 const folder = process.cwd()
-const dependencies = Object.keys(readManifest(join(folder, "package.json")).dependencies ?? {})
+const dist = join(folder, "dist")
+const manifest = readManifest(join(folder, "package.json"))
+const external = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })
+const bundled = Object.keys(manifest.devDependencies ?? {})
 const nameOf = (specifier: string) => specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
-const isInside = (name: string) => name === "effect" || name.startsWith("@effect/") || name.startsWith("@stint/")
+const isNode = (specifier: string) => specifier.startsWith("node:") || builtinModules.includes(specifier)
 
 const externalizePackages: Plugin = {
   name: "external-packages",
   setup: (bundler) => {
     bundler.onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
-      if (kind === "entry-point" || isInside(nameOf(path))) return undefined
-      const isNode = path.startsWith("node:") || builtinModules.includes(path)
-      if (isNode || dependencies.includes(nameOf(path))) return { path, external: true }
+      if (kind === "entry-point" || path.startsWith("#")) return undefined
+      const name = nameOf(path)
+      if (isNode(path) || external.includes(name)) return { path, external: true }
+      if (bundled.includes(name) || importer.includes("node_modules/") || !importer.startsWith(`${folder}/`)) return undefined
       return {
         errors: [{
-          text: `${relative(folder, importer)} imports ${path}, which is not bundled. Add ${nameOf(path)} to ` +
-            "dependencies in package.json."
+          text:
+            `${relative(folder, importer)} imports ${path}. Add ${name} to devDependencies in package.json to bundle it, or to ` +
+            "dependencies to install it with the package."
         }]
       }
     })
   }
 }
 
-const options = { ...BUNDLE_OPTIONS, absWorkingDir: folder, logLevel: "warning" } as const
+/** The package folder of a file in `node_modules`. */
+const packageOf = (file: string): string => {
+  const end = file.lastIndexOf("node_modules/") + "node_modules/".length
+  return file.slice(0, end) + nameOf(file.slice(end))
+}
 
+/** `../../worker/src/x.ts` -> `@stint/worker/src/x.ts`, so that no path depends on the folder in which the package was built. */
+const publicName = (path: string): string => {
+  if (path.includes("node_modules/")) return path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length)
+  const root = resolve(folder, "../..")
+  const [, short = "", rest = path] = /^(?:packages|apps)\/([^/]+)\/(.*)$/.exec(relative(root, path)) ?? []
+  return `@stint/${short}/${rest}`
+}
+
+const options: typeof BUNDLE_OPTIONS & BuildOptions = {
+  ...BUNDLE_OPTIONS,
+  absWorkingDir: folder,
+  logLevel: "warning",
+  mainFields: ["module", "main"],
+  sourcesContent: true,
+  // A module with a top-level `await` cannot be loaded by `require`.
+  supported: { "top-level-await": false },
+  // CommonJS packages need `require`. The banner declares no other name, because a bundler that reads this bundle renames only `require`. It
+  // is also valid in old versions of Node, so that a program can say which version it needs.
+  banner: { js: `const require = globalThis.process.getBuiltinModule?.("node:module").createRequire(import.meta.url);` }
+}
+
+const programs = Object.values(manifest.bin ?? {})
 let localApiServer: string | undefined
 const { metafile } = await build({
   ...options,
-  entryPoints: ["src/index.ts"],
+  entryPoints: ["src/index.ts", ...programs],
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   plugins: [
-    singleStartupChunk(join(folder, "src/index.ts"), {
+    // A program starts with the one module that it loads lazily, so only a library has a start of its own.
+    ...(programs.length > 0 ? [] : [singleStartupChunk(join(folder, "src/index.ts"), {
       localApiServer: (path) => {
         localApiServer = path
         return "../LocalApiServer.js"
       }
-    }),
+    })]),
     externalizePackages
   ]
 })
@@ -70,20 +109,65 @@ if (localApiServer !== undefined) {
   inputs.push(...Object.keys(metafile.inputs))
 }
 
-/** The package folder of a file in `node_modules`. */
-const packageOf = (file: string): string => {
-  const end = file.lastIndexOf("node_modules/") + "node_modules/".length
-  return file.slice(0, end) + nameOf(file.slice(end))
+for (const file of globSync("**/*.js.map", { cwd: dist })) {
+  const path = join(dist, file)
+  const map: { sources: Array<string>; sourcesContent: Array<string | null> } = JSON.parse(readFileSync(path, "utf8"))
+  map.sources = map.sources.map((source) => publicName(resolve(dirname(path), source)))
+  map.sourcesContent = map.sourcesContent.map((text, index) => map.sources[index]?.startsWith("@stint/") === true ? text : null)
+  writeFileSync(path, JSON.stringify(map))
 }
 
-const foreign = inputs.map((file) => resolve(folder, file)).filter((file) => file.includes("node_modules/"))
-const licences = [...new Set(foreign.map(packageOf))].toSorted().map((path) => {
-  const [licence] = globSync("LICEN[CS]E*", { cwd: path })
-  const file = licence === undefined ? join(dirname(path), "LICENSE") : join(path, licence)
-  if (!existsSync(file)) {
-    throw new Error(`${path} is bundled but has no licence file. Make it an external dependency, or add its licence.`)
+const foreign = [
+  ...new Set(inputs.map((file) => resolve(folder, file)).filter((file) => file.includes("node_modules/")).map(packageOf))
+]
+  .toSorted().map((path) => {
+    const [file] = globSync("LICEN[CS]E*", { cwd: path })
+    return {
+      ...readManifest(join(path, "package.json")),
+      text: file === undefined ? undefined : readFileSync(join(path, file), "utf8").trim()
+    }
+  })
+const licences = new Map<string, Array<string>>()
+for (const { license, name, text, version } of foreign) {
+  // Some packages of a publisher only name the licence whose text is in the publisher's other packages.
+  const shared = foreign.find((one) =>
+    one.text !== undefined && one.license === license && one.name.split("/")[0] === name.split("/")[0]
+  )
+  const found = text ?? shared?.text
+  if (found === undefined) {
+    throw new Error(
+      `${name} is bundled but has no licence file. Move it to dependencies in package.json, so that it is installed instead.`
+    )
   }
-  const { name, version } = readManifest(join(path, "package.json"))
-  return `# ${name} ${version}\n\n${readFileSync(file, "utf8").trim()}\n`
+  licences.set(found, [...licences.get(found) ?? [], `${name} ${version}`])
+}
+const chapters = [...licences].map(([text, names]) => `# ${names.join(", ")}\n\n${text}\n`)
+writeFileSync(join(dist, "LICENSES.md"), chapters.join("\n"))
+
+// The declarations contain the types that the entry point shows, so that a user's compiler needs no bundled package. Of Effect, only durations and
+// secrets are small enough.
+const isEffect = (specifier: string) =>
+  specifier.startsWith("effect") && !/^effect\/(Duration|Equal|Hash|Inspectable|Pipeable|Redacted|Types)$/.test(specifier)
+const types = await rolldown({
+  input: join(dist, "index.d.ts"),
+  external: (specifier) => isNode(specifier) || external.includes(nameOf(specifier)) || isEffect(specifier),
+  plugins: [
+    { name: "workspace", resolveId: { order: "pre", handler: (specifier) => declarationsOf(specifier) } },
+    dts({ dtsInput: true, tsconfig: false, resolver: "oxc" })
+  ]
 })
-writeFileSync(join(folder, "dist/LICENSES.md"), licences.join("\n"))
+const { output: [{ code }] } = await types.generate({ format: "es" })
+for (const file of globSync("**/*.d.ts{,.map}", { cwd: dist })) rmSync(join(dist, file))
+writeFileSync(join(dist, "index.d.ts"), code)
+for (const program of programs) writeFileSync(join(dist, `${basename(program, ".ts")}.d.ts`), "export {}\n")
+const shown = Array.from(code.matchAll(/^import .* from "(?!node:)([^"]+)"/gm), ([, name = ""]) => name).filter((one) =>
+  !external.includes(nameOf(one))
+)
+if (shown.length > 0) {
+  throw new Error(
+    `The public types of ${manifest.name} show types of ${
+      shown.join(", ")
+    }, which users do not install. dist/index.d.ts shows where. Describe ` +
+      "these types without that package."
+  )
+}

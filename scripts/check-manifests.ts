@@ -4,7 +4,7 @@
  * `--fix` writes every field that can be derived: the version, `files`, `exports`, `publishConfig` and so on. It also makes a package's imports
  * of its own non-public paths relative. It never changes dependencies, because a person must decide which dependency to change.
  */
-import { globSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { arrowProblems } from "./arrows.ts"
 import { exportsProblems, type OwnImport, publicPaths } from "./public-paths.ts"
@@ -26,6 +26,15 @@ const built = <Value extends string | null>(record: Record<string, Value>): Reco
     ])
   )
 
+/** `engines` of the packages, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
+const NODE = "^22.19.0 || >=24"
+
+/** Packages whose versions must be the user's: two copies of them do not recognize each other's values or types. */
+const PEERS = ["effect", "vitest", "@effect/vitest", "fast-check"]
+
+/** The address of the repository, from the root's package.json. Provenance needs it. */
+const { bugs, homepage, repository } = readManifest(join(root, "package.json"))
+
 const same = (left: unknown, right: unknown) => JSON.stringify(left) === JSON.stringify(right)
 
 /** Replaces a package's import of its own path with the module's file. */
@@ -40,8 +49,12 @@ for (const { folder, path, manifest } of packages) {
   for (const kind of ["dependencies", "devDependencies", "optionalDependencies"] as const) {
     const declared = wanted[kind]
     for (const dependency of Object.keys(declared ?? {})) {
-      if (declared !== undefined) declared[dependency] = names.has(dependency) ? "workspace:*" : "catalog:"
+      if (declared === undefined || declared[dependency] === "catalog:peers") continue
+      declared[dependency] = names.has(dependency) ? "workspace:*" : "catalog:"
     }
+  }
+  for (const peer of Object.keys(wanted.peerDependencies ?? {})) {
+    if (wanted.peerDependencies !== undefined) wanted.peerDependencies[peer] = "catalog:peers"
   }
   const found = paths.get(manifest.name)
   if (found !== undefined) wanted.exports = found.exports
@@ -58,20 +71,46 @@ for (const { folder, path, manifest } of packages) {
       access: "public",
       // Not at the top level, because pnpm would check it against the Node version that runs pnpm, before it has installed the pinned
       // version.
-      engines: { node: ">=22.19" }
+      engines: { node: NODE }
     }
-    if (wanted.exports !== undefined) publishConfig.exports = built(wanted.exports)
+    // npm signs where and from which commit the package was built. Only a public repository has that.
+    if (repository !== undefined) publishConfig.provenance = true
+    // A bundle (bundle.ts) has no other modules than its entry points.
+    const isBundle = manifest.scripts?.["build"]?.includes("bundle.ts") === true
+    const entries = new Set(["./src/index.ts", ...Object.values(manifest.bin ?? {})])
+    const published = Object.entries(wanted.exports ?? {}).filter(([, file]) => !isBundle || (file !== null && entries.has(file)))
+    if (published.length > 0) publishConfig.exports = built(Object.fromEntries(published))
     if (manifest.bin !== undefined) publishConfig.bin = built(manifest.bin)
     wanted.version = version ?? "0.0.0"
     wanted.license = "MIT"
     wanted.sideEffects = manifest.sideEffects ?? false
-    wanted.files = ["dist", "src"]
+    if (repository !== undefined) wanted.repository = { ...repository, directory: folder }
+    if (homepage !== undefined) wanted.homepage = homepage
+    if (bugs !== undefined) wanted.bugs = bugs
+    // The source maps of a bundle contain its sources; the others name files in src/.
+    wanted.files = isBundle ? ["dist"] : ["dist", "src"]
     wanted.scripts = { build: "node ../../scripts/build.ts", ...manifest.scripts }
     wanted.publishConfig = publishConfig
-    if (manifest.name !== `@stint/${basename(folder)}`) {
-      problems.push(
-        `${folder}/package.json: the name is ${manifest.name}. Rename it to @stint/${basename(folder)}, after its folder.`
-      )
+    // `npm create stint` looks for a package without a scope.
+    const name = folder === "apps/create-stint" ? "create-stint" : `@stint/${basename(folder)}`
+    if (manifest.name !== name) {
+      problems.push(`${folder}/package.json: the name is ${manifest.name}. Rename it to ${name}, after its folder.`)
+    }
+    if ((manifest.keywords ?? []).length === 0) {
+      problems.push(`${folder}/package.json: "keywords" is missing. Add the words by which users search for the package.`)
+    }
+    if (!existsSync(join(path, "README.md"))) {
+      problems.push(`${folder}: README.md is missing. The registry shows it: say what the package is for, with an example.`)
+    }
+    for (const peer of PEERS) {
+      if (peer in (manifest.dependencies ?? {})) {
+        problems.push(
+          `${folder}/package.json: ${peer} is in dependencies. Move it to peerDependencies ("catalog:peers") and devDependencies, so that ` +
+            "users have one copy of it."
+        )
+      } else if (peer in (manifest.peerDependencies ?? {}) && !(peer in (manifest.devDependencies ?? {}))) {
+        problems.push(`${folder}/package.json: ${peer} is in peerDependencies only. Add it to devDependencies, for the tests.`)
+      }
     }
     if (manifest.description === undefined) {
       problems.push(`${folder}/package.json: "description" is missing. Add one line that says what the package is for.`)

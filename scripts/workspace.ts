@@ -13,7 +13,11 @@ export interface Manifest {
   version?: string
   private?: boolean
   description?: string
+  keywords?: ReadonlyArray<string>
   license?: string
+  repository?: { readonly type: string; readonly url: string; readonly directory?: string }
+  homepage?: string
+  bugs?: { readonly url: string }
   type?: string
   types?: string
   typings?: string
@@ -24,6 +28,7 @@ export interface Manifest {
   scripts?: Record<string, string>
   publishConfig?: {
     access?: string
+    provenance?: boolean
     engines?: Record<string, string>
     exports?: Exports
     bin?: Record<string, string>
@@ -31,6 +36,7 @@ export interface Manifest {
   dependencies?: Record<string, string>
   devDependencies?: Record<string, string>
   peerDependencies?: Record<string, string>
+  peerDependenciesMeta?: Record<string, { readonly optional: boolean }>
   optionalDependencies?: Record<string, string>
 }
 

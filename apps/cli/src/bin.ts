@@ -2,15 +2,21 @@
 /**
  * The entry point of the `stint` executable.
  */
-import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
-import * as NodeServices from "@effect/platform-node/NodeServices"
-import { Command } from "effect/cli"
-import * as Effect from "effect/Effect"
-import manifest from "../package.json" with { type: "json" }
-import { command } from "./Cli.ts"
-import { teardown } from "./Signals.ts"
+import { problemOf } from "./NodeVersion.ts"
 
-Command.run(command, { version: manifest.version }).pipe(
-  Effect.provide(NodeServices.layer),
-  (program) => NodeRuntime.runMain(program, { teardown })
-)
+const problem = problemOf(process.versions.node)
+if (problem === undefined) {
+  // Node 22 and 24 warn that `node:sqlite` is experimental. Stint's tests cover the supported versions, and a user cannot act on the warning.
+  const { emitWarning } = process
+  Object.defineProperty(process, "emitWarning", {
+    configurable: true,
+    writable: true,
+    value: (...args: ReadonlyArray<unknown>) => {
+      if (!String(args[0]).startsWith("SQLite is an experimental feature")) Reflect.apply(emitWarning, process, args)
+    }
+  })
+  void import("./Main.ts").then(({ run }) => run())
+} else {
+  process.stderr.write(`${problem}\n`)
+  process.exitCode = 1
+}

@@ -175,6 +175,7 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
   const esbuild = await import("esbuild")
   const options = {
     ...BUNDLE_OPTIONS,
+    sourcesContent: false,
     absWorkingDir: dirname(file),
     entryPoints: { [PROGRAM]: file },
     outdir: directory,

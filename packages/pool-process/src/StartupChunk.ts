@@ -24,7 +24,6 @@ export const BUNDLE_OPTIONS = {
   format: "esm",
   target: "node22",
   sourcemap: "linked",
-  sourcesContent: false,
   legalComments: "none",
   metafile: true
 } as const satisfies BuildOptions

@@ -1,7 +1,8 @@
 /**
  * The argument of `serverless.start` and its validation (docs/spec/handler.md#start-configuration).
  */
-import type { FunctionJob, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
+import { fromFunction } from "@stint/worker/HandlerFunction"
+import type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
 import { didYouMean } from "@stint/worker/Suggestion"
@@ -18,10 +19,30 @@ export type Context = JobContext
  */
 export type Handler<Input = unknown> = HandlerFunction<Input>
 
+/**
+ * A `Handler` of `@stint/worker` that requires no further services. Described without Effect's types, so that the SDK installs without
+ * Effect.
+ */
+export interface EffectHandler {
+  readonly "~@stint/worker/Handler": "~@stint/worker/Handler"
+  readonly name: string
+  readonly "~services"?: () => never
+}
+
+/** Whether a value is a handler of `@stint/worker`. Its type has checked that it requires no services. */
+const isEffectHandler = (value: EffectHandler): value is EffectHandler & Runnable => isRunnable(value)
+
+/** Converts a handler of any form. {@link problemOf} has checked it. */
+export const runnableOf = <Input>(handler: Handler<Input> | EffectHandler, options: FunctionOptions): Runnable => {
+  if (typeof handler === "function") return fromFunction(handler, options)
+  if (isEffectHandler(handler)) return handler
+  throw new TypeError(`serverless.start needs ${EXPECTED.handler.type} under "handler".`)
+}
+
 /** The argument of `serverless.start` (docs/spec/handler.md#start-configuration). */
 export interface StartConfig<Input> {
   /** Runs once per job. A function, or a `Handler` of `@stint/worker` that requires no further services. */
-  readonly handler: Handler<Input> | Runnable
+  readonly handler: Handler<Input> | EffectHandler
   /**
    * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
    * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` of `@stint/worker`, which has its own option.

@@ -5,22 +5,20 @@
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
-import { fromFunction } from "@stint/worker/HandlerFunction"
-import { isRunnable } from "@stint/worker/Runnable"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
 import * as Layer from "effect/Layer"
 import * as FitnessRegistration from "./FitnessRegistration.ts"
 import * as JobFiles from "./JobFiles.ts"
 import * as log from "./log.ts"
-import * as rp_progress from "./rp_progress.ts"
-import { problemOf } from "./StartConfig.ts"
+import * as ProgressFacade from "./ProgressFacade.ts"
+import { problemOf, runnableOf } from "./StartConfig.ts"
 import type { StartConfig } from "./StartConfig.ts"
 import * as VolumeCacheFacade from "./VolumeCacheFacade.ts"
 
 export { register_fitness_check } from "./FitnessRegistration.ts"
 export type { FitnessCheck } from "./FitnessRegistration.ts"
-export { progress_update } from "./rp_progress.ts"
+export { progress_update } from "./ProgressFacade.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
@@ -28,7 +26,7 @@ export { VolumeCache } from "./VolumeCacheFacade.ts"
 const started = { worker: false }
 
 /** The middleware of every worker that the facade starts. */
-const middleware = [JobFiles.middleware, rp_progress.middleware, Debugger.middleware] as const
+const middleware = [JobFiles.middleware, ProgressFacade.middleware, Debugger.middleware] as const
 
 /** The plugins of every worker that the facade starts. Programs that compose a worker themselves choose their own plugins. */
 const plugins = Layer.mergeAll(
@@ -70,7 +68,7 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
     log.warn("jobs_fetcher and jobs_handler are for local test mode only and are ignored here.")
   }
   const chosen = local && jobs_handler !== undefined ? jobs_handler : handler
-  const runnable = isRunnable(chosen) ? chosen : fromFunction(chosen, { returnAggregateStream: return_aggregate_stream })
+  const runnable = runnableOf(chosen, { returnAggregateStream: return_aggregate_stream })
   Worker.launchWith({
     local: {
       // Loaded only with --rp_serve_api, because a worker on a platform does not need it.

@@ -49,7 +49,13 @@ parentPort.postMessage(rows)
 export const inThread = (file: string): Effect.Effect<string | undefined> =>
   Effect.callback<string | undefined>((resume) => {
     const url = `${pathToFileURL(file).href}?immutable=1`
-    const thread = new Worker(THREAD, { eval: true, execArgv: [], name: "integrity-check", workerData: { url } })
+    const thread = new Worker(THREAD, {
+      eval: true,
+      // Node 22 and 24 would warn in each thread that `node:sqlite` is experimental.
+      execArgv: ["--disable-warning=ExperimentalWarning"],
+      name: "integrity-check",
+      workerData: { url }
+    })
     thread.unref()
     thread.once(
       "message",

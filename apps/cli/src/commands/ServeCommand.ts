@@ -52,6 +52,7 @@ export const command = Command.make(
     )
   }, Effect.provide(LogFormat.layer))
 ).pipe(
+  Command.withAlias("start"),
   Command.withDescription("Run the platform on this machine"),
   Command.withExamples([
     { command: "stint serve", description: "Serve the endpoints in the data folder" },

@@ -18,6 +18,8 @@ export interface Runnable<out R = never> {
   readonly [TypeId]: TypeId
   /** The name in logs and spans. */
   readonly name: string
+  /** Exists only in the type: lets a package that shows no types of Effect require a handler without further services. */
+  readonly "~services"?: () => R
   /**
    * Runs the handler for one job. Interruption stops the job.
    *
