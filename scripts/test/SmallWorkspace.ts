@@ -17,7 +17,7 @@ export class SmallWorkspace implements Disposable {
   readonly root = mkdtempSync(join(tmpdir(), "stint-workspace-"))
 
   constructor() {
-    const files = ["knip.json", "packages/contract/src", "packages/contract/package.json"]
+    const files = ["knip.json", "packages/contract/src", "packages/contract/package.json", "packages/contract/README.md"]
     for (const file of [...files, ...globSync("scripts/*.ts", { cwd: root })]) {
       cpSync(join(root, file), join(this.root, file), { recursive: true })
     }
@@ -31,9 +31,11 @@ export class SmallWorkspace implements Disposable {
       JSON.stringify({
         name: "@stint/reader",
         description: "Imports two modules",
+        keywords: ["example"],
         dependencies: { "@stint/contract": "workspace:*" }
       })
     )
+    this.write("apps/reader/README.md", "# Reader\n")
     this.write(
       "apps/reader/src/index.ts",
       this.modules.slice(0, 2).map((file) => `export * from "@stint/contract/${basename(file, ".ts")}"\n`).join("")

@@ -1,3 +1,4 @@
+import { rmSync } from "node:fs"
 import { basename, join } from "node:path"
 import { expect, test } from "vitest"
 import { readManifest } from "../workspace.ts"
@@ -31,4 +32,29 @@ test("the manifests check compares exports with the imports, and --fix writes th
   expect(missing.output).toContain(
     `packages/contract/package.json: exports lacks ${imported}, which apps/reader/src/index.ts imports. \`pnpm format\` adds it.`
   )
+})
+
+test("the manifests check requires effect as a peer, and what the registry shows", async () => {
+  using workspace = new SmallWorkspace()
+  await workspace.run([...check, "--fix"])
+  workspace.change((manifest) => {
+    delete manifest.keywords
+    manifest.dependencies = { ...manifest.dependencies, effect: "catalog:" }
+  })
+  rmSync(join(workspace.root, "packages/contract/README.md"))
+  const planted = await workspace.run(check)
+  expect(planted.code).toBe(1)
+  expect(planted.output).toContain("packages/contract/package.json: effect is in dependencies. Move it to peerDependencies")
+  expect(planted.output).toContain(`packages/contract/package.json: "keywords" is missing`)
+  expect(planted.output).toContain("packages/contract: README.md is missing")
+})
+
+test("the manifests of all packages get the repository's address and provenance once the root has an address", async () => {
+  using workspace = new SmallWorkspace()
+  const address = { type: "git", url: "git+https://example.com/stint.git" }
+  workspace.write("package.json", JSON.stringify({ name: "small", private: true, type: "module", repository: address }))
+  await workspace.run([...check, "--fix"])
+  const { publishConfig, repository } = readManifest(join(workspace.root, "packages/contract/package.json"))
+  expect(repository).toEqual({ ...address, directory: "packages/contract" })
+  expect(publishConfig?.provenance).toBe(true)
 })
