@@ -31,14 +31,17 @@ const textOf = (page: string): ReadonlyArray<string> => {
   })
 }
 
-/** The anchors that GitHub generates for a page's headings. */
+/** The anchor that GitHub generates for a heading without links. GitHub numbers repeated anchors of a page: `a`, `a-1`. */
+export const slugOf = (heading: string): string =>
+  heading.toLowerCase().replaceAll(/[^\p{L}\p{N}\p{M}_ -]/gu, "").replaceAll(" ", "-")
+
+/** The anchors of a page's headings. */
 const anchorsOf = (page: string): ReadonlySet<string> => {
   const anchors = new Set<string>()
   for (const line of textOf(page)) {
     const [, heading] = /^#{1,6}\s+(.*?)\s*#*$/.exec(line) ?? []
     if (heading === undefined) continue
-    const text = heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase()
-    const anchor = text.replaceAll(/[^\p{L}\p{N}\p{M}_ -]/gu, "").replaceAll(" ", "-")
+    const anchor = slugOf(heading.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1"))
     let unique = anchor
     for (let count = 1; anchors.has(unique); count++) unique = `${anchor}-${count}`
     anchors.add(unique)

@@ -67,7 +67,7 @@ ${
       "stint --help                         # everything else"
     ])
   }
-<p>In a clone of the repository, the command is <code>npx -y pnpm@12 stint</code>, and <code>npx -y pnpm@12 docs</code> opens the documentation.</p>
+<p>In a clone of the repository, the command is <code>npx -y pnpm@12 stint</code>, and <code>npx -y pnpm@12 site</code> serves the documentation.</p>
 </body>
 </html>
 `
