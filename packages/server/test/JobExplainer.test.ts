@@ -94,6 +94,9 @@ describe("explain", () => {
       "It is first in the queue; 1 worker is idle but has not taken it for 5 s. The platform replaces a worker that takes no job for 10 s. " +
         "Check its output in the platform's log."
     )
+    expect(words({ job: { ...job, isolated: true }, ahead: { jobs: 1, more: false }, workers: [worker("initializing")] })).toBe(
+      "1 job is ahead of it and runs on a worker without other jobs, because its last worker was lost; 1 worker is starting, the oldest for 3 s."
+    )
     expect(words({ workers: [worker("idle", { idleSince: NOW - 8_000 }), worker("idle")] })).toContain(
       "2 workers are idle and will"
     )

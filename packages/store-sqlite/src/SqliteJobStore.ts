@@ -165,7 +165,8 @@ const make = Effect.gen(function*() {
     while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
       const may = tallies.current(endpoint).isolated === 0 ? undefined : mayClaim(endpoint, event)
       if (may === "none") break
-      const wanted = may === "next" ? 1 : limit - jobs.length
+      // The claimed job counts for the next decision.
+      const wanted = may === undefined ? limit - jobs.length : 1
       const found = may === "others" ? rows.readyShared(endpoint, wanted, event.now) : rows.ready(endpoint, wanted, event.now)
       for (const row of found.rows) {
         const applied = apply(row, event)

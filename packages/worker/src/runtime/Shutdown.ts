@@ -32,7 +32,8 @@ export class Shutdown extends Context.Service<Shutdown, {
   readonly current: () => Reason | undefined
 }>()("@stint/worker/Shutdown") {}
 
-export const layer: Layer.Layer<Shutdown> = Layer.sync(Shutdown, () => {
+/** A service without a request. */
+export const make = (): Shutdown["Service"] => {
   const asked = Deferred.makeUnsafe<Reason>()
   let current: Reason | undefined
   return {
@@ -44,4 +45,6 @@ export const layer: Layer.Layer<Shutdown> = Layer.sync(Shutdown, () => {
     requested: Deferred.await(asked),
     current: () => current
   }
-})
+}
+
+export const layer: Layer.Layer<Shutdown> = Layer.sync(Shutdown, make)
