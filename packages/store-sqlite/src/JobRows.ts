@@ -29,6 +29,7 @@ import type { ListCursor } from "@stint/store/ListCursor"
 import { NO_OWNER } from "@stint/store/Owner"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as SchemaJITCompiler from "effect/schema/SchemaJITCompiler"
 import * as SchemaGetter from "effect/SchemaGetter"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
@@ -157,7 +158,6 @@ const columns = {
   )
 }
 
-const decodeHead = decoder(Schema.Struct({ ...JobHead.fields, ...columns }))
 const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
@@ -166,13 +166,90 @@ const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
 const decodeCursor = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
 const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String, seq: Schema.Int }))
 const decodeBusyWorker = decoder(Schema.Struct({ worker: Schema.String, jobs: Schema.Int, isolated: Schema.BooleanFromBit }))
-const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
-const decodeFingerprint = Schema.decodeUnknownSync(Schema.Struct({ fingerprint: Schema.String }))
+const decodeSeq = Schema.decodeUnknownSync(Schema.Int)
+const decodeFingerprint = Schema.decodeUnknownSync(Schema.String)
 
-/** Decodes `seq` apart from the head: removing it from the decoded object would copy all members of the head. */
+SchemaJITCompiler.enable(JobHead.ast)
+const decodeHead = Schema.decodeUnknownSync(JobHead)
+
+/** The values of a row, in the order of `HEAD` and of the columns after it. */
+const valuesOf = (row: unknown): ReadonlyArray<unknown> => Array.isArray(row) ? row : []
+
+const fromBit = (value: unknown): unknown => value === 1 ? true : value === 0 ? false : value
+
+const fromJson = (value: unknown): unknown => typeof value === "string" ? JSON.parse(value) : value
+
+/**
+ * Decodes the head of a job from an array in the order of `HEAD`. The claim decodes one for each job.
+ *
+ * SQLite's objects with named columns have no fixed shape, nor have the objects that an interpreted schema builds. Reading and copying them
+ * takes V8 many times longer: 6.2 instead of 2.5 µs for reading, decoding and claiming a job.
+ */
 const toRow = (row: unknown): Row => {
-  const head = decodeHead(row)
-  return { seq: decodeSeq(row).seq, head }
+  const [
+    seq,
+    id,
+    endpoint,
+    status,
+    lowPriority,
+    createdAt,
+    queuedAt,
+    expiresAt,
+    executionTimeoutMs,
+    leaseMs,
+    maxAttempts,
+    retentionMs,
+    attempt,
+    retries,
+    worker,
+    startedAt,
+    leaseExpiresAt,
+    finishedAt,
+    isolated,
+    chunks,
+    drained,
+    priority,
+    notBefore,
+    ttlMs,
+    retry,
+    webhook,
+    tags,
+    batchId
+  ] = valuesOf(row)
+  try {
+    const head = decodeHead({
+      id,
+      endpoint,
+      status,
+      lowPriority: fromBit(lowPriority),
+      createdAt,
+      queuedAt,
+      expiresAt,
+      executionTimeoutMs,
+      leaseMs,
+      maxAttempts,
+      retentionMs,
+      attempt,
+      retries,
+      worker,
+      startedAt,
+      leaseExpiresAt,
+      finishedAt,
+      isolated: fromBit(isolated),
+      chunks,
+      drained,
+      priority,
+      notBefore,
+      ttlMs,
+      retry: fromJson(retry),
+      webhook: fromJson(webhook),
+      tags: fromJson(tags) ?? NO_TAGS,
+      batchId
+    })
+    return { seq: decodeSeq(seq), head }
+  } catch (cause) {
+    throw undecodable(`job ${String(id)}`, cause)
+  }
 }
 
 const jsonOrNull = (value: unknown): string | null => value === null ? null : JSON.stringify(value)
@@ -185,21 +262,28 @@ export const toSummary = (row: unknown): JobSummary => {
 
 /** Prepares all statements. */
 export const make = (db: SqliteDatabase["Service"]): JobRows => {
-  const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
+  /** A statement whose rows are arrays that begin with `HEAD`, for {@link toRow}. */
+  const heads = (sql: string) => {
+    const statement = db.statement(sql)
+    statement.setReturnArrays(true)
+    return statement
+  }
+
+  const find = heads(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
   const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
-  const ofKey = db.statement(
+  const ofKey = heads(
     `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ? AND owner IN (?, '${NO_OWNER}')
      ORDER BY owner DESC LIMIT 1`
   )
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
-  const ready = db.statement(
+  const ready = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
      ORDER BY priority DESC, seq LIMIT ?`
   )
-  const readyShared = db.statement(
+  const readyShared = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND isolated = 0
      ORDER BY priority DESC, seq LIMIT ?`
   )
@@ -215,7 +299,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
      WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ?)`
   )
-  const queued = db.statement(
+  const queued = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ?`
   )
   const listed = db.statement(
@@ -234,21 +318,21 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const quarantine = db.statement(
     `UPDATE jobs SET due_at = ?, not_before = CASE status WHEN 'IN_QUEUE' THEN ? ELSE not_before END WHERE seq = ?`
   )
-  const running = db.statement(
+  const running = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
   )
-  const waitingOf = db.statement(
+  const waitingOf = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
   )
-  const ofBatch = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
-  const allRunning = db.statement(
+  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
+  const allRunning = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
-  const delayed = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq`)
+  const delayed = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq`)
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
-  const due = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const due = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest
@@ -331,7 +415,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       try {
         rows.push(toRow(row))
       } catch (cause) {
-        const { seq } = decodeSeq(row)
+        const seq = decodeSeq(valuesOf(row)[0])
         quarantined(seq)
         if (!reported.has(seq)) rowErrors.push(cause instanceof Error ? cause.message : String(cause))
         reported.add(seq)
@@ -357,7 +441,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     payload: (seq) => decodePayload(payload.get(seq)),
     ofKey: (endpoint, { key, owner }) => {
       const row = ofKey.get(endpoint, key, owner)
-      return row === undefined ? undefined : { row: toRow(row), ...decodeFingerprint(row) }
+      return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(valuesOf(row).at(-1)) }
     },
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), quarantineUntil(now)),

@@ -1,5 +1,6 @@
 /** The heads of running jobs are cached: the cache must always equal the rows. */
 import { assert, describe, it } from "@effect/vitest"
+import { BatchId } from "@stint/contract/Batch"
 import { EndpointId } from "@stint/contract/Ids"
 import { Scenario } from "@stint/store-testing"
 import type { JobRecord } from "@stint/store/JobRecord"
@@ -107,6 +108,43 @@ describe("running jobs", () => {
         fc.assert(fc.asyncProperty(sequence, (steps) => Effect.runPromise(check(steps))), { numRuns: 60 })
       )
       assert.isAbove(running, 100)
+    }).pipe(Effect.provide(world)))
+
+  it.effect("are decoded column by column as readers decode them", () =>
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const job = Scenario.record({
+        lowPriority: true,
+        priority: 1,
+        createdAt: 2,
+        queuedAt: 3,
+        notBefore: 4,
+        ttlMs: 5,
+        expiresAt: 6,
+        executionTimeoutMs: 7,
+        leaseMs: 8,
+        maxAttempts: 9,
+        retry: { onError: true, backoff: { initialMs: 10, factor: 2, maxMs: 20 } },
+        retentionMs: 11,
+        attempt: 12,
+        retries: 13,
+        worker,
+        startedAt: 14,
+        leaseExpiresAt: 15,
+        finishedAt: 16,
+        isolated: true,
+        chunks: 17,
+        drained: 18,
+        webhook: { url: "http://127.0.0.1/", events: ["completed"], errorTraceback: "none" },
+        tags: ["blue"],
+        batchId: BatchId.make("batch_1")
+      })
+      yield* store.insert(job)
+      const head = yield* headOfRead(store, job)
+      const { error: _error, input: _input, lastError: _lastError, output: _output, progress: _progress, ...submitted } = job
+      const { s3Config: _s3Config, traceparent: _traceparent, tracestate: _tracestate, ...expected } = submitted
+      assert.deepStrictEqual(head, expected)
+      assert.deepStrictEqual(yield* headOfWrite(store, job, 0), expected)
     }).pipe(Effect.provide(world)))
 
   it.effect("are read again after a transaction was rolled back", () =>
