@@ -16,9 +16,13 @@ import * as Schema from "effect/Schema"
 /** The version of this format. A change that an older `stint restore` cannot read increases it. */
 export const FORMAT = 1
 
+/** The first file of an archive: {@link Manifest}. */
 export const MANIFEST = "stint-backup.json"
+/** The database, in the archive and in the data folder. */
 export const DATABASE = "stint.db"
+/** The start of the names of payloads. Their owner's name is not part of them. */
 export const PAYLOADS = "payloads/"
+/** The last file of an archive. */
 export const SUMS = "SHA256SUMS"
 
 /** The small files of the data folder that belong to a backup. */
@@ -27,6 +31,7 @@ export const KEY_FILES = ["admin-key.json", "worker-secret", "payloads.json"] as
 /** The content of `payloads.json`, which PayloadStores.ts writes. */
 export const PayloadsFile = Schema.Struct({ owner: Schema.NonEmptyString, location: Schema.NonEmptyString })
 
+/** What the backup contains, and the settings of its platform. */
 export const Manifest = Schema.Struct({
   format: Schema.Literal(FORMAT),
   /** The version of Stint that wrote the backup. */
@@ -54,7 +59,9 @@ const SECRET = /KEY|SECRET|TOKEN|PASSWORD/
 
 /** The variables of a platform, and the names of the secret ones. */
 export const settingsOf = (environment: Readonly<Record<string, string | undefined>>): Pick<Manifest, "settings" | "secrets"> => {
-  const set = Object.entries(environment).filter(([name, value]) => (name.startsWith("STINT_") || name === "PORT") && value !== "")
+  const set = Object.entries(environment).filter(([name, value]) =>
+    (name.startsWith("STINT_") || name === "PORT") && value !== ""
+  )
   return {
     settings: Object.fromEntries(set.flatMap(([name, value]) => SECRET.test(name) || value === undefined ? [] : [[name, value]])),
     secrets: set.map(([name]) => name).filter((name) => SECRET.test(name)).sort()

@@ -35,7 +35,7 @@ export interface Receiver {
 export const verifyOnly: Receiver = {
   begin: () => Promise.resolve(),
   file: async (_, body) => {
-    for await (const _chunk of body);
+    for await (const chunk of body) void chunk
   }
 }
 

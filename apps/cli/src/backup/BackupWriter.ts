@@ -1,13 +1,13 @@
 /**
  * Writes the archive of a backup from a copy of the database and the files beside it.
  */
-import { hash, createHash } from "node:crypto"
+import * as Schema from "effect/Schema"
+import { createHash, hash } from "node:crypto"
 import { createReadStream } from "node:fs"
 import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
-import * as Schema from "effect/Schema"
 import manifest from "../../package.json" with { type: "json" }
-import { DATABASE, FORMAT, folderOf, KEY_FILES, MANIFEST, Manifest, PAYLOADS, PayloadsFile, SUMS } from "./BackupFormat.ts"
+import { DATABASE, folderOf, FORMAT, KEY_FILES, MANIFEST, Manifest, PAYLOADS, PayloadsFile, SUMS } from "./BackupFormat.ts"
 import * as TarArchive from "./TarArchive.ts"
 
 /** The parts of a backup. */
@@ -19,26 +19,25 @@ export interface Options {
   readonly settings: Pick<Manifest, "settings" | "secrets">
 }
 
-/** Large enough to keep the overhead per read small, and small enough to hash without delaying other requests. */
-const CHUNK_BYTES = 256 * 1024
+/** Each chunk waits for its turn among the requests. Hashing one takes about a millisecond. */
+const CHUNK_BYTES = 1024 * 1024
 
 const decodePayloads = Schema.decodeUnknownSync(Schema.fromJsonString(PayloadsFile))
 const encodeManifest = Schema.encodeSync(Manifest)
 
-const isMissing = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "ENOENT"
-
-/** The content of a small file; undefined when it does not exist. */
-const contentOf = (path: string): Promise<Buffer | undefined> =>
-  readFile(path).catch((error: unknown) => isMissing(error) ? undefined : Promise.reject(error))
-
-const exists = (path: string): Promise<boolean> =>
-  stat(path).then(() => true, (error: unknown) => isMissing(error) ? false : Promise.reject(error))
+/** The result; `fallback` when there is no such file or folder. */
+const unlessMissing = async <A, B>(result: Promise<A>, fallback: B): Promise<A | B> => {
+  try {
+    return await result
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return fallback
+    throw error
+  }
+}
 
 /** The paths of the files below a folder. Skips hidden ones, as the payload store does. */
 const filesBelow = async function*(folder: string, path = ""): AsyncGenerator<string> {
-  const found = await readdir(join(folder, path), { withFileTypes: true }).catch((error: unknown) =>
-    isMissing(error) ? [] : Promise.reject(error)
-  )
+  const found = await unlessMissing(readdir(join(folder, path), { withFileTypes: true }), [])
   for (const entry of found) {
     if (entry.name.startsWith(".")) continue
     const below = path === "" ? entry.name : `${path}/${entry.name}`
@@ -77,7 +76,7 @@ export const write = async function*({ database, dataDir, settings }: Options): 
     yield TarArchive.padding(size)
   }
 
-  const recorded = await contentOf(join(dataDir, "payloads.json"))
+  const recorded = await unlessMissing(readFile(join(dataDir, "payloads.json")), undefined)
   const payloads = recorded === undefined ? undefined : decodePayloads(recorded.toString("utf8"))
   const folder = payloads === undefined ? undefined : folderOf(payloads.location)
   const about = encodeManifest({
@@ -90,7 +89,7 @@ export const write = async function*({ database, dataDir, settings }: Options): 
   })
   yield* small(MANIFEST, Buffer.from(`${JSON.stringify(about, null, 2)}\n`))
   for (const name of KEY_FILES) {
-    const content = await contentOf(join(dataDir, name))
+    const content = await unlessMissing(readFile(join(dataDir, name)), undefined)
     if (content !== undefined) yield* small(name, content)
   }
   yield* large(DATABASE, database.path)
@@ -98,7 +97,7 @@ export const write = async function*({ database, dataDir, settings }: Options): 
     const root = join(folder, payloads.owner)
     for await (const path of filesBelow(root)) {
       // The object of a rejected submission is removed at once, and no row refers to it.
-      if (await exists(join(root, path))) yield* large(`${PAYLOADS}${path}`, join(root, path))
+      if ((await unlessMissing(stat(join(root, path)), undefined)) !== undefined) yield* large(`${PAYLOADS}${path}`, join(root, path))
     }
   }
   yield* small(SUMS, Buffer.from(sums.join("")))

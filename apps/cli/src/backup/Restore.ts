@@ -79,13 +79,16 @@ const payloadFolder = ({ payloads }: Manifest, configured: Option.Option<Payload
     if (location?._tag === "Bucket") return undefined
     throw new CliFailure({
       message: `The large payloads of this platform are in ${payloads.location}, which is not part of the backup.`,
-      hint: "Set STINT_PAYLOADS and its keys to this bucket, or to one with a copy of its objects, for `stint restore` and for the platform."
+      hint:
+        "Set STINT_PAYLOADS and its keys to this bucket, or to one with a copy of its objects, for `stint restore` and for the platform."
     })
   }
   if (location?._tag === "Directory") return location.folder
   throw new CliFailure({
     message: `The backup contains large payloads, which were in ${payloads.location}.`,
-    hint: `Name a folder for them, for \`stint restore\` and for the platform: STINT_PAYLOADS=dir:${folderOf(payloads.location) ?? "/srv/payloads"}`
+    hint: `Name a folder for them, for \`stint restore\` and for the platform: STINT_PAYLOADS=dir:${
+      folderOf(payloads.location) ?? "/srv/payloads"
+    }`
   })
 }
 
@@ -190,7 +193,8 @@ export const run = Effect.fn("Restore.run")(function*(options: Options): Effect.
     }
     yield* Effect.mapError(
       StoppedDatabase.check(join(staging, DATABASE)),
-      ({ message }) => new CliFailure({ message, hint: "Nothing was changed. Use another copy of the backup, or an earlier one." })
+      ({ message }) =>
+        new CliFailure({ message, hint: "Nothing was changed. Use another copy of the backup, or an earlier one." })
     )
     // A platform may have started since the first check.
     yield* checkStopped(join(dataDir, DATABASE))
@@ -199,9 +203,10 @@ export const run = Effect.fn("Restore.run")(function*(options: Options): Effect.
       catch: (cause) =>
         new CliFailure({
           message: `The restored files could not be moved into place: ${String(cause)}`,
-          hint: `The platform does not start with an incomplete folder. Remove the cause, and restore again with --replace. The files from before are in ${
-            join(dataDir, `before-restore-${stamp}`)
-          }.`
+          hint:
+            `The platform does not start with an incomplete folder. Remove the cause, and restore again with --replace. The files from before are in ${
+              join(dataDir, `before-restore-${stamp}`)
+            }.`
         })
     }))
     return { ...contents, moved }

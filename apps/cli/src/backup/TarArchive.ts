@@ -46,7 +46,8 @@ export const header = (name: string, size: number, modifiedAt: number): Buffer =
   }
   block.write(octal(modifiedAt / 1_000, 11), 136)
   block.write("0", 156)
-  block.write("ustar\0" + "00", 257)
+  block.write("ustar", 257)
+  block.write("00", 263)
   block.write(prefix, 345)
   block.write(octal(checksumOf(block), 6), 148)
   return block
@@ -109,7 +110,9 @@ export const entries = async function*(source: AsyncIterable<Uint8Array>): Async
   for (;;) {
     const block = await reader.exactly(BLOCK)
     if (block.every((byte) => byte === 0)) return
-    if (numberAt(block, 148, 8) !== checksumOf(block)) throw new Error("the archive is damaged, or it is not an uncompressed tar archive")
+    if (numberAt(block, 148, 8) !== checksumOf(block)) {
+      throw new Error("the archive is damaged, or it is not an uncompressed tar archive")
+    }
     const [type, size, prefix] = [textAt(block, 156, 1), numberAt(block, 124, 12), textAt(block, 345, 155)]
     const name = `${prefix === "" ? "" : `${prefix}/`}${textAt(block, 0, 100)}`.replace(/^\.\//, "")
     if (type === "5") continue

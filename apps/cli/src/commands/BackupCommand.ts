@@ -12,9 +12,9 @@ import { existsSync, rmSync } from "node:fs"
 import { open, rename, rm } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import process from "node:process"
+import { DATABASE } from "../backup/BackupFormat.ts"
 import * as BackupReader from "../backup/BackupReader.ts"
 import * as BackupWriter from "../backup/BackupWriter.ts"
-import { DATABASE } from "../backup/BackupFormat.ts"
 import * as Restore from "../backup/Restore.ts"
 import { call, layer as layerClient, PlatformClient } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
@@ -75,7 +75,10 @@ const saveStopped = Effect.fnUntraced(function*(file: string, dataDir: string) {
 const saveRunning = Effect.fnUntraced(function*(file: string) {
   const { url } = yield* PlatformClient
   const archive = yield* call((api) => api.backup.backup())
-  return yield* save(file, yield* Stream.toAsyncIterableEffect(Stream.mapError(archive, failedTo(`The platform at ${url} ended the backup`))))
+  return yield* save(
+    file,
+    yield* Stream.toAsyncIterableEffect(Stream.mapError(archive, failedTo(`The platform at ${url} ended the backup`)))
+  )
 })
 
 /** Whether the data folder is that of a platform that is not running. Its lock tells, without a guess about addresses. */
@@ -102,8 +105,12 @@ export const backup = Command.make(
     const { bytes, files, manifest } = contents
     yield* Output.print(json, { file, bytes, payloadFiles: files, ...manifest }, () =>
       [
-        `Backed up everything until ${manifest.moment} to ${file} (${sizeText(bytes)}, ${files} payload files; digests compared).`,
-        ...(manifest.payloads?.included === false ? [`The large payloads in ${manifest.payloads.location} are not part of it.`] : []),
+        `Backed up everything until ${manifest.moment} to ${file} (${
+          sizeText(bytes)
+        }, ${files} payload files; digests compared).`,
+        ...(manifest.payloads?.included === false
+          ? [`The large payloads in ${manifest.payloads.location} are not part of it.`]
+          : []),
         "It contains inputs, results and secrets of the platform: keep it as safe as the data folder."
       ].join("\n"))
   })
@@ -121,7 +128,9 @@ export const restore = Command.make(
   {
     file: Argument.String("file").pipe(Argument.withDescription("An archive of `stint backup`; - is the standard input")),
     replace: Flag.Boolean("replace").pipe(
-      Flag.withDescription("Restore although the data folder contains a platform; its files move to a folder before-restore-TIME"),
+      Flag.withDescription(
+        "Restore although the data folder contains a platform; its files move to a folder before-restore-TIME"
+      ),
       Flag.withDefault(false)
     ),
     check: Flag.Boolean("check").pipe(
@@ -152,8 +161,12 @@ export const restore = Command.make(
       return [
         `Restored everything until ${manifest.moment} into ${dataDir} (${sizeText(bytes)}, ${files} payload files).`,
         ...(moved === undefined ? [] : [`The files from before are in ${moved}. Delete them when you no longer need them.`]),
-        ...(variables.length === 0 ? [] : ["The platform ran with these settings, which are not set by the restore:", ...variables]),
-        ...(manifest.secrets.length === 0 ? [] : [`These were set, too, and are not in the backup: ${manifest.secrets.join(", ")}`]),
+        ...(variables.length === 0
+          ? []
+          : ["The platform ran with these settings, which are not set by the restore:", ...variables]),
+        ...(manifest.secrets.length === 0
+          ? []
+          : [`These were set, too, and are not in the backup: ${manifest.secrets.join(", ")}`]),
         "Its keys are those of that moment: keys that were revoked or rotated since are valid again. Without its API key: stint keys rotate admin",
         "Start it with: stint serve"
       ].join("\n")

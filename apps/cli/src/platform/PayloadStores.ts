@@ -149,7 +149,9 @@ export const layer = <A, E>(
           Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are stored in ${description}.`)
       )
     )
-    const payloads = Payloads.layer({ owner, threshold, sweep: { lock: sweepLock } }).pipe(Layer.provideMerge(Layer.merge(stores, store)))
+    const payloads = Payloads.layer({ owner, threshold, sweep: { lock: sweepLock } }).pipe(
+      Layer.provideMerge(Layer.merge(stores, store))
+    )
     return isPersistent
       ? payloads.pipe(Layer.merge(announced.pipe(Layer.provide(store))))
       : payloads.pipe(Layer.merge(Layer.merge(announced, layerRemoveOnClose(owner)).pipe(Layer.provide(store))))

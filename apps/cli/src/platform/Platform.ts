@@ -89,7 +89,10 @@ type Stores =
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
 
-const layerRows = ({ dataDir, store }: PlatformOptions, sweepLock: Semaphore.Semaphore): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
+const layerRows = (
+  { dataDir, store }: PlatformOptions,
+  sweepLock: Semaphore.Semaphore
+): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
   store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,

@@ -16,7 +16,9 @@ const problemOf = ({ message, reason }: BackupError) => {
     case "running":
       return new Conflict(problemMembers(message, "Wait for its end, and send the request again."))
     case "failed":
-      return new Unavailable(problemMembers(message, "The platform continues without a backup. Remove the cause, and send the request again."))
+      return new Unavailable(
+        problemMembers(message, "The platform continues without a backup. Remove the cause, and send the request again.")
+      )
   }
 }
 
