@@ -35,7 +35,7 @@ import * as Server from "@stint/server/Server"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import type { BatchStore } from "@stint/store/BatchStore"
-import * as EndpointStore from "@stint/store/EndpointStore"
+import type * as EndpointStore from "@stint/store/EndpointStore"
 import { type JobLogStore, LogLimits } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
@@ -48,7 +48,6 @@ import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -58,6 +57,7 @@ import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
+import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
@@ -129,16 +129,6 @@ const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _,
     PayloadMemoryBudget.layer(memoryBytes)
   )
 
-/** Writes the configured endpoints to the store. Existing endpoints keep their creation time. */
-const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const store = yield* EndpointStore.EndpointStore
-    for (const spec of endpoints) {
-      const known = yield* store.get(spec.id)
-      yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
-    }
-  }))
-
 const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   Layer.effect(
     PublicAddress,
@@ -207,7 +197,7 @@ export const layer = (options: PlatformOptions) => {
     JobTimers.layer(),
     BatchTimers.layer(),
     layerWebhooks(options.settings.webhooks),
-    layerEndpoints(options.endpoints)
+    ConfiguredEndpoints.layer(options.endpoints)
   ).pipe(
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
