@@ -3,6 +3,7 @@
  */
 import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
+import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
@@ -15,6 +16,9 @@ import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const
+
+/** Commands that use the data folder of a platform, or a running platform. */
+const maintenance = [BackupCommand.backup, BackupCommand.restore] as const
 
 /** Commands that call a running platform. */
 const client = [
@@ -31,5 +35,5 @@ const client = [
 
 export const command = Command.make("stint").pipe(
   Command.withDescription("Typed serverless jobs on your own machines"),
-  Command.withSubcommands([...platform, ...client])
+  Command.withSubcommands([...platform, ...client, ...maintenance])
 )

@@ -58,8 +58,14 @@ export class PlatformProcess {
     this.#env = env
   }
 
-  static async create(args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}): Promise<PlatformProcess> {
+  /** `prepare` receives the empty data folder before the platform starts. */
+  static async create(
+    args: ReadonlyArray<string>,
+    env: Readonly<Record<string, string>> = {},
+    prepare: (dataDir: string) => Promise<void> = () => Promise.resolve()
+  ): Promise<PlatformProcess> {
     const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env)
+    await prepare(platform.dataDir)
     await platform.start()
     return platform
   }

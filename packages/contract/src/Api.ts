@@ -3,12 +3,14 @@
  */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
+import { BackupApi } from "./control/BackupApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
+import { ProbesApi } from "./ProbesApi.ts"
 import { WorkerApi } from "./workers/WorkerApi.ts"
 
 /** Markdown, for the first section of the API reference. */
@@ -30,6 +32,8 @@ export class Api extends HttpApi.make("stint")
   .add(ControlApi)
   .add(KeysApi)
   .add(WebhooksApi)
+  .add(BackupApi)
+  .add(ProbesApi)
   .annotateMerge(OpenApi.annotations({
     title: "Stint",
     version: "2",

@@ -23,6 +23,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import { JobPayloads } from "./JobPayloads.ts"
 import type { PayloadKey } from "./PayloadStore.ts"
@@ -37,6 +38,8 @@ export interface Options {
   readonly interval?: Duration.Input
   /** Younger objects are kept. Default: 1 hour. If several processes write, it must be longer than any commit takes. */
   readonly minAge?: Duration.Input
+  /** Held during each sweep. A backup holds it while it reads the objects, so that none that it needs is removed. */
+  readonly lock?: Semaphore.Semaphore
 }
 
 const isEndpointId = Schema.is(EndpointId)
@@ -91,6 +94,7 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
 /** The duty as a layer. It sweeps while the layer's scope is open. A failed sweep is retried after the interval. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobPayloads | PayloadStore | JobStore | WebhookStore> =>
   Layer.effectDiscard(Effect.gen(function*() {
+    const lock = options.lock ?? Semaphore.makeUnsafe(1)
     const interval = options.interval ?? "1 hour"
     const outage = OutageLog.make({
       onFailure: (problem) =>
@@ -101,6 +105,7 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, JobPaylo
     yield* sweep(options.minAge ?? "1 hour").pipe(
       Effect.tap((removed) => removed === 0 ? Effect.void : Effect.logDebug(`${removed} orphaned payloads were removed.`)),
       outage.watch,
+      lock.withPermits(1),
       Effect.repeat(Schedule.spaced(interval)),
       Effect.forkScoped
     )

@@ -12,12 +12,14 @@ import { keyOwnership } from "./auth/KeyOwnershipSuite.ts"
 import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
+import { backups } from "./control/BackupSuite.ts"
 import { control } from "./control/ControlSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
 import { disconnects } from "./http/DisconnectSuite.ts"
 import { encodings } from "./http/EncodingSuite.ts"
+import { probes } from "./http/ProbeSuite.ts"
 import { routes } from "./http/RouteSuite.ts"
 import { batches } from "./jobs/BatchSuite.ts"
 import { callerLimits } from "./jobs/CallerLimitSuite.ts"
@@ -71,9 +73,11 @@ export const suite = <E>(
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
     describe("webhooks", () => webhooks(it))
+    describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))
     describe("routes", () => routes(it))
+    describe("probes", () => probes(it))
     describe("connections", () => connections(it))
     describe("disconnects", () => disconnects(it))
   })

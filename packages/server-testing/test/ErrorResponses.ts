@@ -4,12 +4,14 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
+import { BackupError, Backups } from "@stint/server/Backups"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import { layer as layerServer, layerMemory, ServerTest, type Stores } from "../src/ServerTest.ts"
 import { expectJson } from "../src/WireClient.ts"
 import { type Described, OPERATIONS } from "./OpenApiResponses.ts"
@@ -57,6 +59,17 @@ const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.ge
   )
 }))
 
+const backups = Layer.effect(
+  Backups,
+  Effect.map(Outage, (on) => ({
+    open: Effect.suspend(() =>
+      on.isOn
+        ? Effect.fail(new BackupError({ reason: "failed", message: "The database could not be copied." }))
+        : Effect.succeed(Stream.make(Buffer.from("an archive")))
+    )
+  }))
+)
+
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
   template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
 
@@ -77,7 +90,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
 export const sweep = (): void => {
   layer(
     layerServer({
-      stores: Layer.provideMerge(stores, outage),
+      stores: Layer.provideMerge(Layer.merge(stores, backups), outage),
       limits: {
         runBytes: LIMIT,
         runsyncBytes: LIMIT,
@@ -131,6 +144,8 @@ export const sweep = (): void => {
           const missing = first === "key" ? { key: "0000000000000000" } : { [first]: "no-such-endpoint" }
           const large = "x".repeat(LIMIT)
           const ways: Readonly<Record<string, ReturnType<typeof send>>> = {
+            // Only this server has something to back up.
+            ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
             400: first === "" ? send({}, { json: "no object" }) : send({ [last]: "%zz" }),
             401: send({}, { authorization: "wrong" }),
             403: send({}, { authorization: stranger.secret }),

@@ -127,7 +127,7 @@ export class DescribedAnswers {
     }
     const type = response.headers.get("content-type")?.split(";")[0]
     const types = Object.keys(described.content ?? {})
-    if (type === "text/event-stream" && types.includes(type)) {
+    if ((type === "text/event-stream" || type === "application/x-tar") && types.includes(type)) {
       await response.body?.cancel()
       return
     }

@@ -10,6 +10,8 @@
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
+ *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
+ *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
  * ```
  *
  * The operations that every job uses also have a fast path to the same code (FastPath.ts).
@@ -23,13 +25,16 @@ import * as Layer from "effect/Layer"
 import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
+import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
 import * as FastPath from "./FastPath.ts"
 import * as Cors from "./http/Cors.ts"
 import * as Fallback from "./http/Fallback.ts"
+import * as ProbeHandlers from "./http/ProbeHandlers.ts"
 import * as PublicAddress from "./http/PublicAddress.ts"
+import * as Readiness from "./http/Readiness.ts"
 import * as JobsHandlers from "./jobs/JobsHandlers.ts"
 import * as LogHandlers from "./jobs/LogHandlers.ts"
 import * as SubmitOperations from "./jobs/SubmitOperations.ts"
@@ -48,7 +53,9 @@ const layerApi = Layer.mergeAll(
       WorkerHandlers.layer,
       ControlHandlers.layer,
       KeyHandlers.layer,
-      WebhookHandlers.layer
+      WebhookHandlers.layer,
+      BackupHandlers.layer,
+      ProbeHandlers.layer
     ]),
     Layer.provide(AuthMiddleware.layer)
   ),
@@ -56,11 +63,14 @@ const layerApi = Layer.mergeAll(
   Cors.layer
 )
 
-/** All routes, for any router. The fast path is the innermost middleware, so all other middleware wraps it too. */
-export const layerRoutes = FastPath.layer.pipe(
+/** All routes. The fast path is the innermost middleware, so all other middleware wraps it too. */
+const layerAllRoutes = FastPath.layer.pipe(
   Layer.provideMerge(layerApi),
   Layer.provide([AuthGuards.layer, SubmitOperations.layer, WorkerOperations.layer])
 )
+
+/** All routes, for any router. */
+export const layerRoutes = layerAllRoutes.pipe(Layer.provide(Readiness.layer))
 
 const serve = <E, R>(routes: Layer.Layer<never, E, R>) =>
   HttpRouter.serve(routes, {
@@ -80,12 +90,15 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   yield* Effect.addFinalizer(() => queue.completeWaits)
 }))
 
-/** The routes, served by the provided `HttpServer`. When the scope closes, the server first responds to requests in flight. */
-export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerRoutes)))
+/**
+ * The routes, served by the provided `HttpServer`. When the scope closes, the server first responds to requests in flight. Also provides
+ * `Readiness`, so that the program can end it before the server closes.
+ */
+export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerAllRoutes)), Layer.provideMerge(Readiness.layer))
 
 /** {@link layer}, with more routes: the pages of `Pages.layer`. */
 export const layerWith = <E, R>(routes: Layer.Layer<never, E, R>) =>
-  layerEndWaits.pipe(Layer.provideMerge(serve(Layer.merge(layerRoutes, routes))))
+  layerEndWaits.pipe(Layer.provideMerge(serve(Layer.merge(layerAllRoutes, routes))), Layer.provideMerge(Readiness.layer))
 
 export {
   /** A Node HTTP server on the given address. */

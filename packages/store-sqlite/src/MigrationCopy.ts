@@ -1,7 +1,7 @@
 /**
  * Copies the database before a migration, because an older Stint cannot open the migrated file.
  */
-import { statfsSync, statSync } from "node:fs"
+import { existsSync, statfsSync, statSync } from "node:fs"
 import { dirname } from "node:path"
 import type { DatabaseSync } from "node:sqlite"
 import * as DatabaseCopy from "./DatabaseCopy.ts"
@@ -13,6 +13,15 @@ export type MigrationCopy =
 
 /** The path of the copy of a file with tables of a version. */
 export const pathOf = (file: string, version: number): string => `${file}.v${version}.bak`
+
+/** The newest copy that a program with these tables can open; null when there is none. */
+export const newestFor = (file: string, supported: number): string | null => {
+  for (let version = supported; version > 0; version--) {
+    const path = pathOf(file, version)
+    if (existsSync(path)) return path
+  }
+  return null
+}
 
 const SPARE = 64 * 1024 * 1024
 

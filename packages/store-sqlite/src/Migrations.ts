@@ -27,6 +27,7 @@
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
  *   keys      access keys: digests of their secrets and permissions
+ *   upgrades  which version of Stint wrote each version of the tables
  * ```
  *
  * The first four indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its
@@ -313,6 +314,15 @@ ALTER TABLE jobs ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tallies ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
 `
 
+/** Which version of Stint brought the tables to each version, so that an older one can say what it needs. */
+const upgrades = `
+CREATE TABLE upgrades (
+  tables INTEGER PRIMARY KEY,
+  stint TEXT NOT NULL,
+  at INTEGER NOT NULL
+) STRICT;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -326,7 +336,8 @@ export const steps: ReadonlyArray<string> = [
   deliveryLists,
   delayedJobs,
   owners,
-  isolated
+  isolated,
+  upgrades
 ]
 
 /** The table version of this program. */

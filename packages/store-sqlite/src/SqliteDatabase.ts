@@ -29,6 +29,7 @@ import * as IntegrityCheck from "./IntegrityCheck.ts"
 import * as LockHolder from "./LockHolder.ts"
 import * as MigrationCopy from "./MigrationCopy.ts"
 import * as Migrations from "./Migrations.ts"
+import * as OnlineBackup from "./OnlineBackup.ts"
 import {
   DatabaseLost,
   DiskFull,
@@ -39,6 +40,7 @@ import {
   NotStintDatabase,
   SqliteOpenError
 } from "./SqliteOpenError.ts"
+import * as Upgrades from "./Upgrades.ts"
 
 /** Path and durability of the database. */
 export interface Options {
@@ -84,6 +86,8 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly join: (participant: GroupCommit.Participant) => void
   /** Number of transactions committed since the file was opened. */
   readonly commits: Effect.Effect<number>
+  /** Copies the database into another file. Writes continue meanwhile. See {@link OnlineBackup}. */
+  readonly backup: (path: string) => Effect.Effect<OnlineBackup.DatabaseBackup, OnlineBackup.OnlineBackupError>
 }>()("@stint/store-sqlite/SqliteDatabase") {}
 
 /** `STIN`: marks a file as a Stint database. Also shown by `file(1)`. */
@@ -113,20 +117,38 @@ interface Migrated {
   readonly copy: MigrationCopy.MigrationCopy
 }
 
-/** Locks, checks, configures and migrates the file. The caller closes the database when this throws. */
-const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migrated | undefined => {
-  // With an exclusive lock, WAL mode needs no shared memory, and no other process can write between transactions.
-  db.exec("PRAGMA locking_mode = EXCLUSIVE")
+/** What a file says about the program that wrote it. */
+interface FileOrigin {
+  /** The version of its tables; 0 for a new file. */
+  readonly version: number
+  readonly application: number
+  readonly isEmpty: boolean
+}
+
+/** Throws when another program, or a newer version of this one, wrote the file. Only reads. */
+export const checkOrigin = (db: DatabaseSync, file: string): FileOrigin => {
   const version = pragma(db, "user_version")
   const application = pragma(db, "application_id")
   const isEmpty = db.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.["tables"] === 0
-  // Nothing has been written so far, so another program's file stays unchanged.
   if (application !== APPLICATION_ID && !(isEmpty && application === 0 && version === 0)) {
     throw new SqliteOpenError({ file, reason: new NotStintDatabase() })
   }
   if (version > Migrations.LATEST) {
-    throw new SqliteOpenError({ file, reason: new FileNewer({ version, supported: Migrations.LATEST }) })
+    const copy = MigrationCopy.newestFor(file, Migrations.LATEST)
+    throw new SqliteOpenError({
+      file,
+      reason: new FileNewer({ version, supported: Migrations.LATEST, stint: Upgrades.versionOf(db, version), copy })
+    })
   }
+  return { version, application, isEmpty }
+}
+
+/** Locks, checks, configures and migrates the file. The caller closes the database when this throws. */
+const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migrated | undefined => {
+  // With an exclusive lock, WAL mode needs no shared memory, and no other process can write between transactions.
+  db.exec("PRAGMA locking_mode = EXCLUSIVE")
+  // Nothing has been written so far, so another program's file stays unchanged.
+  const { application, isEmpty, version } = checkOrigin(db, file)
   // Before SQLite creates the WAL, which gets the file's permissions.
   if (file !== ":memory:") FilePermissions.restrict(file)
 
@@ -152,6 +174,7 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
     ? undefined
     : MigrationCopy.write(db, file, version)
   Migrations.migrate(db, Migrations.repair(db, version))
+  if (version !== Migrations.LATEST) Upgrades.record(db, Migrations.LATEST)
   return copy === undefined ? undefined : { from: version, copy }
 }
 
@@ -176,7 +199,8 @@ const open = (file: string, durability: "D2" | "D1", lockWaitMs: number): OpenDa
   }
 }
 
-const openError = (file: string, cause: unknown): SqliteOpenError => {
+/** The error for a failure to open the file. */
+export const openError = (file: string, cause: unknown): SqliteOpenError => {
   if (cause instanceof SqliteOpenError) return cause
   const code = DatabaseCondition.codeOf(cause)
   if (code === FULL) return new SqliteOpenError({ file, reason: new DiskFull() })
@@ -306,7 +330,8 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
           }),
         isLow: condition.isLow,
         join: group.join,
-        commits: Effect.sync(group.commits)
+        commits: Effect.sync(group.commits),
+        backup: (path) => OnlineBackup.write(db, file, path)
       })
     })
   )

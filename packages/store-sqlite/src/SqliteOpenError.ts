@@ -8,10 +8,15 @@ export class FileLocked extends Schema.TaggedError<FileLocked>()("FileLocked", {
   holder: Schema.NullOr(Schema.String)
 }) {}
 
-/** A newer version of Stint wrote the file. The version numbers are table versions. */
+/** A newer version of Stint wrote the file. */
 export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
+  /** The versions of the tables in the file, and of those that this program knows. */
   version: Schema.Int,
-  supported: Schema.Int
+  supported: Schema.Int,
+  /** The version of Stint that wrote the file, if the file contains it. */
+  stint: Schema.NullOr(Schema.String),
+  /** The newest copy from before a migration that this program can open, if there is one. */
+  copy: Schema.NullOr(Schema.String)
 }) {}
 
 /** The file is not a Stint database. */
@@ -57,9 +62,16 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
           reason.holder ?? "another process"
         }. One platform at a time can use a database file: stop the ` +
           "other one, or use a separate data directory for this one."
-      case "FileNewer":
+      case "FileNewer": {
+        const version = reason.stint === null ? "that version" : `Stint ${reason.stint} or newer`
         return `${file} was written by a newer Stint (its tables have version ${reason.version}, this one knows ${reason.supported}). ` +
-          "Start that version, or use a separate data directory for this one."
+          `Start ${version} to keep all jobs. ${
+            reason.copy === null
+              ? "To go back to this version, restore a backup that it made: there is no copy from before the upgrade."
+              : `To go back to this version without the jobs since the upgrade, use the copy from before it: mv ${file} ${file}.newer && ` +
+                `rm -f ${file}-wal && cp ${reason.copy} ${file}`
+          }`
+      }
       case "NotStintDatabase":
         return `${file} is not a database of Stint. Move it away, or give Stint a data directory of its own.`
       case "FileExposed":

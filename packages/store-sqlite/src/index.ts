@@ -10,7 +10,9 @@ import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { OnlineBackup } from "./OnlineBackup.ts"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
 import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
@@ -33,11 +35,19 @@ export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
-/** All stores in one file, and the layer that returns free space to the file system. */
+/** All stores in one file, its backups, and the layer that returns free space to the file system. */
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<
-  JobStore | JobLogStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
+  | JobStore
+  | JobLogStore
+  | BatchStore
+  | EndpointStore
+  | KeyStore
+  | WebhookStore
+  | WebhookSecretStore
+  | WebhookAttemptStore
+  | OnlineBackup,
   SqliteOpenError | StoreError
 > =>
   Layer.mergeAll(
@@ -48,7 +58,8 @@ export const layer = (
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,
     SqliteWebhookAttemptStore.layer,
-    SpaceReclaimer.layer()
+    SpaceReclaimer.layer(),
+    Layer.effect(OnlineBackup, Effect.map(SqliteDatabase.SqliteDatabase, ({ backup }) => ({ write: backup })))
   ).pipe(
     Layer.provide(SqliteDatabase.layer(options))
   )

@@ -131,7 +131,8 @@ const HASHES = [
   "17786321f811178e",
   "23e8b7ad76dcfb99",
   "819ba01a7257fd90",
-  "42a45750ac5b99e5"
+  "42a45750ac5b99e5",
+  "55ae95a07927fcc7"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

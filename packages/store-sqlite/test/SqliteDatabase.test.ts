@@ -7,8 +7,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
-import { spawn } from "node:child_process"
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { execFileSync, spawn } from "node:child_process"
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
 import { createInterface } from "node:readline"
 import { DatabaseSync } from "node:sqlite"
@@ -111,8 +111,26 @@ describe("opening", () => {
       const error = yield* refusal(file)
       assert.strictEqual(error.reason._tag, "FileNewer")
       assert.include(error.message, `its tables have version 99, this one knows ${Migrations.LATEST}`)
+      assert.include(error.message, "Start that version to keep all jobs")
+      assert.include(error.message, "there is no copy from before the upgrade")
       alter(file, `PRAGMA user_version = ${Migrations.LATEST}`)
       yield* open(file, Effect.void)
+    }))
+
+  it.live("names the version that wrote a newer file and the copy from before its migration, whose commands bring the old tables back", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* open(file, Effect.void)
+      // What the migration of a newer version leaves behind.
+      copyFileSync(file, `${file}.v${Migrations.LATEST}.bak`)
+      alter(file, "PRAGMA user_version = 99; INSERT INTO upgrades VALUES (99, '7.8.9', 0); CREATE TABLE newer (x)")
+      const error = yield* refusal(file)
+      assert.include(error.message, "Start Stint 7.8.9 or newer to keep all jobs")
+      const commands = /from before it: (.+)$/.exec(error.message)?.[1] ?? ""
+      execFileSync("sh", ["-c", commands])
+      yield* open(file, Effect.void)
+      assert.isTrue(existsSync(`${file}.newer`))
+      assert.isTrue(existsSync(`${file}.v${Migrations.LATEST}.bak`))
     }))
 
   it.live("rejects databases of other programs and other files, and leaves them unchanged", () =>

@@ -17,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
 import { mkdir, open, readFile, rename } from "node:fs/promises"
@@ -30,7 +31,7 @@ const Record = Schema.Struct({ owner: PayloadKey, location: Schema.String })
 const RecordText = Schema.fromJsonString(Record)
 
 /** The name of a location for comparison, without the parts that may change while the objects stay in the same place. */
-const nameOf = (location: PayloadLocation): string =>
+export const nameOf = (location: PayloadLocation): string =>
   location._tag === "Directory"
     ? `dir:${location.folder}`
     : `s3://${location.bucket}/${location.prefix}${location.endpoint === undefined ? "" : ` at ${location.endpoint}`}`
@@ -128,7 +129,12 @@ const layerRemoveOnClose = (owner: PayloadKey) =>
 export const layer = <A, E>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
   { location, threshold }: PayloadSettings,
-  { dataDir, isPersistent }: { readonly dataDir: string; readonly isPersistent: boolean }
+  { dataDir, isPersistent, sweepLock }: {
+    readonly dataDir: string
+    readonly isPersistent: boolean
+    /** Held while orphaned payloads are removed. */
+    readonly sweepLock: Semaphore.Semaphore
+  }
 ): Layer.Layer<A | JobStore | WebhookStore, E | PayloadError | CliFailure> => {
   const file = join(dataDir, "payloads.json")
   if (Option.isNone(location)) return isPersistent ? stores.pipe(Layer.provideMerge(layerWithoutStore(file))) : stores
@@ -143,7 +149,9 @@ export const layer = <A, E>(
           Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are stored in ${description}.`)
       )
     )
-    const payloads = Payloads.layer({ owner, threshold }).pipe(Layer.provideMerge(Layer.merge(stores, store)))
+    const payloads = Payloads.layer({ owner, threshold, sweep: { lock: sweepLock } }).pipe(
+      Layer.provideMerge(Layer.merge(stores, store))
+    )
     return isPersistent
       ? payloads.pipe(Layer.merge(announced.pipe(Layer.provide(store))))
       : payloads.pipe(Layer.merge(Layer.merge(announced, layerRemoveOnClose(owner)).pipe(Layer.provide(store))))

@@ -30,11 +30,12 @@ import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
 import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
+import { Readiness } from "@stint/server/Readiness"
 import * as Server from "@stint/server/Server"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import type { BatchStore } from "@stint/store/BatchStore"
-import * as EndpointStore from "@stint/store/EndpointStore"
+import type * as EndpointStore from "@stint/store/EndpointStore"
 import { type JobLogStore, LogLimits } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
@@ -47,14 +48,16 @@ import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Semaphore from "effect/Semaphore"
 import { join } from "node:path"
+import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
+import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
@@ -86,7 +89,10 @@ type Stores =
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
 
-const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
+const layerRows = (
+  { dataDir, store }: PlatformOptions,
+  sweepLock: Semaphore.Semaphore
+): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
   store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
@@ -94,14 +100,21 @@ const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, Sql
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
     )
-    : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability, space: store.space ?? {} })
+    : PlatformBackups.layer({ dataDir, sweepLock }).pipe(
+      Layer.provideMerge(
+        Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability, space: store.space ?? {} })
+      )
+    )
 
 /** The stores, with a payload store if one is configured. */
-const layerStores = (options: PlatformOptions) =>
-  PayloadStores.layer(layerRows(options), options.settings.payloads, {
+const layerStores = (options: PlatformOptions) => {
+  const sweepLock = Semaphore.makeUnsafe(1)
+  return PayloadStores.layer(layerRows(options, sweepLock), options.settings.payloads, {
     dataDir: options.dataDir,
-    isPersistent: options.store !== "memory"
+    isPersistent: options.store !== "memory",
+    sweepLock
   })
+}
 
 /** Sends webhooks from the outbox through the address guard, and deletes old delivery records. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
@@ -116,16 +129,6 @@ const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _,
     PayloadMemoryBudget.layer(memoryBytes)
   )
 
-/** Writes the configured endpoints to the store. Existing endpoints keep their creation time. */
-const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const store = yield* EndpointStore.EndpointStore
-    for (const spec of endpoints) {
-      const known = yield* store.get(spec.id)
-      yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
-    }
-  }))
-
 const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   Layer.effect(
     PublicAddress,
@@ -134,6 +137,11 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
       onNone: () => Server.publicAddress
     })
   )
+
+/** The platform reports that it is not ready from the start of its shutdown, while running jobs still finish. Must be the outermost layer. */
+const layerUnready = Layer.effectDiscard(
+  Effect.flatMap(Readiness, ({ close }) => Effect.addFinalizer(() => close))
+)
 
 /** Workers of the local pool call the listening address, regardless of the public URL. */
 const layerWorkerAddress = Layer.effect(
@@ -189,7 +197,7 @@ export const layer = (options: PlatformOptions) => {
     JobTimers.layer(),
     BatchTimers.layer(),
     layerWebhooks(options.settings.webhooks),
-    layerEndpoints(options.endpoints)
+    ConfiguredEndpoints.layer(options.endpoints)
   ).pipe(
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
@@ -198,7 +206,8 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(base)
   )
   const workers = Autoscaler.layer({ shutdownGrace }).pipe(Layer.provide(layerWorkerAddress))
-  return workers.pipe(
+  return layerUnready.pipe(
+    Layer.provideMerge(workers),
     Layer.provideMerge(serving),
     Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
     Layer.catchTag(

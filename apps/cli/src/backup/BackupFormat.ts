@@ -1,0 +1,69 @@
+/**
+ * The files of a backup, in their order in the archive.
+ *
+ * ```
+ *   stint-backup.json    the manifest: the moment, the versions, the place of the payloads, the settings
+ *   admin-key.json       the digest of the platform's API key      \
+ *   worker-secret        the secret of the worker keys              > as in the data folder
+ *   payloads.json        the place and the name of the payloads    /
+ *   stint.db             the database
+ *   payloads/...         the large payloads, if they are in a local folder
+ *   SHA256SUMS           the digest of each file before it, for `sha256sum -c`; an archive without it is not complete
+ * ```
+ */
+import * as Schema from "effect/Schema"
+
+/** The version of this format. A change that an older `stint restore` cannot read increases it. */
+export const FORMAT = 1
+
+/** The first file of an archive: {@link Manifest}. */
+export const MANIFEST = "stint-backup.json"
+/** The database, in the archive and in the data folder. */
+export const DATABASE = "stint.db"
+/** The start of the names of payloads. Their owner's name is not part of them. */
+export const PAYLOADS = "payloads/"
+/** The last file of an archive. */
+export const SUMS = "SHA256SUMS"
+
+/** The small files of the data folder that belong to a backup. */
+export const KEY_FILES = ["admin-key.json", "worker-secret", "payloads.json"] as const
+
+/** The content of `payloads.json`, which PayloadStores.ts writes. */
+export const PayloadsFile = Schema.Struct({ owner: Schema.NonEmptyString, location: Schema.NonEmptyString })
+
+/** What the backup contains, and the settings of its platform. */
+export const Manifest = Schema.Struct({
+  format: Schema.Literal(FORMAT),
+  /** The version of Stint that wrote the backup. */
+  stint: Schema.String,
+  /** The version of the tables in the database. */
+  tables: Schema.Int,
+  /** Everything that was acknowledged before this time is in the backup. */
+  moment: Schema.String,
+  /** Where the large payloads of the platform are; null when they are in the database. `included`: the archive contains them. */
+  payloads: Schema.NullOr(Schema.Struct({ ...PayloadsFile.fields, included: Schema.Boolean })),
+  /** The platform's variables, without secrets. Empty for a backup of a stopped platform. */
+  settings: Schema.Record(Schema.String, Schema.String),
+  /** The names of the variables that were left out because they are secret. */
+  secrets: Schema.Array(Schema.String)
+})
+export type Manifest = typeof Manifest.Type
+
+/** The format alone, to name the version that a newer archive needs. */
+export const AnyManifest = Schema.Struct({ format: Schema.Int, stint: Schema.String })
+
+/** The folder in a location like `dir:/srv/payloads`; undefined for a bucket. */
+export const folderOf = (location: string): string | undefined => /^dir:(.+)$/s.exec(location)?.[1]
+
+const SECRET = /KEY|SECRET|TOKEN|PASSWORD/
+
+/** The variables of a platform, and the names of the secret ones. */
+export const settingsOf = (environment: Readonly<Record<string, string | undefined>>): Pick<Manifest, "settings" | "secrets"> => {
+  const set = Object.entries(environment).filter(([name, value]) =>
+    (name.startsWith("STINT_") || name === "PORT") && value !== ""
+  )
+  return {
+    settings: Object.fromEntries(set.flatMap(([name, value]) => SECRET.test(name) || value === undefined ? [] : [[name, value]])),
+    secrets: set.map(([name]) => name).filter((name) => SECRET.test(name)).sort()
+  }
+}

@@ -1,0 +1,54 @@
+/**
+ * Reads the database of a platform that is not running. Nothing is migrated, so that a newer version can back up the data of an older one.
+ */
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import { existsSync } from "node:fs"
+import { DatabaseSync } from "node:sqlite"
+import * as IntegrityCheck from "./IntegrityCheck.ts"
+import * as Migrations from "./Migrations.ts"
+import * as OnlineBackup from "./OnlineBackup.ts"
+import { checkOrigin, openError } from "./SqliteDatabase.ts"
+import { FileDamaged, FileUnusable, SqliteOpenError } from "./SqliteOpenError.ts"
+
+/** The latest table version that this program can open. */
+export const SUPPORTED_TABLES = Migrations.LATEST
+
+/** Opens and locks the file while the scope is open. Fails when a platform has locked it, or another program wrote it. */
+const open = (file: string): Effect.Effect<DatabaseSync, SqliteOpenError, Scope.Scope> =>
+  Effect.acquireRelease(
+    Effect.try({
+      try: () => {
+        if (!existsSync(file)) throw new SqliteOpenError({ file, reason: new FileUnusable({ cause: "there is no such file" }) })
+        const db = new DatabaseSync(file, { timeout: 0 })
+        try {
+          db.exec("PRAGMA locking_mode = EXCLUSIVE")
+          checkOrigin(db, file)
+          db.exec("BEGIN IMMEDIATE; COMMIT")
+        } catch (cause) {
+          db.close()
+          throw cause
+        }
+        return db
+      },
+      catch: (cause) => openError(file, cause)
+    }),
+    (db) => Effect.sync(() => db.close())
+  )
+
+/** Copies the database into another file, like {@link OnlineBackup.write}. */
+export const backup = (
+  file: string,
+  path: string
+): Effect.Effect<OnlineBackup.DatabaseBackup, SqliteOpenError | OnlineBackup.OnlineBackupError> =>
+  Effect.scoped(Effect.flatMap(open(file), (db) => OnlineBackup.write(db, file, path)))
+
+/** Succeeds when no platform uses the file. */
+export const checkUnused = (file: string): Effect.Effect<void, SqliteOpenError> => Effect.scoped(Effect.asVoid(open(file)))
+
+/** Reads the whole file. Fails when it is damaged, or when this version of Stint cannot open it. */
+export const check = (file: string): Effect.Effect<void, SqliteOpenError> =>
+  Effect.scoped(Effect.flatMap(open(file), (db) => {
+    const problems = IntegrityCheck.checkNow(db)
+    return problems === undefined ? Effect.void : new SqliteOpenError({ file, reason: new FileDamaged({ problems }) })
+  }))
