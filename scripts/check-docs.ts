@@ -1,6 +1,6 @@
 /**
  * Type-checks the TypeScript in the documentation: each block marked `ts` in the READMEs and in docs/.
- * Also checks links: see doc-links.ts.
+ * Also checks links (doc-links.ts), and the comments that say how a page's blocks run (doc-plan.ts).
  *
  * doc-blocks.ts defines a block. Each line keeps its number, so the line numbers in the compiler's messages are those of the page.
  */
@@ -9,6 +9,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node
 import { dirname, join, relative } from "node:path"
 import { blocksOf, pagesOf } from "./doc-blocks.ts"
 import { brokenLinks } from "./doc-links.ts"
+import { planOf, runPagesOf } from "./doc-plan.ts"
 import { packages, readManifest, root } from "./workspace.ts"
 
 /** Ignored by git, and created from scratch on every run. */
@@ -68,6 +69,12 @@ process.stdout.write(stdout.replaceAll(/^\.stint\/docs\/(.+?\.md)\.\d+\.ts/gm, "
 if (count === 0) {
   process.stdout.write("Found no TypeScript block in the documentation. The check reads blocks that start with ```ts.\n")
 }
-const broken = brokenLinks()
+// docs-run.long.test.ts runs the blocks of these pages. A mistake in a comment shows here already.
+const mistakes = runPagesOf(root).flatMap((page) =>
+  (["clone", "packages"] as const).flatMap((setting) =>
+    planOf(readFileSync(join(root, page), "utf8"), setting).problems.map((problem) => `${page}, ${problem}`)
+  )
+)
+const broken = [...brokenLinks(), ...new Set(mistakes)]
 for (const line of broken) process.stdout.write(`${line}\n`)
 process.exitCode = count === 0 || broken.length > 0 ? 1 : status ?? 1

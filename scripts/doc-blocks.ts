@@ -56,9 +56,9 @@ export const fencesOf = (source: string): ReadonlyArray<Fence> => {
         continue
       }
       const { first, isHidden, language, lines } = open
-      fences.push({ language, isHidden, first, lines, marks, given, section })
+      fences.push({ language, isHidden, first, lines, marks, given: isHidden ? [] : given, section })
       marks = []
-      given = []
+      if (!isHidden) given = []
       open = undefined
     } else if (comment !== undefined) {
       if (line === "-->") comment = undefined

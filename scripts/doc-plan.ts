@@ -12,7 +12,7 @@
  * | comment before the block        | effect                                                                                       |
  * | ------------------------------- | -------------------------------------------------------------------------------------------- |
  * | `<!-- file: hello.ts -->`       | saved under this name in the shell's folder, as shown; runs only with `run`                  |
- * | `<!-- run: python3 $FILE -->`   | this shell command runs the block; `$FILE` is its file, `$FOLDER` the folder of the file      |
+ * | `<!-- run: python3 $FILE -->`   | this shell command runs the block; `$FILE` is its file, `$FOLDER` its folder, `$EXAMPLES` the folder of the examples |
  * | `<!-- background: text -->`     | does not end; the next block runs when it has printed the text. Ends with the page           |
  * | `<!-- interrupt -->`            | before an output: Ctrl-C is sent to the background program, and this is what it prints then  |
  * | `<!-- exit: 1 -->`              | must end with this exit code instead of 0                                                    |
@@ -20,7 +20,7 @@
  * | `<!-- varies: id, ms 1..90 -->` | before JSON: values that differ on each run, with the range of a number                      |
  * | `<!-- only: clone: reason -->`  | runs in this setting only: `clone`, or `packages`                                            |
  * | `<!-- skip: reason -->`         | never runs                                                                                   |
- * | `<!-- start: empty -->`         | anywhere: the page starts in an empty folder, and not in the clone or the project            |
+ * | `<!-- start: empty -->`         | anywhere: the page starts in an empty folder, and not in the clone or the project. With `empty clone` or `empty packages`, in this setting only |
  *
  * The lines of a `<!-- shell` comment run like an `sh` block that readers do not see: they do what the reader has done on an earlier page.
  */
@@ -83,7 +83,11 @@ export const planOf = (source: string, setting: SettingName): Plan => {
       }
     }
   }
-  return { steps, problems, startsEmpty: fences.some((fence) => markOf(fence, "start") === "empty") }
+  return {
+    steps,
+    problems,
+    startsEmpty: fences.some((fence) => ["empty", `empty ${setting}`].includes(markOf(fence, "start") ?? ""))
+  }
 }
 
 const isOutput = ({ language }: Fence) => language === "json" || language === "text" || language === ""

@@ -70,13 +70,16 @@ const noise =
 const environmentOf = (folder: string, setting: Setting, port: number): NodeJS.ProcessEnv => ({
   ...Object.fromEntries(
     Object.entries(process.env).filter(([name]) =>
-      !/^(?:STINT_|RUNPOD_|PLATFORM_|XDG_|npm_|pnpm_|VITEST|NODE_|CI$|TEST$|PORT$)/.test(name)
+      !/^(?:STINT_|RUNPOD_|PLATFORM_|XDG_|npm_(?!config_)|VITEST|NODE_(?:ENV|OPTIONS|PATH|V8_COVERAGE)$|CI$|TEST$|PORT$)/.test(
+        name
+      )
     )
   ),
   HOME: folder,
   TMPDIR: folder,
   NO_COLOR: "1",
   PORT: String(port),
+  EXAMPLES: setting.examples,
   STINT_URL: `http://127.0.0.1:${port}`,
   ...setting.env
 })
@@ -102,6 +105,8 @@ class PageRun implements AsyncDisposable {
     this.#ports = ports
     this.#folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-page-")))
     for (const one of ["home", "empty", "blocks"]) mkdirSync(join(this.#folder, one))
+    // curl shows its progress only when its output is not a terminal, so readers do not see it.
+    writeFileSync(join(this.#folder, "home/.curlrc"), "no-progress-meter\n")
     this.#shell = new DocShell({
       cwd: plan.startsEmpty ? join(this.#folder, "empty") : setting.folder,
       env: environmentOf(join(this.#folder, "home"), setting, ports.get("4600") ?? 0),
@@ -251,7 +256,9 @@ class PageRun implements AsyncDisposable {
 /** Runs a page up to its first failure. */
 export const runPage = async (page: string, source: string, setting: Setting): Promise<Outcome> => {
   const plan = planOf(source, setting.name)
-  const skipped = plan.steps.flatMap((step) => step.kind === "skip" ? [`${page}:${step.fence.first} ${step.reason}`] : [])
+  const skipped = plan.steps.flatMap((step) =>
+    step.kind === "skip" && !step.fence.isHidden ? [`${page}:${step.fence.first} ${step.reason}`] : []
+  )
   const counts = { run: 0, compared: 0 }
   const outcome = (problems: ReadonlyArray<string>): Outcome => ({ page, ...counts, skipped, problems })
   if (plan.problems.length > 0) return outcome(plan.problems.map((problem) => `${page}, ${problem}`))

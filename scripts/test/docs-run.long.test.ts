@@ -1,0 +1,45 @@
+/**
+ * Runs every block of the README, the introduction and the learning pages, in both settings.
+ *
+ * minimum-doc-blocks.json holds the number of blocks that ran when it was last changed. A page that loses a block, or whose block is now
+ * skipped, fails until someone lowers that number on purpose.
+ */
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { runPagesOf } from "../doc-plan.ts"
+import { type Outcome, runPage } from "../doc-runner.ts"
+import { prepare, type PreparedSetting } from "../doc-settings.ts"
+import { root } from "../workspace.ts"
+import minimum from "./minimum-doc-blocks.json" with { type: "json" }
+
+const pages = runPagesOf(root)
+
+describe.each(["clone", "packages"] as const)("in the setting %s", (name) => {
+  const outcomes: Array<Outcome> = []
+  let setting: PreparedSetting
+
+  beforeAll(() => {
+    setting = prepare(name)
+  }, 300_000)
+  afterAll(() => setting[Symbol.dispose]())
+
+  it.each(pages)("%s runs as shown", async (page) => {
+    const outcome = await runPage(page, readFileSync(join(root, page), "utf8"), setting.next())
+    outcomes.push(outcome)
+    expect(outcome.problems.join("\n\n")).toBe("")
+  }, 300_000)
+
+  it("runs and compares at least as many blocks as before", ({ skip }) => {
+    skip(outcomes.length < pages.length, "not every page ran")
+    for (const { compared, page, run, skipped } of outcomes) {
+      console.log(`${page}: ${run} run, ${compared} compared, ${skipped.length} skipped`)
+    }
+    const sum = (count: (outcome: Outcome) => number) => outcomes.reduce((total, outcome) => total + count(outcome), 0)
+    const counts = { run: sum(({ run }) => run), compared: sum(({ compared }) => compared) }
+    const skipped = outcomes.flatMap((outcome) => outcome.skipped)
+    console.log(`${name}: ${counts.run} run, ${counts.compared} compared, ${skipped.length} skipped:\n${skipped.join("\n")}`)
+    expect(counts.run).toBeGreaterThanOrEqual(minimum[name].run)
+    expect(counts.compared).toBeGreaterThanOrEqual(minimum[name].compared)
+  })
+})
