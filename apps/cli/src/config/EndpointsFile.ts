@@ -65,6 +65,7 @@ export interface EndpointDefinition {
     readonly ttl?: DurationInput
     readonly maxAttempts?: number
     readonly priority?: number
+    readonly startDelay?: DurationInput
     readonly openBatches?: number
     readonly batchRequests?: number
   }
@@ -117,6 +118,7 @@ export const Definition = Schema.Struct({
     ttl: Schema.optionalKey(TimeSpan),
     maxAttempts: Schema.optionalKey(Schema.Int),
     priority: Schema.optionalKey(Schema.Int),
+    startDelay: Schema.optionalKey(TimeSpan),
     openBatches: Schema.optionalKey(Schema.Int),
     batchRequests: Schema.optionalKey(Schema.Int)
   })),
@@ -179,8 +181,15 @@ const scalerOf = (scaler: Definition["scaler"]) => {
 
 const limitsOf = (limits: Definition["limits"]) => {
   if (limits === undefined) return {}
-  const { executionTimeout, ttl, ...numbers } = limits
-  return { limits: { ...numbers, ...millis("executionTimeoutMs", executionTimeout), ...millis("ttlMs", ttl) } }
+  const { executionTimeout, startDelay, ttl, ...numbers } = limits
+  return {
+    limits: {
+      ...numbers,
+      ...millis("executionTimeoutMs", executionTimeout),
+      ...millis("ttlMs", ttl),
+      ...millis("startDelayMs", startDelay)
+    }
+  }
 }
 
 /** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
