@@ -1,9 +1,10 @@
 /**
  * Waits for a job, shows its progress, and says what became of the job when Ctrl-C ends the wait.
  */
-import { isTerminal, type Job } from "@stint/contract/Job"
+import { isTerminal, type Job, type JobReceipt } from "@stint/contract/Job"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
@@ -74,19 +75,52 @@ const describe = ({ endpoint, id }: JobName) =>
           `  Cancel it:          stint cancel ${endpoint} ${id}`
   )
 
-/** When the wait is interrupted: says what became of the job, or cancels it first. */
-export const onInterrupt = (job: JobName, options: { readonly cancel: boolean }) => <A, E, R>(wait: Effect.Effect<A, E, R>) =>
-  Effect.onInterrupt(wait, () =>
-    (options.cancel ? cancel(job) : describe(job)).pipe(
+interface OnInterrupt {
+  /** Cancel the job. */
+  readonly cancel: boolean
+}
+
+/** Says what became of the job, or cancels it first. */
+const explainInterrupt = (job: JobName, options: OnInterrupt) =>
+  (options.cancel ? cancel(job) : describe(job)).pipe(
+    Effect.timeoutOption(INTERRUPT_TIMEOUT),
+    Effect.orElseSucceed(() => Option.none<string>()),
+    Effect.map(Option.getOrElse(() =>
+      options.cancel
+        ? `The platform did not answer, so job ${job.id} may continue. Cancel it: stint cancel ${job.endpoint} ${job.id}`
+        : `Stopped waiting. The platform did not answer; job ${job.id} continues. See it: stint status ${job.endpoint} ${job.id}`
+    )),
+    Effect.flatMap((text) => Output.message(`\n${text}`))
+  )
+
+/** When the wait is interrupted, explains what became of the job. */
+export const onInterrupt = (job: JobName, options: OnInterrupt) => <A, E, R>(wait: Effect.Effect<A, E, R>) =>
+  Effect.onInterrupt(wait, () => explainInterrupt(job, options))
+
+/**
+ * Submits a job. Ctrl-C does not end the request, because the platform may have created the job already, and only the response contains its
+ * id: this waits for the response, and then explains what became of the job.
+ */
+export const submit = Effect.fnUntraced(function*<E, R>(
+  endpoint: string,
+  request: Effect.Effect<JobReceipt, E, R>,
+  options: OnInterrupt
+) {
+  const submitting = yield* Effect.forkDetach(request)
+  return yield* Effect.onInterrupt(Fiber.join(submitting), () =>
+    Fiber.join(submitting).pipe(
       Effect.timeoutOption(INTERRUPT_TIMEOUT),
-      Effect.orElseSucceed(() => Option.none<string>()),
-      Effect.map(Option.getOrElse(() =>
-        options.cancel
-          ? `The platform did not answer, so job ${job.id} may continue. Cancel it: stint cancel ${job.endpoint} ${job.id}`
-          : `Stopped waiting. The platform did not answer; job ${job.id} continues. See it: stint status ${job.endpoint} ${job.id}`
-      )),
-      Effect.flatMap((text) => Output.message(`\n${text}`))
+      Effect.orElseSucceed(() => Option.none<JobReceipt>()),
+      Effect.flatMap(Option.match({
+        onSome: ({ id }) => explainInterrupt({ endpoint, id }, options),
+        onNone: () =>
+          Output.message(
+            `\nStopped before the platform answered. It may have created the job; see: stint jobs list ${endpoint}`
+          )
+      })),
+      Effect.ensuring(Fiber.interrupt(submitting))
     ))
+})
 
 /** Fails unless the job is COMPLETED, so that the exit code is 1. The error of the job is not repeated when it was printed with the job. */
 export const requireCompleted = (job: Job, options: { readonly isPrinted: boolean }): Effect.Effect<void, CliFailure> =>

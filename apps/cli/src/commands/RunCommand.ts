@@ -71,9 +71,11 @@ export const command = Command.make(
   Effect.fnUntraced(function*({ cancelOnInterrupt, endpoint, input, inputFile, json, stream, sync, ...flags }) {
     const options = yield* submitOptions(flags)
     const value = yield* readInput(input, inputFile)
-    const receipt = yield* call((api) => api.jobs.run({ params: { endpoint }, payload: { ...options, input: value } }))
+    const onInterrupt = { cancel: cancelOnInterrupt }
+    const request = call((api) => api.jobs.run({ params: { endpoint }, payload: { ...options, input: value } }))
+    const receipt = yield* JobWait.submit(endpoint, request, onInterrupt)
     const job = { endpoint, id: receipt.id }
-    const waiting = JobWait.onInterrupt(job, { cancel: cancelOnInterrupt })
+    const waiting = JobWait.onInterrupt(job, onInterrupt)
     if (stream || sync) yield* Output.message(`Job ${job.id} of ${endpoint}`)
     if (stream) {
       const { count, job: ended } = yield* waiting(JobWait.streamToEnd(job, Output.jsonLine))

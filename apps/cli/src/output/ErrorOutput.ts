@@ -30,9 +30,14 @@ const failureOf = (error: CliError.CliError) => {
   return cause instanceof CliFailure ? cause : { message: error.message }
 }
 
+const plain = CliOutput.defaultFormatter({ colors: false })
+
 const jsonFormatter: CliOutput.Formatter = {
-  ...CliOutput.defaultFormatter({ colors: false }),
-  formatError: (error) => jsonOf(failureOf(error))
+  formatHelpDoc: (doc) => plain.formatHelpDoc(doc),
+  formatCliError: (error) => plain.formatCliError(error),
+  formatError: (error) => jsonOf(failureOf(error)),
+  formatErrors: (errors) => plain.formatErrors(errors),
+  formatVersion: (name, version) => plain.formatVersion(name, version)
 }
 
 /** Prints an invalid command line as an error and a pointer to the help. The help itself would hide the error. */
