@@ -7,6 +7,8 @@ import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
+import * as HealthCommand from "./commands/HealthCommand.ts"
+import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
@@ -24,6 +26,8 @@ const maintenance = [BackupCommand.backup, BackupCommand.restore] as const
 const client = [
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
+  JobsCommand.jobs.pipe(Command.provide(PlatformClient.layer)),
+  HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
   LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),

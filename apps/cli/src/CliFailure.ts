@@ -1,6 +1,8 @@
 /**
  * The error of a command that failed for a reason that its user can fix. It consists of one sentence and a hint, and is printed without a
  * stack trace. The exit code is 1.
+ *
+ * `code`, `status` and `issues` are for programs that read the error with `--json` (docs/reference/cli.md#errors).
  */
 import { escapeUnprintable } from "@stint/contract/PrintableText"
 import { CliError } from "effect/cli"
@@ -8,7 +10,15 @@ import * as Schema from "effect/Schema"
 
 export class CliFailure extends Schema.TaggedError<CliFailure>()("CliFailure", {
   message: Schema.String,
-  hint: Schema.String
+  hint: Schema.String,
+  /** What went wrong, in a stable form: the last part of a problem's `type`, or a code of the command line. Default: `failed`. */
+  code: Schema.optionalKey(Schema.String),
+  /** The status of the platform's response. */
+  status: Schema.optionalKey(Schema.Int),
+  /** The invalid values that the platform lists. */
+  issues: Schema.optionalKey(
+    Schema.Array(Schema.Struct({ path: Schema.Array(Schema.Union([Schema.String, Schema.Finite])), message: Schema.String }))
+  )
 }) {
   override get [CliError.userMessage](): string {
     const text = this.hint === "" ? this.message : `${this.message}\n${this.hint}`

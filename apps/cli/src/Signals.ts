@@ -14,6 +14,7 @@ import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
 import process from "node:process"
 import * as Launcher from "./Launcher.ts"
+import { isUsageError, USAGE_EXIT_CODE } from "./output/ErrorOutput.ts"
 
 /**
  * A signal that arrives sooner after the first one is the same signal. One Ctrl-C may arrive twice: from the terminal, and from a package
@@ -80,8 +81,12 @@ export const runUntilSignal = Effect.fnUntraced(function*<A, E, R>(layer: Layer.
   })
 }, Effect.uninterruptible)
 
-/** The exit code of the process: `process.exitCode` when a signal shut the command down in order, or else Effect's default. */
-export const teardown: Runtime.Teardown = (exit, onExit) =>
-  Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
-    ? onExit(typeof process.exitCode === "number" ? process.exitCode : 130)
-    : Runtime.defaultTeardown(exit, onExit)
+/**
+ * The exit code of the process: `process.exitCode` when a signal shut the command down in order, {@link USAGE_EXIT_CODE} for an invalid command
+ * line, or else Effect's default.
+ */
+export const teardown: Runtime.Teardown = (exit, onExit) => {
+  if (Exit.isSuccess(exit)) return onExit(0)
+  if (Cause.hasInterruptsOnly(exit.cause)) return onExit(typeof process.exitCode === "number" ? process.exitCode : 130)
+  return isUsageError(Cause.squash(exit.cause)) ? onExit(USAGE_EXIT_CODE) : Runtime.defaultTeardown(exit, onExit)
+}

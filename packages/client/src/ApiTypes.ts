@@ -127,6 +127,10 @@ export interface JobOptions {
   readonly priority?: number
   /** Up to 16 tags of 1 to 64 characters, for finding the job in lists. */
   readonly tags?: ReadonlyArray<string>
+  /** When the job may start: milliseconds since 1970, or ISO 8601 with a time zone. Default: at once. */
+  readonly startAt?: number | string
+  /** The same as a duration from the submission, in milliseconds: 0 to 30 days. */
+  readonly startAfterMs?: number
 }
 
 /** The data of a `status` event. */

@@ -87,6 +87,11 @@ describe("explain", () => {
     expect(words({ job: { ...job, notBefore: NOW + 90_000, attempt: 1, lastError: "no luck\nat line 1" } })).toBe(
       "Attempt 1 of 3 failed: no luck. The next attempt starts in 90 s at the earliest."
     )
+    expect(explain(facts({ job: { ...job, notBefore: NOW + 90_000 }, ahead: null }))).toMatchObject({
+      reason: "scheduled",
+      words: "It was submitted to start at 2026-09-21T14:14:50.000Z, in 90 s.",
+      startAt: NOW + 90_000
+    })
     expect(words({ ahead: { jobs: 10_000, more: true }, workers: [worker("idle")] })).toBe(
       "More than 10000 jobs are ahead of it; 1 worker is idle and will take the next job."
     )
@@ -145,7 +150,7 @@ describe("explain", () => {
         if (explanation.nextRetryAt !== undefined) expect(explanation.nextRetryAt).toBeGreaterThan(NOW)
         if (explanation.position !== undefined) expect(explanation.position.place).toBeLessThanOrEqual(explanation.position.of)
         if (workers.some(({ state }) => state === "idle") && explanation.reason !== "next") {
-          expect(["ended", "running", "backoff", "failing"]).toContain(explanation.reason)
+          expect(["ended", "running", "scheduled", "backoff", "failing"]).toContain(explanation.reason)
         }
       }),
       { numRuns: 500 }

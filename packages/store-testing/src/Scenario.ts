@@ -120,6 +120,8 @@ export interface Scenario {
     readonly policy?: Policy
     readonly priority?: number
     readonly tags?: ReadonlyArray<string>
+    readonly startAt?: number
+    readonly startAfterMs?: number
     readonly webhook?: Webhook
     readonly idempotencyKey?: string
     readonly owner?: string

@@ -383,7 +383,7 @@ describe("single transitions", () => {
   })
 
   it("moves a backoff back with the clock, and never forward", () => {
-    const delayed = { ...fresh, notBefore: 5_000 }
+    const delayed = { ...fresh, attempt: 1, notBefore: 5_000 }
     assert.strictEqual(rejectionOf(delayed, { _tag: "Recover", now: 104_000, by: 100_000 })?._tag, "NotDue")
     assert.strictEqual(after(delayed, { _tag: "Recover", now: -96_000, by: -100_000 }).notBefore, -95_000)
     assert.strictEqual(rejectionOf(delayed, { _tag: "Recover", now: 4_000, by: -100_000 })?._tag, "NotDue")

@@ -6,7 +6,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
-import { MAX_JOB_MILLIS } from "@stint/contract/Job"
+import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS } from "@stint/contract/Job"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as BatchQueue from "@stint/queue/BatchQueue"
@@ -93,7 +93,13 @@ const endpoint: Endpoint = {
   retentionMs: 3_600_000,
   errorTraceback: "full",
   leaseToken: "optional",
-  limits: { executionTimeoutMs: MAX_JOB_MILLIS, ttlMs: MAX_JOB_MILLIS, maxAttempts: 100, priority: 100 },
+  limits: {
+    executionTimeoutMs: MAX_JOB_MILLIS,
+    ttlMs: MAX_JOB_MILLIS,
+    maxAttempts: 100,
+    priority: 100,
+    startDelayMs: MAX_START_DELAY_MILLIS
+  },
   env: {},
   createdAt: 0
 }

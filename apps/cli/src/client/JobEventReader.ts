@@ -50,15 +50,16 @@ const connect = Effect.fnUntraced(function*(
   return true
 })
 
-/** Calls `onEvent` for each event of these kinds and for the end event, then returns. */
+/** Calls `onEvent` for each event of these kinds after the event `after` and for the end event, then returns. */
 export const follow = Effect.fnUntraced(function*(
   job: Job,
   events: ReadonlyArray<JobEventKind>,
-  onEvent: (event: JobEvent) => Effect.Effect<void>
+  onEvent: (event: JobEvent) => Effect.Effect<void>,
+  after?: string
 ) {
   // Fail early, with a message, when the job does not exist.
   yield* call((api) => api.jobs.status({ params: job, query: {} }))
-  const progress: { after: string | undefined; silent: number; ended: boolean } = { after: undefined, silent: 0, ended: false }
+  const progress: { after: string | undefined; silent: number; ended: boolean } = { after, silent: 0, ended: false }
   while (!progress.ended && progress.silent < MAX_SILENT_CONNECTIONS) {
     progress.silent += 1
     const more = yield* connect(job, events, progress.after, (event) => {

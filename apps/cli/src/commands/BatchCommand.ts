@@ -13,8 +13,20 @@ import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
 import { endpoint, json } from "./SharedFlags.ts"
+import { batchPolicy, policyFlags } from "./SubmitFlags.ts"
 
 const batchId = Argument.String("batch").pipe(Argument.withDescription("Id of the batch"))
+
+const requestsFile = Argument.String("file").pipe(Argument.withDescription("A file with one JSON run request per line"))
+
+const limit = Flag.Int("limit").pipe(Flag.withDescription("Number of entries, 1 to 200; default 50"), Flag.optional)
+
+const offset = Flag.Int("offset").pipe(Flag.withDescription("Number of entries to skip"), Flag.optional)
+
+const pageOf = (flags: { readonly limit: Option.Option<number>; readonly offset: Option.Option<number> }) => ({
+  ...(Option.isSome(flags.limit) ? { limit: flags.limit.value } : {}),
+  ...(Option.isSome(flags.offset) ? { offset: flags.offset.value } : {})
+})
 
 /** The limits of one call, in characters (well below the platform's 10 MiB) and in requests. */
 const CALL_CHARACTERS = 2 * 1024 * 1024
@@ -72,33 +84,39 @@ const text = (batch: Batch): string =>
     ["ended", time(batch.completedAt)]
   ])
 
+const addAll = (params: { readonly endpoint: string; readonly id: string }, calls: ReadonlyArray<ReadonlyArray<Request>>) =>
+  Effect.forEach(calls, (requests) => call((api) => api.batches.addRequests({ params, payload: { requests } })), {
+    discard: true
+  })
+
 const create = Command.make(
   "create",
   {
     endpoint,
-    file: Argument.String("file").pipe(Argument.withDescription("A file with one JSON run request per line")),
+    file: requestsFile,
     name: Flag.String("name").pipe(Flag.withDescription("Name of the batch"), Flag.optional),
     webhook: Flag.String("webhook").pipe(Flag.withDescription("URL that receives a webhook when the batch ends"), Flag.optional),
+    ...policyFlags,
     draft: Flag.Boolean("draft").pipe(Flag.withDescription("Do not start it"), Flag.withDefault(false)),
     json
   },
-  Effect.fnUntraced(function*({ draft, endpoint, file, json, name, webhook }) {
+  Effect.fnUntraced(function*({ draft, endpoint, file, json, name, webhook, ...flags }) {
+    const policy = yield* batchPolicy(flags)
     const calls = yield* readCalls(file)
     const { id } = yield* call((api) =>
       api.batches.createBatch({
         params: { endpoint },
         payload: {
+          ...policy,
           ...(Option.isSome(name) ? { name: name.value } : {}),
           ...(Option.isSome(webhook) ? { webhook: webhook.value } : {})
         }
       })
     )
-    for (const requests of calls) {
-      yield* call((api) => api.batches.addRequests({ params: { endpoint, id }, payload: { requests } })).pipe(
-        // A batch with only some of its requests is useless, so it is cancelled.
-        Effect.tapError(() => Effect.ignore(call((api) => api.batches.cancelBatch({ params: { endpoint, id } }))))
-      )
-    }
+    yield* addAll({ endpoint, id }, calls).pipe(
+      // A batch with only some of its requests is useless, so it is cancelled.
+      Effect.tapError(() => Effect.ignore(call((api) => api.batches.cancelBatch({ params: { endpoint, id } }))))
+    )
     const params = { endpoint, id }
     const batch = yield* call((api) => draft ? api.batches.getBatch({ params }) : api.batches.finalizeBatch({ params }))
     yield* Output.print(json, batch, (batch) => `${text(batch)}\n\nFollow it with: stint batch status ${endpoint} ${id}`)
@@ -115,9 +133,9 @@ const status = Command.make(
 
 const list = Command.make(
   "list",
-  { endpoint, json },
-  Effect.fnUntraced(function*({ endpoint, json }) {
-    const batches = yield* call((api) => api.batches.listBatches({ params: { endpoint }, query: {} }))
+  { endpoint, limit, offset, json },
+  Effect.fnUntraced(function*({ endpoint, json, limit, offset }) {
+    const batches = yield* call((api) => api.batches.listBatches({ params: { endpoint }, query: pageOf({ limit, offset }) }))
     yield* Output.print(json, batches, (batches) =>
       batches.length === 0
         ? "No batches."
@@ -134,20 +152,27 @@ const list = Command.make(
           ])
         ]))
   })
-).pipe(Command.withDescription("List an endpoint's last 50 batches, newest first; times are UTC"), Command.withAlias("ls"))
+).pipe(Command.withDescription("List an endpoint's batches, newest first; times are UTC"), Command.withAlias("ls"))
 
 const results = Command.make(
   "results",
-  { endpoint, batch: batchId },
-  Effect.fnUntraced(function*({ batch, endpoint }) {
-    let offset = 0
+  {
+    endpoint,
+    batch: batchId,
+    offset,
+    limit: Flag.Int("limit").pipe(Flag.withDescription("Print at most this number of requests; default: all"), Flag.optional)
+  },
+  Effect.fnUntraced(function*({ batch, endpoint, ...page }) {
+    let offset = Option.getOrElse(page.offset, () => 0)
+    let left = Option.getOrElse(page.limit, () => Infinity)
     let more = true
-    while (more) {
+    while (more && left > 0) {
       const page = yield* call((api) =>
-        api.batches.batchRequests({ params: { endpoint, id: batch }, query: { offset, limit: BATCH_PAGE_LIMIT } })
+        api.batches.batchRequests({ params: { endpoint, id: batch }, query: { offset, limit: Math.min(left, BATCH_PAGE_LIMIT) } })
       )
       yield* Effect.forEach(page.requests, (one: BatchResult) => Output.jsonLine(one), { discard: true })
       offset += page.requests.length
+      left -= page.requests.length
       more = page.hasMore
     }
   })
@@ -163,10 +188,74 @@ const cancel = Command.make(
   })
 ).pipe(Command.withDescription("Cancel the waiting requests of a batch; running ones may finish"))
 
+const add = Command.make(
+  "add",
+  { endpoint, batch: batchId, file: requestsFile, json },
+  Effect.fnUntraced(function*({ batch, endpoint, file, json }) {
+    const params = { endpoint, id: batch }
+    yield* addAll(params, yield* readCalls(file))
+    yield* Output.print(json, yield* call((api) => api.batches.getBatch({ params })), text)
+  })
+).pipe(Command.withDescription("Add the requests of a file to a draft"))
+
+const remove = Command.make(
+  "remove",
+  {
+    endpoint,
+    batch: batchId,
+    request: Argument.String("request").pipe(Argument.withDescription("Id of the request, as `stint batch results` shows it")),
+    json
+  },
+  Effect.fnUntraced(function*({ batch, endpoint, json, request }) {
+    const params = { endpoint, id: batch, request }
+    yield* Output.print(json, yield* call((api) => api.batches.dropRequest({ params })), text)
+  })
+).pipe(Command.withDescription("Remove a request from a draft"))
+
+const start = Command.make(
+  "start",
+  { endpoint, batch: batchId, json },
+  Effect.fnUntraced(function*({ batch, endpoint, json }) {
+    const params = { endpoint, id: batch }
+    yield* Output.print(json, yield* call((api) => api.batches.finalizeBatch({ params })), text)
+  })
+).pipe(Command.withDescription("Start a draft: its requests become jobs"))
+
+const update = Command.make(
+  "update",
+  {
+    endpoint,
+    batch: batchId,
+    name: Flag.String("name").pipe(Flag.withDescription("New name of the batch"), Flag.optional),
+    noName: Flag.Boolean("no-name").pipe(Flag.withDescription("Remove the name"), Flag.withDefault(false)),
+    webhook: Flag.String("webhook").pipe(
+      Flag.withDescription("URL that receives a webhook when the batch ends"),
+      Flag.optional
+    ),
+    noWebhook: Flag.Boolean("no-webhook").pipe(Flag.withDescription("Remove the webhook"), Flag.withDefault(false)),
+    json
+  },
+  Effect.fnUntraced(function*({ batch, endpoint, json, name, noName, noWebhook, webhook }) {
+    const payload = {
+      ...(noName ? { name: null } : Option.isSome(name) ? { name: name.value } : {}),
+      ...(noWebhook ? { webhook: null } : Option.isSome(webhook) ? { webhook: webhook.value } : {})
+    }
+    if (Object.keys(payload).length === 0) {
+      return yield* new CliFailure({
+        message: "No change was given.",
+        hint: "Give at least one of --name, --no-name, --webhook, --no-webhook.",
+        code: "usage"
+      })
+    }
+    const params = { endpoint, id: batch }
+    yield* Output.print(json, yield* call((api) => api.batches.changeBatch({ params, payload })), text)
+  })
+).pipe(Command.withDescription("Change the name or the webhook of a batch"))
+
 /** `stint batch`. */
 export const batch = Command.make("batch").pipe(
   Command.withDescription("Submit many requests as one batch and read their results"),
-  Command.withSubcommands([create, status, list, results, cancel]),
+  Command.withSubcommands([create, add, remove, start, status, list, results, update, cancel]),
   Command.withExamples([
     { command: "stint batch create hello requests.jsonl --name nightly", description: "Run every request of a file" },
     { command: "stint batch results hello batch_... > results.jsonl", description: "Keep the results" }

@@ -1,20 +1,18 @@
 /**
- * `stint endpoints` lists, creates, shows and deletes endpoints. `stint worker-env` prints the environment of an external worker.
+ * `stint endpoints` lists, creates, shows, changes and deletes endpoints. `stint worker-env` prints the environment of an external worker.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
-import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
-import { type Definition, toSpec } from "../config/EndpointsFile.ts"
+import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as Output from "../output/Output.ts"
+import * as EndpointFlags from "./EndpointFlags.ts"
 import { endpoint, json } from "./SharedFlags.ts"
-import { splitWords } from "./ShellWords.ts"
 
 const sourceText = ({ source }: Endpoint): string =>
   source.type === "handler" ? source.file : source.type === "command" ? source.command.join(" ") : "external workers"
@@ -27,6 +25,22 @@ const limitText = ({ rateLimit }: Endpoint): string => {
   const open = rateLimit.concurrent === undefined ? "" : `, ${rateLimit.concurrent} open at once`
   return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s per key${open}`
 }
+
+const retryText = ({ retry }: Endpoint): string => {
+  if (retry === undefined) return "after the loss of a worker"
+  const { backoff, maxAttempts, onError } = retry
+  const wait = backoff === undefined ? "" : `, after ${backoff.initialMs / 1000} s, each wait ${backoff.factor} times longer`
+  return `after ${onError === true ? "errors and " : ""}the loss of a worker${
+    maxAttempts === undefined ? "" : `, ${maxAttempts} attempts`
+  }${wait}`
+}
+
+/** The most that callers may ask for. */
+const callerLimitText = ({ limits }: Endpoint): string =>
+  `execution timeout ${limits.executionTimeoutMs / 1000} s, ttl ${
+    limits.ttlMs / 1000
+  } s, ${limits.maxAttempts} attempts, priority ` +
+  `${limits.priority}, start in ${limits.startDelayMs / 1000} s`
 
 const details = (endpoint: Endpoint): string =>
   Output.table([
@@ -45,7 +59,10 @@ const details = (endpoint: Endpoint): string =>
     ["lease", `${endpoint.leaseMs / 1000} s`],
     ["attempts", String(endpoint.maxAttempts)],
     ["retention", `${endpoint.retentionMs / 1000} s`],
+    ["retry", retryText(endpoint)],
     ["rate limit", limitText(endpoint)],
+    ["callers may ask", callerLimitText(endpoint)],
+    ["variables", Object.keys(endpoint.env).join(", ") || "none"],
     ["created", new Date(endpoint.createdAt).toISOString()]
   ])
 
@@ -72,77 +89,23 @@ const show = Command.make(
   })
 ).pipe(Command.withDescription("Show one endpoint"))
 
-/** The variables of `--env` flags. */
-const variablesOf = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
-  const variables: Record<string, string> = {}
-  for (const flag of flags) {
-    const at = flag.indexOf("=")
-    const name = at === -1 ? flag : flag.slice(0, at)
-    const value = at === -1
-      ? yield* Config.option(Config.String(name)).pipe(Effect.orElseSucceed(() => Option.none<string>()))
-      : Option.some(flag.slice(at + 1))
-    if (Option.isNone(value)) {
-      return yield* new CliFailure({
-        message: `--env ${name}: this shell has no variable ${name}.`,
-        hint: `Set the variable, or give its value: --env ${name}=VALUE`
-      })
-    }
-    variables[name] = value.value
-  }
-  return variables
-})
+/** The flags that change a setting, for the message of `update` without a flag. */
+const FLAGS = Object.keys({ ...EndpointFlags.sourceFlags, ...EndpointFlags.settingFlags })
+  .map((name) => `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`)
 
 const create = Command.make(
   "create",
   {
     id: Argument.String("id").pipe(Argument.withDescription("Name of the new endpoint")),
-    handler: Flag.String("handler").pipe(Flag.withDescription("A file that calls serverless.start"), Flag.optional),
-    command: Flag.String("command").pipe(
-      Flag.withDescription("A program that speaks the worker protocol, with its arguments"),
-      Flag.optional
-    ),
-    cwd: Flag.String("cwd").pipe(
-      Flag.withDescription("The working directory that all workers of --command share; by default, each has a folder of its own"),
-      Flag.optional
-    ),
-    external: Flag.Boolean("external").pipe(
-      Flag.withDescription("Workers are started elsewhere (see worker-env)"),
-      Flag.withDefault(false)
-    ),
-    workersMin: Flag.Int("workers-min").pipe(Flag.withDescription("Workers that are always running"), Flag.optional),
-    workersMax: Flag.Int("workers-max").pipe(Flag.withDescription("Maximum number of workers"), Flag.optional),
-    idleTimeout: Flag.String("idle-timeout").pipe(
-      Flag.withDescription("How long an idle worker is kept running, e.g. \"5 seconds\""),
-      Flag.withSchema(Schema.DurationFromString),
-      Flag.optional
-    ),
-    env: Flag.String("env").pipe(
-      Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
-      Flag.atLeast(0)
-    ),
+    ...EndpointFlags.sourceFlags,
+    ...EndpointFlags.settingFlags,
     json
   },
-  Effect.fnUntraced(function*({ command, cwd, env, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
+  Effect.fnUntraced(function*({ id, json, ...flags }) {
     const path = yield* Path.Path
-    const words = Option.map(command, splitWords)
-    const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
-    if (Option.isSome(command) && program === undefined) {
-      return yield* new CliFailure({ message: "The command is empty.", hint: "For example: --command \"python3 handler.py\"" })
-    }
-    const workers = {
-      ...(Option.isSome(workersMin) ? { min: workersMin.value } : {}),
-      ...(Option.isSome(workersMax) ? { max: workersMax.value } : {}),
-      ...(Option.isSome(idleTimeout) ? { idleTimeout: idleTimeout.value } : {})
-    }
-    const definition: Definition = {
-      ...(Option.isSome(handler) ? { handler: handler.value } : {}),
-      ...(program === undefined ? {} : { command: [program, ...rest] }),
-      ...(Option.isSome(cwd) ? { cwd: cwd.value } : {}),
-      ...(external ? { external } : {}),
-      ...(Object.keys(workers).length === 0 ? {} : { workers }),
-      ...(env.length === 0 ? {} : { env: yield* variablesOf(env) })
-    }
-    const spec = yield* toSpec(id, definition, path.resolve("."))
+    const source = yield* EndpointsFile.toSource(id, (yield* EndpointFlags.sourceOf(flags)) ?? {}, path.resolve("."))
+    const settings = yield* EndpointFlags.settingsOf(flags)
+    const spec = yield* EndpointsFile.decode({ id, source, ...EndpointFlags.specOf(settings, undefined) })
     const created = yield* call((api) => api.control.createEndpoint({ payload: spec }))
     yield* Output.print(
       json,
@@ -166,6 +129,79 @@ const create = Command.make(
   ])
 )
 
+/**
+ * The limits for callers after a change of the defaults. A limit that equals its default follows it, because it was most likely implied by it;
+ * otherwise a longer timeout would need two flags.
+ */
+const followedLimits = ({ executionTimeoutMs, limits, ttlMs }: Endpoint, { limits: given, plain }: EndpointFlags.Settings) => {
+  const follow = (name: "executionTimeoutMs" | "ttlMs", now: number) => {
+    const next = plain[name]
+    return typeof next === "number" && given[name] === undefined && limits[name] === now ? { [name]: next } : {}
+  }
+  return { ...follow("executionTimeoutMs", executionTimeoutMs), ...follow("ttlMs", ttlMs) }
+}
+
+const update = Command.make(
+  "update",
+  {
+    endpoint,
+    ...EndpointFlags.sourceFlags,
+    ...EndpointFlags.settingFlags,
+    unsetEnv: Flag.String("unset-env").pipe(
+      Flag.withDescription("Remove a variable of the workers; repeatable"),
+      Flag.atLeast(0)
+    ),
+    noRateLimit: Flag.Boolean("no-rate-limit").pipe(Flag.withDescription("Remove the rate limit"), Flag.withDefault(false)),
+    noRetry: Flag.Boolean("no-retry").pipe(Flag.withDescription("Remove the retry rule"), Flag.withDefault(false)),
+    json
+  },
+  Effect.fnUntraced(function*({ endpoint, json, noRateLimit, noRetry, unsetEnv, ...flags }) {
+    const definition = yield* EndpointFlags.sourceOf(flags)
+    const settings = yield* EndpointFlags.settingsOf(flags)
+    const unchanged = definition === undefined && EndpointFlags.isNone(settings) && unsetEnv.length === 0 && !noRateLimit &&
+      !noRetry
+    if (unchanged) {
+      return yield* new CliFailure({
+        message: "No change was given.",
+        hint: `Give at least one of ${[...FLAGS, "--unset-env", "--no-rate-limit", "--no-retry"].join(", ")}.`,
+        code: "usage"
+      })
+    }
+    const path = yield* Path.Path
+    const now = yield* call((api) => api.control.getEndpoint({ params: { endpoint } }))
+    const { createdAt: _, rateLimit, retry, ...kept } = now
+    const source = definition === undefined ? now.source : yield* EndpointsFile.toSource(endpoint, definition, path.resolve("."))
+    const env = Object.fromEntries(Object.entries(now.env).filter(([name]) => !unsetEnv.includes(name)))
+    const spec = yield* EndpointsFile.decode({
+      ...kept,
+      ...(rateLimit === undefined || noRateLimit ? {} : { rateLimit }),
+      ...(retry === undefined || noRetry ? {} : { retry }),
+      source,
+      env,
+      limits: { ...now.limits, ...followedLimits(now, settings) },
+      ...EndpointFlags.specOf(settings, {
+        workers: now.workers,
+        limits: { ...now.limits, ...followedLimits(now, settings) },
+        env,
+        ...(retry === undefined || noRetry ? {} : { retry })
+      })
+    })
+    const changed = yield* call((api) => api.control.putEndpoint({ params: { endpoint }, payload: spec }))
+    yield* Output.print(
+      json,
+      changed,
+      (one) => `Changed "${one.id}". Jobs that are already submitted keep their settings.\n${details(one)}`
+    )
+  })
+).pipe(
+  Command.withDescription("Change the settings of an endpoint; the others stay as they are"),
+  Command.withExamples([
+    { command: "stint endpoints update hello --workers-max 0", description: "Pause it: jobs wait" },
+    { command: "stint endpoints update hello --execution-timeout 30m --retention 7d", description: "For jobs from now on" },
+    { command: "stint endpoints update hello --env LOG_LEVEL=debug --unset-env OLD", description: "Replaces its workers" }
+  ])
+)
+
 const remove = Command.make(
   "delete",
   { endpoint, json },
@@ -177,8 +213,8 @@ const remove = Command.make(
 
 /** `stint endpoints` and its subcommands. */
 export const endpoints = Command.make("endpoints").pipe(
-  Command.withDescription("Endpoints: list, create, show, delete"),
-  Command.withSubcommands([list, create, show, remove])
+  Command.withDescription("Endpoints: list, create, show, update, delete"),
+  Command.withSubcommands([list, create, show, update, remove])
 )
 
 /** `stint worker-env`. It prints the worker key intentionally. */

@@ -27,7 +27,7 @@ import { CliFailure } from "../CliFailure.ts"
 import * as AdminKey from "../config/AdminKey.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as Output from "../output/Output.ts"
-import { json } from "./SharedFlags.ts"
+import { duration, json } from "./SharedFlags.ts"
 
 const endpointsText = ({ endpoints }: AccessKey): string => endpoints === "all" ? "all" : endpoints.join(", ")
 
@@ -73,6 +73,27 @@ const list = Command.make(
         ]))
   })
 ).pipe(Command.withDescription("List the keys, without their secrets; times are UTC"), Command.withAlias("ls"))
+
+const show = Command.make(
+  "show",
+  { key: keyId, json },
+  Effect.fnUntraced(function*({ json, key }) {
+    const found = yield* call((api) => api.keys.getKey({ params: { key } }))
+    yield* Output.print(json, found, (key) =>
+      Output.table([
+        ["key", key.id],
+        ["name", key.name],
+        ["status", key.status],
+        ["scopes", key.scopes.join(", ")],
+        ["endpoints", endpointsText(key)],
+        ["limit", limitText(key)],
+        ["created", timeText(key.createdAt)],
+        ["last used", timeText(key.lastUsedAt)],
+        ["ends", endText(key)],
+        ["issued with", key.issuedBy?.join(", ") ?? "-"]
+      ]))
+  })
+).pipe(Command.withDescription("Show one key, without its secret; times are UTC"))
 
 const onceText = ({ key, secret }: NewKey): string =>
   [
@@ -134,18 +155,16 @@ const settings = {
     Flag.withDescription("The key may call every endpoint, including future ones"),
     Flag.withDefault(false)
   ),
-  expiresIn: Flag.String("expires-in").pipe(
+  expiresIn: duration("expires-in").pipe(
     Flag.withDescription("When the key expires, e.g. \"30 days\""),
-    Flag.withSchema(Schema.DurationFromString),
     Flag.optional
   ),
   limit: Flag.Int("limit").pipe(
     Flag.withDescription("Calls per --per, for each kind of operation on each endpoint"),
     Flag.optional
   ),
-  per: Flag.String("per").pipe(
+  per: duration("per").pipe(
     Flag.withDescription("The window of --limit; default \"10 seconds\""),
-    Flag.withSchema(Schema.DurationFromString),
     Flag.withDefault(Duration.seconds(10))
   ),
   concurrent: Flag.Int("concurrent").pipe(
@@ -310,9 +329,8 @@ const rotate = Command.make(
   "rotate",
   {
     key: keyId,
-    grace: Flag.String("grace").pipe(
+    grace: duration("grace").pipe(
       Flag.withDescription("How long the current secret stays valid; default \"24 hours\", \"0 seconds\" ends it immediately"),
-      Flag.withSchema(Schema.DurationFromString),
       Flag.optional
     ),
     json
@@ -390,9 +408,10 @@ const revoke = Command.make(
 
 /** `stint keys` and its subcommands. Those that work without a running platform connect to none. */
 export const keys = Command.make("keys").pipe(
-  Command.withDescription("Keys: list, create, update, rotate, revoke, print"),
+  Command.withDescription("Keys: list, show, create, update, rotate, revoke, print"),
   Command.withSubcommands([
     list.pipe(Command.provide(PlatformClient.layer)),
+    show.pipe(Command.provide(PlatformClient.layer)),
     create.pipe(Command.provide(PlatformClient.layer)),
     update.pipe(Command.provide(PlatformClient.layer)),
     rotate,

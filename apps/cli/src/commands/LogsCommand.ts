@@ -23,23 +23,32 @@ const level = Flag.Literals("level", LOG_LEVELS.map((name) => name.toLowerCase()
   Flag.optional
 )
 
+const after = Flag.Int("after").pipe(
+  Flag.withDescription("Only lines after the line with this number"),
+  Flag.withDefault(0)
+)
+
+const limit = Flag.Int("limit").pipe(Flag.withDescription("Print at most this number of lines"), Flag.optional)
+
 const json = Flag.Boolean("json").pipe(
   Flag.withDescription("Print one JSON object per line"),
   Flag.withDefault(false)
 )
 
-/** Prints all log lines stored so far. */
+/** Prints the log lines stored so far, from the line after `after`. */
 const printPages = Effect.fnUntraced(function*(
   job: { readonly endpoint: string; readonly id: string },
-  minLevel: LogLevel,
+  { after, level, limit }: { readonly after: number; readonly level: LogLevel; readonly limit: number },
   print: (line: JobLogLine) => Effect.Effect<void>
 ) {
-  let cursor = 0
-  for (let more = true; more;) {
+  let cursor = after
+  let left = limit
+  for (let more = true; more && left > 0;) {
     const page = yield* call((api) =>
-      api.logs.logs({ params: job, query: { after: cursor, level: minLevel, limit: LOG_PAGE_LIMIT } })
+      api.logs.logs({ params: job, query: { after: cursor, level, limit: Math.min(left, LOG_PAGE_LIMIT) } })
     )
     for (const line of page.lines) yield* print(line)
+    left -= page.lines.length
     cursor = page.cursor
     more = page.more
   }
@@ -47,12 +56,12 @@ const printPages = Effect.fnUntraced(function*(
 
 export const command = Command.make(
   "logs",
-  { endpoint, jobId, follow, level, json },
-  Effect.fnUntraced(function*({ endpoint, follow, jobId, json, level }) {
+  { endpoint, jobId, follow, level, after, limit, json },
+  Effect.fnUntraced(function*({ after, endpoint, follow, jobId, json, level, limit }) {
     const job = { endpoint, id: jobId }
     const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => json ? Output.jsonLine(line) : Output.text(LogFormat.jobLine(line))
-    if (!follow) return yield* printPages(job, minLevel, print)
+    if (!follow) return yield* printPages(job, { after, level: minLevel, limit: Option.getOrElse(limit, () => Infinity) }, print)
     yield* JobEventReader.follow(job, ["log"], (event) => {
       if (event.event === "end") return Output.message(`The job ended as ${event.data.status}.`)
       return event.event === "log" && isLevelEnabled(event.data.level, minLevel) ? print(event.data) : Effect.void

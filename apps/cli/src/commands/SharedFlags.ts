@@ -1,11 +1,14 @@
 /**
  * Flags and arguments shared by several commands.
  */
-import { Argument, Flag } from "effect/cli"
+import { Argument, CliError, Flag } from "effect/cli"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 
 /** `--json`: prints one JSON document on standard output. */
 export const json = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print JSON instead of text"),
+  Flag.withDescription("Print JSON instead of text; also for an error, on standard error"),
   Flag.withDefault(false)
 )
 
@@ -14,3 +17,52 @@ export const endpoint = Argument.String("endpoint").pipe(Argument.withDescriptio
 
 /** The job argument. */
 export const jobId = Argument.String("job").pipe(Argument.withDescription("Id of the job"))
+
+const UNITS: Readonly<Record<string, string>> = {
+  ms: "millis",
+  s: "seconds",
+  m: "minutes",
+  min: "minutes",
+  h: "hours",
+  d: "days"
+}
+
+const decodeDuration = Schema.decodeUnknownEffect(Schema.DurationFromString)
+
+const invalid = (option: string, value: string, expected: string) =>
+  new CliError.InvalidValue({ option, value, expected, kind: "flag" })
+
+/** A flag with a duration: `10m`, `90s`, `"5 seconds"`. */
+export const duration = (name: string): Flag.Flag<Duration.Duration> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("duration"),
+    Flag.mapEffect((text) => {
+      const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)([a-z]+)$/.exec(text) ?? []
+      const long = amount === undefined ? text : `${amount} ${UNITS[unit] ?? unit}`
+      return Effect.mapError(
+        decodeDuration(long),
+        () => invalid(name, text, "a duration, for example 90s, 10m, 2h, 1d or \"5 seconds\"")
+      )
+    })
+  )
+
+/** A duration in whole milliseconds, as the API receives it. */
+export const toMillis = (duration: Duration.Duration): number => Math.ceil(Duration.toMillis(duration))
+
+const TIME = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})?)?$/
+
+/** `2026-11-22`. */
+const DATE_LENGTH = 10
+
+/** A flag with a time, in milliseconds since 1970: ISO 8601. Without a time zone, it is this machine's local time. */
+export const time = (name: string): Flag.Flag<number> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("time"),
+    Flag.mapEffect((text) => {
+      // JavaScript reads a date without a time as UTC.
+      const millis = TIME.test(text) ? Date.parse(text.length === DATE_LENGTH ? `${text}T00:00` : text) : Number.NaN
+      return Number.isNaN(millis)
+        ? Effect.fail(invalid(name, text, "a time, for example 2026-11-22T14:00:00Z, or \"2026-11-22 14:00\" in local time"))
+        : Effect.succeed(millis)
+    })
+  )

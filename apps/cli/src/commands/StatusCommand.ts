@@ -5,12 +5,18 @@ import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
+import * as JobWait from "../client/JobWait.ts"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
 import { endpoint, jobId, json } from "./SharedFlags.ts"
 
 const explain = Flag.Boolean("explain").pipe(
   Flag.withDescription("Explain why the job is in its state"),
+  Flag.withDefault(false)
+)
+
+const wait = Flag.Boolean("wait").pipe(
+  Flag.withDescription("Wait until the job has ended; the exit code is 1 unless it is COMPLETED"),
   Flag.withDefault(false)
 )
 
@@ -34,7 +40,7 @@ const time = (millis: number): string => new Date(millis).toISOString()
 const formatJob = (job: ExplainedJob): string => {
   const { explain } = job
   if (explain === undefined) return Output.job(job)
-  const { attempts, expiresAt, lease, nextRetryAt, position, workers } = explain
+  const { attempts, expiresAt, lease, nextRetryAt, position, startAt, workers } = explain
   const lines = [Output.job(job), Output.field("why", explain.words)]
   if (position !== undefined) {
     lines.push(Output.field("place", `${position.more ? "over " : ""}${position.place} of ${position.of}`))
@@ -44,6 +50,7 @@ const formatJob = (job: ExplainedJob): string => {
     Output.field("attempts", `${attempts.made} of ${attempts.most}`)
   )
   if (lease !== undefined) lines.push(Output.field("lease", `${lease.worker}, until ${time(lease.expiresAt)}`))
+  if (startAt !== undefined) lines.push(Output.field("starts", time(startAt)))
   if (nextRetryAt !== undefined) lines.push(Output.field("next", time(nextRetryAt)))
   if (expiresAt !== undefined) lines.push(Output.field("expires", time(expiresAt)))
   return lines.join("\n")
@@ -52,13 +59,19 @@ const formatJob = (job: ExplainedJob): string => {
 /** `stint status`. */
 export const status = Command.make(
   "status",
-  { endpoint, jobId, explain, json },
-  Effect.fnUntraced(function*({ endpoint, explain, jobId, json }) {
+  { endpoint, jobId, explain, wait, json },
+  Effect.fnUntraced(function*({ endpoint, explain, jobId, json, wait }) {
+    if (wait) {
+      const job = { endpoint, id: jobId }
+      const ended = yield* JobWait.onInterrupt(job, { cancel: false })(JobWait.awaitEnd(job))
+      yield* Output.print(json, ended, Output.job)
+      return yield* JobWait.requireCompleted(ended, { isPrinted: true })
+    }
     const query = explain ? { explain: "true" } : {}
     const job = yield* call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query }))
     yield* Output.print(json, job, formatJob)
   })
-).pipe(Command.withDescription("Show a job; --explain says why it is in its state"))
+).pipe(Command.withDescription("Show a job; --explain says why it is in its state, --wait waits for its end"))
 
 /** `stint cancel`. Does not change a job that has already ended, and prints that it had ended. */
 export const cancel = Command.make(

@@ -6,10 +6,9 @@ import { Argument, Command, Flag } from "effect/cli"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
-import { endpoint, json } from "./SharedFlags.ts"
+import { duration, endpoint, json } from "./SharedFlags.ts"
 
 const delivery = Argument.String("delivery").pipe(
   Argument.withDescription("Id of the delivery, as `stint webhooks list` shows it")
@@ -121,11 +120,10 @@ const secret = Command.make(
       Flag.withDescription("Create a new secret; the current one also signs until its grace period ends"),
       Flag.withDefault(false)
     ),
-    grace: Flag.String("grace").pipe(
+    grace: duration("grace").pipe(
       Flag.withDescription(
         "With --rotate: how long the current secret also signs; default \"24 hours\", \"0 seconds\" ends it immediately"
       ),
-      Flag.withSchema(Schema.DurationFromString),
       Flag.optional
     ),
     json

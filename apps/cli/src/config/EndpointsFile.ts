@@ -55,6 +55,14 @@ export interface EndpointDefinition {
   readonly ttl?: DurationInput
   readonly lease?: DurationInput
   readonly maxAttempts?: number
+  /** How failed attempts are retried. `retry.maxAttempts` takes precedence over `maxAttempts`. */
+  readonly retry?: {
+    readonly maxAttempts?: number
+    /** Also retry after an error of the handler. Default: only after the loss of the worker. */
+    readonly onError?: boolean
+    /** The wait before the next attempt. `factor`: default 2; `max`: default 1 hour. */
+    readonly backoff?: { readonly initial: DurationInput; readonly factor?: number; readonly max?: DurationInput }
+  }
   readonly retention?: DurationInput
   /**
    * The maxima of what callers may ask for. Default: `executionTimeout` and `ttl` if they are set, otherwise 7 days, and no maximum of the
@@ -65,6 +73,7 @@ export interface EndpointDefinition {
     readonly ttl?: DurationInput
     readonly maxAttempts?: number
     readonly priority?: number
+    readonly startDelay?: DurationInput
     readonly openBatches?: number
     readonly batchRequests?: number
   }
@@ -87,7 +96,7 @@ export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])
 
 /** One endpoint of the file, decoded. */
-export const Definition = Schema.Struct({
+const Definition = Schema.Struct({
   handler: Schema.optionalKey(Schema.NonEmptyString),
   command: Schema.optionalKey(Schema.NonEmptyArray(Schema.NonEmptyString)),
   cwd: Schema.optionalKey(Schema.NonEmptyString),
@@ -111,12 +120,22 @@ export const Definition = Schema.Struct({
   ttl: Schema.optionalKey(TimeSpan),
   lease: Schema.optionalKey(TimeSpan),
   maxAttempts: Schema.optionalKey(Schema.Int),
+  retry: Schema.optionalKey(Schema.Struct({
+    maxAttempts: Schema.optionalKey(Schema.Int),
+    onError: Schema.optionalKey(Schema.Boolean),
+    backoff: Schema.optionalKey(Schema.Struct({
+      initial: Schema.optionalKey(TimeSpan),
+      factor: Schema.optionalKey(Schema.Finite),
+      max: Schema.optionalKey(TimeSpan)
+    }))
+  })),
   retention: Schema.optionalKey(TimeSpan),
   limits: Schema.optionalKey(Schema.Struct({
     executionTimeout: Schema.optionalKey(TimeSpan),
     ttl: Schema.optionalKey(TimeSpan),
     maxAttempts: Schema.optionalKey(Schema.Int),
     priority: Schema.optionalKey(Schema.Int),
+    startDelay: Schema.optionalKey(TimeSpan),
     openBatches: Schema.optionalKey(Schema.Int),
     batchRequests: Schema.optionalKey(Schema.Int)
   })),
@@ -129,7 +148,10 @@ export const Definition = Schema.Struct({
   })),
   env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
 })
-export type Definition = typeof Definition.Type
+type Definition = typeof Definition.Type
+
+/** The part of a definition that says what the workers run. */
+export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external">
 
 const decodeConfig = Schema.decodeUnknownEffect(
   Schema.Struct({ endpoints: Schema.Record(Schema.String, Definition) }),
@@ -140,35 +162,33 @@ const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec, { errors: "all" })
 const millis = (key: string, value: Duration.Duration | undefined) =>
   value === undefined ? {} : { [key]: Duration.toMillis(value) }
 
-const sourceOf = (id: string, definition: Definition, directory: string, path: Path.Path) => {
+/** The source of a definition. Paths are resolved against `directory`. */
+export const toSource = Effect.fnUntraced(function*(id: string, definition: SourceDefinition, directory: string) {
+  const path = yield* Path.Path
   const given = [definition.handler, definition.command, definition.external === true ? true : undefined].filter((one) =>
     one !== undefined
   )
   if (given.length !== 1) {
-    return Effect.fail(
-      new CliFailure({
-        message: `The endpoint "${id}" needs exactly one of handler, command and external; it has ${given.length}.`,
-        hint: "For example: { handler: \"./handler.ts\" }."
-      })
-    )
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" needs exactly one of handler, command and external; it has ${given.length}.`,
+      hint: "For example: { handler: \"./handler.ts\" }."
+    })
   }
   if (definition.cwd !== undefined && definition.command === undefined) {
-    return Effect.fail(
-      new CliFailure({
-        message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file.`,
-        hint: "Remove cwd, or use it with command."
-      })
-    )
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file.`,
+      hint: "Remove cwd, or use it with command."
+    })
   }
   if (definition.handler !== undefined) {
-    return Effect.succeed({ type: "handler", file: path.resolve(directory, definition.handler) })
+    return { type: "handler", file: path.resolve(directory, definition.handler) }
   }
   if (definition.command !== undefined) {
     const cwd = definition.cwd === undefined ? {} : { cwd: path.resolve(directory, definition.cwd) }
-    return Effect.succeed({ type: "command", command: definition.command, directory, ...cwd })
+    return { type: "command", command: definition.command, directory, ...cwd }
   }
-  return Effect.succeed({ type: "external" })
-}
+  return { type: "external" }
+})
 
 const scalerOf = (scaler: Definition["scaler"]) => {
   if (scaler === undefined) return {}
@@ -179,17 +199,38 @@ const scalerOf = (scaler: Definition["scaler"]) => {
 
 const limitsOf = (limits: Definition["limits"]) => {
   if (limits === undefined) return {}
-  const { executionTimeout, ttl, ...numbers } = limits
-  return { limits: { ...numbers, ...millis("executionTimeoutMs", executionTimeout), ...millis("ttlMs", ttl) } }
+  const { executionTimeout, startDelay, ttl, ...numbers } = limits
+  return {
+    limits: {
+      ...numbers,
+      ...millis("executionTimeoutMs", executionTimeout),
+      ...millis("ttlMs", ttl),
+      ...millis("startDelayMs", startDelay)
+    }
+  }
 }
 
-/** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
-export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
-  const path = yield* Path.Path
+const retryOf = (retry: Definition["retry"]) => {
+  if (retry === undefined) return {}
+  const { backoff, ...rest } = retry
+  return {
+    retry: {
+      ...rest,
+      ...(backoff === undefined ? {} : {
+        backoff: {
+          ...millis("initialMs", backoff.initial),
+          ...(backoff.factor === undefined ? {} : { factor: backoff.factor }),
+          ...millis("maxMs", backoff.max)
+        }
+      })
+    }
+  }
+}
+
+/** The settings of a definition in the form of an `EndpointSpec`, without those that it does not set. */
+const toSettings = (definition: Definition) => {
   const { errorTraceback, env, leaseToken, maxAttempts, rateLimit, workers } = definition
-  const spec = {
-    id,
-    source: yield* sourceOf(id, definition, directory, path),
+  return {
     ...(workers === undefined ? {} : {
       workers: {
         ...(workers.min === undefined ? {} : { min: workers.min }),
@@ -204,6 +245,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     ...millis("leaseMs", definition.lease),
     ...millis("retentionMs", definition.retention),
     ...limitsOf(definition.limits),
+    ...retryOf(definition.retry),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(errorTraceback === undefined ? {} : { errorTraceback }),
     ...(leaseToken === undefined ? {} : { leaseToken }),
@@ -216,11 +258,20 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     }),
     ...(env === undefined ? {} : { env })
   }
+}
+
+/** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
+export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
+  return yield* decode({ id, source: yield* toSource(id, definition, directory), ...toSettings(definition) })
+})
+
+/** Decodes a spec. Fails with every invalid setting. */
+export const decode = Effect.fnUntraced(function*(spec: { readonly id: string; readonly [setting: string]: unknown }) {
   return yield* decodeSpec(spec).pipe(
     Effect.map((decoded) => withImpliedLimits(spec, decoded)),
     Effect.mapError((error) =>
       new CliFailure({
-        message: `The endpoint "${id}" cannot be created.`,
+        message: `The endpoint "${spec.id}" cannot be set up like this.`,
         hint: fieldIssues(error).map(formatFieldIssue).join("\n  ")
       })
     )

@@ -1,5 +1,5 @@
 /**
- * The output of commands: text, or one JSON document with `--json`, and a progress line when the output is a terminal.
+ * The output of commands: text, or one JSON document with `--json`, and progress on standard error.
  *
  * All output passes through here, because names, errors and outputs come from callers and workers: control characters are escaped, and a
  * value cannot start a line that looks like the next field or row.
@@ -23,14 +23,34 @@ export const jsonLine = (value: unknown): Effect.Effect<void> => text(JSON.strin
 export const print = <A>(json: boolean, value: A, human: (value: A) => string): Effect.Effect<void> =>
   text(json ? JSON.stringify(value, null, 2) : human(value))
 
-/** Draws the progress line, which the next progress line overwrites. Does nothing unless standard error is a terminal. */
-export const progress = (line: string): Effect.Effect<void> =>
-  Effect.sync(() => {
-    if (process.stderr.isTTY) process.stderr.write(`\r\u001b[2K${escapeLine(line)}`)
-  })
+/** Shows the progress of a wait on standard error. */
+export interface Progress {
+  /** Shows the state, and how long the wait has taken. */
+  readonly show: (state: string, elapsedMillis: number) => Effect.Effect<void>
+  /** Removes the line from the terminal. */
+  readonly clear: Effect.Effect<void>
+}
 
-/** Removes the progress line. */
-export const clearProgress: Effect.Effect<void> = progress("")
+/**
+ * In a terminal, one line that each call overwrites. Elsewhere, for example in the log of a CI job, one line for each change of the state.
+ */
+export const makeProgress = (): Progress => {
+  let last: string | undefined
+  const draw = (line: string) => process.stderr.write(`\r\u001b[2K${escapeLine(line)}`)
+  return {
+    show: (state, elapsedMillis) =>
+      Effect.suspend(() => {
+        const line = `${state} (${Math.round(elapsedMillis / 1000)} s)`
+        const isChanged = state !== last
+        last = state
+        if (process.stderr.isTTY) return Effect.sync(() => draw(line.slice(0, (process.stderr.columns || 80) - 1)))
+        return isChanged ? message(line.replaceAll("\n", " ")) : Effect.void
+      }),
+    clear: Effect.sync(() => {
+      if (process.stderr.isTTY) draw("")
+    })
+  }
+}
 
 const seconds = (millis: number | undefined): string => millis === undefined ? "-" : `${(millis / 1000).toFixed(2)} s`
 

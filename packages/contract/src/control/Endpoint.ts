@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
-import { MAX_JOB_MILLIS, Priority, Retry } from "../jobs/Job.ts"
+import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { CronExpression, TimeZone } from "./Cron.ts"
 import { RateLimit } from "./RateLimit.ts"
 
@@ -104,6 +104,8 @@ const CallerLimits = Schema.Struct({
   maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 100),
   /** The maximum of `priority`. Default 100. */
   priority: withDefault(Priority, 100),
+  /** The longest time from a submission until the job's start time. Default 30 days, the maximum. */
+  startDelayMs: withDefault(millis(0, MAX_START_DELAY_MILLIS), MAX_START_DELAY_MILLIS),
   /** The number of open batches of one key. Default: the platform's limit, which applies as well. */
   openBatches: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))),
   /** The number of requests in a batch. Default: the platform's limit, which applies as well. */

@@ -6,8 +6,8 @@ import * as Schema from "effect/Schema"
 /**
  * What a job waits for.
  *
- * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `backoff` | the time of its next attempt |
- * | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
+ * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `scheduled` | its start time | | `backoff` | the time of its
+ * next attempt | | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
  * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
  * for another worker | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
  * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 export const WaitReason = Schema.Literals([
   "ended",
   "running",
+  "scheduled",
   "backoff",
   "paused",
   "external",
@@ -53,6 +54,8 @@ export const Explanation = Schema.Struct({
   /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
+  /** When the job may start, if it was submitted with a start time that has not passed. */
+  startAt: Schema.optionalKey(Schema.Int),
   /** When the next attempt may start, after the job's own backoff or after the backoff for failed worker starts. */
   nextRetryAt: Schema.optionalKey(Schema.Int),
   /** Why the last attempt failed, or why the last worker did not start. */

@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
 import { PrintableText } from "../PrintableText.ts"
 
 /**
@@ -118,6 +119,28 @@ export type S3Config = typeof S3Config.Type
 /** The priority of a job, -100 to 100. Jobs with a higher priority run first; jobs with equal priority run in order of submission. */
 export const Priority = Schema.Int.check(Schema.isBetween({ minimum: -100, maximum: 100 }))
 
+/** Parses a time in ISO 8601 with a time zone to milliseconds since 1970; NaN for other text. */
+export const parseIsoTime = (text: string): number =>
+  /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text) ? Date.parse(text) : Number.NaN
+
+/** A time in ISO 8601 with a time zone, like `2026-11-21T08:00:00Z`, as milliseconds since 1970. */
+const TimeText = Schema.String.check(
+  Schema.makeFilter((text) =>
+    !Number.isNaN(parseIsoTime(text)) || "expected a time in ISO 8601 with a time zone, like 2026-11-21T08:00:00Z"
+  )
+).pipe(
+  Schema.decodeTo(Schema.Int, {
+    decode: SchemaGetter.transform(parseIsoTime),
+    encode: SchemaGetter.transform((millis) => new Date(millis).toISOString())
+  })
+)
+
+/** The latest time that `Date` can represent, in milliseconds since 1970. */
+const MAX_TIME = 8_640_000_000_000_000
+
+/** 30 days: the longest time from a submission until the job may start. */
+export const MAX_START_DELAY_MILLIS = 30 * 24 * 60 * 60 * 1000
+
 /** The maximum number of tags of a job. */
 const MAX_TAGS = 16
 
@@ -179,6 +202,13 @@ export const RunRequest = Schema.Struct({
   /** Default: 0. */
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
+  /**
+   * When the job may start (docs/spec/jobs-api.md#delayed-jobs): milliseconds since 1970, or ISO 8601 with a time zone. The job is IN_QUEUE until
+   * then, and its ttl starts then. Default, also for a time in the past: at once. An extension of Stint.
+   */
+  startAt: Schema.optionalKey(Schema.Union([millis(0, MAX_TIME), TimeText])),
+  /** The same as a duration from the submission, in milliseconds: 0 to 30 days. Cannot be combined with `startAt`. */
+  startAfterMs: Schema.optionalKey(millis(0, MAX_START_DELAY_MILLIS)),
   /** Has the same effect as the header `Idempotency-Key`, which takes precedence. */
   idempotencyKey: Schema.optionalKey(IdempotencyKey)
 })

@@ -4,17 +4,12 @@
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
-import { JobStatus, Tag } from "./Job.ts"
+import { JobStatus, parseIsoTime, Tag } from "./Job.ts"
 
 /** The maximum number of jobs in a page. */
 const LIST_LIMIT = 200
 
-const parseTime = (text: string): number => {
-  if (/^\d{1,15}$/.test(text)) return Number(text)
-  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text)
-    ? Date.parse(text)
-    : Number.NaN
-}
+const parseTime = (text: string): number => /^\d{1,15}$/.test(text) ? Number(text) : parseIsoTime(text)
 
 /** A time in milliseconds since 1970 or in ISO 8601 with a time zone: `1790000000000`, `2026-11-21T08:00:00Z`. */
 const timeText = (description: string) =>
@@ -51,6 +46,8 @@ export const ListedJob = Schema.Struct({
   id: Schema.String,
   status: JobStatus,
   createdAt: Schema.Int,
+  /** When the job may start. Only until that time. */
+  startAt: Schema.optionalKey(Schema.Int),
   /** When the last attempt started. */
   startedAt: Schema.optionalKey(Schema.Int),
   finishedAt: Schema.optionalKey(Schema.Int),

@@ -106,7 +106,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       summary: "Submit a job",
       description:
         "Stores the job and returns its id without waiting. Read the job with status, follow it with events, or receive its " +
-        "result with a webhook. Only `input` is required; unknown keys are ignored. Bodies up to 10 MiB.",
+        "result with a webhook. With `startAt` or `startAfterMs`, the job waits in the queue until then. Only `input` is required; unknown keys " +
+        "are ignored. Bodies up to 10 MiB.",
       parameters: [idempotencyKey],
       request: exampleRequest,
       moreRequests: { "with options": requestWithOptions },

@@ -152,7 +152,7 @@ export class BatchQueue extends Context.Service<BatchQueue, {
 /** The job of a request: its options override the batch's policy, which overrides the endpoint's settings. */
 const toJob =
   (endpoint: Endpoint, now: number) => (batch: BatchRecord, { id, input, options, s3Config }: BatchRequest): JobRecord => {
-    const { policy, priority, tags, traceparent, tracestate, webhook } = options
+    const { policy, priority, startAfterMs, startAt, tags, traceparent, tracestate, webhook } = options
     return toJobRecord({
       endpoint,
       id,
@@ -162,6 +162,8 @@ const toJob =
       policy: { ttl: BATCH_TTL, ...batch.policy, ...policy },
       priority: priority ?? BATCH_PRIORITY,
       tags,
+      startAt,
+      startAfterMs,
       webhook,
       trace: traceparent === undefined ? undefined : { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
     }, now)

@@ -173,11 +173,13 @@ const make = Effect.gen(function*() {
   ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone> {
     const { endpoint, idempotencyKey } = submission
     const job = toJobRecord(submission, now())
-    notifier.preWake(job.endpoint)
+    // A job with a start time wakes workers when a timer makes it ready.
+    const isReady = job.notBefore === null
+    if (isReady) notifier.preWake(job.endpoint)
     const inserted = yield* store.insert(job, submissionKey(submission))
     switch (inserted._tag) {
       case "Inserted":
-        notifier.notifyEnqueued(job.endpoint, 1)
+        if (isReady) notifier.notifyEnqueued(job.endpoint, 1)
         return job
       case "Duplicate":
         return inserted.job

@@ -25,6 +25,10 @@ export interface Submission {
   /** Default: 0. */
   readonly priority?: number | undefined
   readonly tags?: ReadonlyArray<string> | undefined
+  /** When the job may start, in milliseconds since 1970. Default: at once. */
+  readonly startAt?: number | undefined
+  /** When the job may start, in milliseconds after the submission. Takes precedence over `startAt`. */
+  readonly startAfterMs?: number | undefined
   /** Where to send the job's events. */
   readonly webhook?: Webhook | undefined
   /** As long as the endpoint has a job of this owner with this key, submitting the same request again returns that job. */
@@ -45,10 +49,18 @@ const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | nu
 }
 
 /** Identifies a request for idempotency. Payloads are compared byte by byte: `{"a":1}` and `{ "a": 1 }` are different requests. */
-const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
-  createHash("sha256")
-    .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))
-    .digest("hex")
+const fingerprintOf = ({ input, policy, priority, s3Config, startAfterMs, startAt, tags, webhook }: Submission): string => {
+  const parts: Array<unknown> = [input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]
+  // Only when set, because stored fingerprints of earlier versions do not contain them.
+  if (startAt !== undefined || startAfterMs !== undefined) parts.push(startAt ?? null, startAfterMs ?? null)
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex")
+}
+
+/** The start time of a job; null when it may start at once. */
+const notBeforeOf = ({ startAfterMs, startAt }: Submission, now: number): number | null => {
+  const time = startAfterMs === undefined ? startAt : now + startAfterMs
+  return time === undefined || time <= now ? null : time
+}
 
 /** The job record of a submission: the caller's policy overrides the endpoint's settings. */
 export const toJobRecord = (submission: Submission, now: number): JobRecord => {
@@ -63,6 +75,7 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
     lowPriority: policy?.lowPriority ?? false,
     priority: priority ?? 0,
     createdAt: now,
+    notBefore: notBeforeOf(submission, now),
     // The server rejects requests that ask for more. The minimum applies to defaults, and to batches from before a limit was lowered.
     ttlMs: Math.min(policy?.ttl ?? endpoint.ttlMs, endpoint.limits.ttlMs),
     executionTimeoutMs: Math.min(policy?.executionTimeout ?? endpoint.executionTimeoutMs, endpoint.limits.executionTimeoutMs),

@@ -21,7 +21,7 @@ const DEFAULTS = {
   maxAttempts: 2,
   retentionMs: 86_400_000,
   errorTraceback: "full",
-  limits: { executionTimeoutMs: 604_800_000, ttlMs: 604_800_000, maxAttempts: 100, priority: 100 },
+  limits: { executionTimeoutMs: 604_800_000, ttlMs: 604_800_000, maxAttempts: 100, priority: 100, startDelayMs: 2_592_000_000 },
   leaseToken: "optional",
   env: {}
 }

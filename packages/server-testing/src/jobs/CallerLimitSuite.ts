@@ -71,15 +71,18 @@ export const callerLimits = (it: ServerIt): void => {
       expect(low.errors?.map((one) => one.path)).toEqual([["limits", "ttlMs"]])
     }))
 
-  it.effect("limits priorities, attempts and batches where the operator sets them", () =>
+  it.effect("limits priorities, attempts, start times and batches where the operator sets them", () =>
     Effect.gen(function*() {
-      const limits = { priority: 5, maxAttempts: 3, openBatches: 1, batchRequests: 2 }
+      const limits = { priority: 5, maxAttempts: 3, startDelayMs: 60_000, openBatches: 1, batchRequests: 2 }
       const { call, path } = yield* (yield* ServerTest).endpoint({ limits })
       const run = (wishes: object) => Effect.map(call(path("run"), { json: { input: 1, ...wishes } }), ({ status }) => status)
       expect(yield* run({ priority: 6 })).toBe(400)
       expect(yield* run({ priority: 5 })).toBe(200)
       expect(yield* run({ policy: { retry: { maxAttempts: 4 } } })).toBe(400)
       expect(yield* run({ policy: { retry: { maxAttempts: 3 } } })).toBe(200)
+      expect(yield* run({ startAfterMs: 60_001 })).toBe(400)
+      expect(yield* run({ startAt: Date.now() + 70_000 })).toBe(400)
+      expect(yield* run({ startAfterMs: 60_000 })).toBe(200)
       const batch = (count: number) =>
         Effect.map(call(path("batch"), { json: Array.from({ length: count }, () => ({ input: 1 })) }), ({ status }) => status)
       expect(yield* batch(3)).toBe(409)

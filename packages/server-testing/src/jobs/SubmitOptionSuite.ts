@@ -35,6 +35,34 @@ export const submitOptions = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: "second", retries: 1 })
     }))
 
+  it.effect("run and batch: a job waits in the queue until its start time, and its explanation says until when", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const startAt = new Date(Date.now() + 3_600_000).toISOString()
+      for (const time of [startAt, Date.parse(startAt)]) {
+        const sent = yield* endpoint.call(endpoint.path("run"), { json: { input: {}, startAt: time } })
+        const { id, status } = yield* expectJson(200, JobReceipt)(sent)
+        expect(status).toBe("IN_QUEUE")
+        const { json } = yield* endpoint.call(endpoint.path(`status/${id}?explain`))
+        expect(json).toMatchObject({ explain: { reason: "scheduled", startAt: Date.parse(startAt) } })
+        expect(json).toMatchObject({ explain: { words: expect.stringContaining(`start at ${startAt}, in 60 min`) } })
+      }
+      const listed = yield* endpoint.call(endpoint.path("requests"))
+      expect(listed.json).toMatchObject({ requests: [{ startAt: Date.parse(startAt) }, { startAt: Date.parse(startAt) }] })
+      expect((yield* endpoint.health).jobs.inQueue).toBe(2)
+      expect(yield* worker.take()).toBe(undefined)
+      const soon = yield* endpoint.run("soon", { startAfterMs: 20 })
+      expect(yield* worker.next).toMatchObject({ id: soon.id, input: "soon" })
+      const created = yield* endpoint.call(endpoint.path("batch"), {
+        json: [{ input: "batch", startAfterMs: 20 }, { input: 2, startAt }]
+      })
+      const { id } = created.json as { readonly id: string }
+      yield* endpoint.call(endpoint.path(`batch/${id}/finalize`), { method: "POST" })
+      expect(yield* worker.next).toMatchObject({ input: "batch", batchId: id })
+      expect((yield* endpoint.health).jobs.inQueue).toBe(3)
+    }))
+
   it.effect("run: stores a webhook with its events; a bare URL receives the completed event only", () =>
     Effect.gen(function*() {
       const queue = yield* JobQueue
@@ -141,7 +169,13 @@ export const submitOptions = (it: ServerIt): void => {
         [["webhook", "events"], { webhook: { url: "http://a.b", events: Array.from({ length: 17 }, () => "start") } }],
         [["s3Config", "endpointUrl"], { s3Config: { accessId: "a", accessSecret: "b", bucketName: "c" } }],
         [["webhook"], { webhook: "ftp://example.com" }],
-        [["webhook"], { webhook: 5 }]
+        [["webhook"], { webhook: 5 }],
+        [["startAt"], { startAt: "tomorrow" }],
+        [["startAt"], { startAt: "2026-11-21T08:00:00" }],
+        [["startAt"], { startAt: Date.now() + 31 * 86_400_000 }],
+        [["startAfterMs"], { startAfterMs: -1 }],
+        [["startAfterMs"], { startAfterMs: 2_592_000_001 }],
+        [["startAfterMs"], { startAfterMs: 1, startAt: 1 }]
       ]
       for (const [path, rest] of cases) {
         const answer = yield* endpoint.call(endpoint.path("run"), { json: { input: 1, ...rest } })
@@ -160,7 +194,7 @@ export const submitOptions = (it: ServerIt): void => {
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
-      const names = ["policy", "s3Config", "webhook", "priority", "tags", "idempotencyKey"]
+      const names = ["policy", "s3Config", "webhook", "priority", "tags", "idempotencyKey", "startAt", "startAfterMs"]
       const nested = { ttl: null, executionTimeout: "", retry: { maxAttempts: null, onError: "", backoff: null } }
       for (const absent of [null, ""]) {
         const options = Object.fromEntries(names.map((name) => [name, absent]))

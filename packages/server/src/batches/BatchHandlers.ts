@@ -78,7 +78,7 @@ const keyNotAllowed = (at: number): InvalidRequest =>
 /** A checked request as it is stored. */
 const toRequest = (
   { members }: JsonBody,
-  { policy, priority, s3Config, tags, webhook }: Effect.Success<ReturnType<typeof checkRequest>>,
+  { policy, priority, s3Config, startAfterMs, startAt, tags, webhook }: Effect.Success<ReturnType<typeof checkRequest>>,
   trace: ReturnType<typeof traceContextOf>
 ): BatchRequest => {
   const longForm = webhookOf(webhook)
@@ -90,6 +90,8 @@ const toRequest = (
       ...(policy === undefined ? {} : { policy }),
       ...(priority === undefined ? {} : { priority }),
       ...(tags === undefined ? {} : { tags }),
+      ...(startAt === undefined ? {} : { startAt }),
+      ...(startAfterMs === undefined ? {} : { startAfterMs }),
       ...(longForm === undefined ? {} : { webhook: longForm }),
       ...trace
     }

@@ -9,6 +9,9 @@ import type { BodyIssue } from "../http/RequestBody.ts"
 export interface Wishes {
   readonly policy?: Policy | undefined
   readonly priority?: number | undefined
+  /** Milliseconds since 1970. */
+  readonly startAt?: number | undefined
+  readonly startAfterMs?: number | undefined
 }
 
 /** The way out for a request that asks for too much. */
@@ -19,14 +22,19 @@ const NONE: ReadonlyArray<BodyIssue> = []
 /** The values that are above the endpoint's limits. */
 export const callerLimitIssues = (
   { limits }: Pick<Endpoint, "limits">,
-  { policy, priority }: Wishes
+  { policy, priority, startAfterMs, startAt }: Wishes
 ): ReadonlyArray<BodyIssue> => {
-  if (policy === undefined && priority === undefined) return NONE
+  if (policy === undefined && priority === undefined && startAt === undefined && startAfterMs === undefined) return NONE
+  if (startAt !== undefined && startAfterMs !== undefined) {
+    return [{ path: ["startAfterMs"], message: "cannot be combined with startAt" }]
+  }
   const asked: ReadonlyArray<readonly [path: BodyIssue["path"], value: number | undefined, most: number, unit: string]> = [
     [["policy", "executionTimeout"], policy?.executionTimeout, limits.executionTimeoutMs, " ms"],
     [["policy", "ttl"], policy?.ttl, limits.ttlMs, " ms"],
     [["policy", "retry", "maxAttempts"], policy?.retry?.maxAttempts, limits.maxAttempts, ""],
-    [["priority"], priority, limits.priority, ""]
+    [["priority"], priority, limits.priority, ""],
+    [["startAfterMs"], startAfterMs, limits.startDelayMs, " ms"],
+    [["startAt"], startAt === undefined ? undefined : startAt - Date.now(), limits.startDelayMs, " ms from now"]
   ]
   return asked.flatMap(([path, value, most, unit]) =>
     value !== undefined && value > most

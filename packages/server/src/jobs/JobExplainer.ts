@@ -2,7 +2,7 @@
  * Explains why a job is in its current state, based on the state of the queue and the known workers. Pure.
  *
  * ```
- *   ended? running? backoff?          decided by the job alone
+ *   ended? running? scheduled? backoff?   decided by the job alone
  *        |  none
  *   an idle worker?                   next, or failing when it does not take the job
  *   a worker starting?                starting
@@ -17,6 +17,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation, WaitReason } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
+import { isScheduled } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { Ahead, Depth } from "@stint/store/JobStore"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -50,7 +51,7 @@ const count = (amount: number, one: string, many = `${one}s`): string => `${amou
 /** The first line, shortened to fit into a sentence, without a full stop. */
 const firstLine = (text: string): string => excerpt(text.split("\n", 1)[0] ?? "").replace(/\.$/, "")
 
-type WaitCause = Pick<Explanation, "reason" | "words" | "nextRetryAt" | "cause">
+type WaitCause = Pick<Explanation, "reason" | "words" | "startAt" | "nextRetryAt" | "cause">
 
 const waitCause = (reason: WaitReason, words: string, rest: Omit<WaitCause, "reason" | "words"> = {}): WaitCause => ({
   reason,
@@ -175,6 +176,13 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
     )
   }
   const cause = job.lastError === null ? undefined : errorForCaller(job.lastError, facts.endpoint)
+  if (isScheduled(job) && job.notBefore > now) {
+    return waitCause(
+      "scheduled",
+      `It was submitted to start at ${new Date(job.notBefore).toISOString()}, in ${span(job.notBefore - now)}.`,
+      { startAt: job.notBefore }
+    )
+  }
   if (job.notBefore !== null && job.notBefore > now) {
     const because = cause === undefined ? "" : `: ${firstLine(cause)}`
     return waitCause(

@@ -33,6 +33,7 @@ export const jobListItem = (job: JobSummary, endpoint: Pick<Endpoint, "errorTrac
     id: job.id,
     status: job.status,
     createdAt: job.createdAt,
+    ...(JobMachine.isScheduled(job) ? { startAt: job.notBefore } : {}),
     ...(job.startedAt === null ? {} : { startedAt: job.startedAt }),
     ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
     ...(delayTime === undefined ? {} : { delayTime }),

@@ -130,11 +130,11 @@ export const readSubmission = Effect.fnUntraced(function*(
 > {
   const key = yield* readIdempotencyKey(request)
   const body = yield* readJson(request, limit.bytes, limit.remedy, runHint, SUBMISSION)
-  const { policy, priority, s3Config, tags, webhook, ...own } = yield* Effect.mapError(
+  const { policy, priority, s3Config, startAfterMs, startAt, tags, webhook, ...own } = yield* Effect.mapError(
     readOptions(body),
     (issues) => invalidValues(issues, runHint)
   )
-  const refused = callerLimitIssues(endpoint, { policy, priority })
+  const refused = callerLimitIssues(endpoint, { policy, priority, startAfterMs, startAt })
   if (refused.length > 0) return yield* invalidValues(refused, LIMIT_HINT)
   const idempotencyKey = key ?? own.idempotencyKey
   return {
@@ -145,6 +145,8 @@ export const readSubmission = Effect.fnUntraced(function*(
     policy,
     priority,
     tags,
+    startAt,
+    startAfterMs,
     webhook: webhookOf(webhook),
     trace: traceContextOf(request.headers),
     idempotencyKey,

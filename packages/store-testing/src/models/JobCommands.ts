@@ -57,6 +57,8 @@ export type JobCommand =
     readonly request: number
     readonly tags: ReadonlyArray<string>
     readonly webhook: boolean
+    /** Milliseconds until the start time; undefined: none. */
+    readonly startAfter: number | undefined
   }
   | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
   | {
@@ -126,7 +128,8 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
       owner: usually<string>(NO_OWNER, "ann", "bob"),
       request: usually<number>(0, 1),
       tags: fc.subarray(TAGS),
-      webhook: usually<boolean>(false, true)
+      webhook: usually<boolean>(false, true),
+      startAfter: usually<number | undefined>(undefined, 1, 1_000, 30_000)
     })
   },
   { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
@@ -320,6 +323,7 @@ export const run = Effect.fnUntraced(function*(
       tracestate: options.lowPriority ? "vendor=1" : null,
       lowPriority: options.lowPriority,
       createdAt: now,
+      notBefore: options.startAfter === undefined ? null : now + options.startAfter,
       ttlMs: options.ttl,
       executionTimeoutMs: options.executionTimeout,
       leaseMs: options.lease,

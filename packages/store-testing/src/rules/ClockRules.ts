@@ -109,6 +109,20 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     }))
 
   rule(
+    "starts a job with a start time when the clock shows that time, also after it was set back",
+    (set) =>
+      Effect.gen(function*() {
+        const { endpoint, queue, submit } = yield* Scenario.make()
+        const { id } = yield* submit({ startAfterMs: 2_000 })
+        yield* set(-10_000)
+        yield* Scenario.pass(2_500)
+        assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "IN_QUEUE", notBefore: 2_000 })
+        yield* Scenario.pass(10_000)
+        assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, waiting: 1 })
+      })
+  )
+
+  rule(
     "R5: fires no timer while the store cannot move the timers, and moves them once the store works again",
     (set) =>
       Effect.gen(function*() {

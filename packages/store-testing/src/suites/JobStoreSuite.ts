@@ -28,6 +28,7 @@ import { priorityRules } from "../rules/PriorityRules.ts"
 import { resultRules } from "../rules/ResultRules.ts"
 import { retryRules } from "../rules/RetryRules.ts"
 import { simulationRules } from "../rules/SimulationRules.ts"
+import { startTimeRules } from "../rules/StartTimeRules.ts"
 import { storeFaultRules } from "../rules/StoreFaultRules.ts"
 import { storeRule } from "../rules/StoreRule.ts"
 import { streamRules } from "../rules/StreamRules.ts"
@@ -50,6 +51,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
   const rule = storeRule(store)
   describe(`job queue: ${name}`, () => {
     describe("submit", () => submitRules(rule))
+    describe("start time", () => startTimeRules(rule))
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule))
     describe("isolated jobs", () => isolationRules(rule))

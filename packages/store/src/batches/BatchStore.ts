@@ -26,6 +26,8 @@ export const RequestOptions = Schema.Struct({
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
   webhook: Schema.optionalKey(Webhook),
+  startAt: Schema.optionalKey(Schema.Int),
+  startAfterMs: Schema.optionalKey(Schema.Int),
   traceparent: Schema.optionalKey(Schema.String),
   tracestate: Schema.optionalKey(Schema.String)
 })

@@ -11,7 +11,7 @@
  *    |  |  |   (Tick), Finish with an    |  |  |
  *    |  |  |   error that is retried     |  |  |
  *    |  |  +--------- no backoff --------+  |  |
- *    |  |                                |  |  |
+ *    |  |                                |  |  |            submitted with a start time: starts here
  *    |  +- Tick - [ IN_QUEUE, not ready  | before `notBefore` ]
  *    |                 ^-- backoff, or ---+  |  |
  *    |                    Return until then   |  |
@@ -89,7 +89,8 @@ export type JobMachineEvent =
   /**
    * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
    * lease from now. `by`: the number of milliseconds that must not count, negative when the clock was set back. Moves the timers of a
-   * running job by this time. Moves a backoff only back: its end is a wall-clock time, and a clock that was set back would extend it.
+   * running job by this time. Moves a backoff only back: its end is a wall-clock time, and a clock that was set back would extend it. Does
+   * not move a start time.
    */
   | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
 
@@ -134,8 +135,12 @@ const reject = (rejection: Rejection): Result.Result<Transition, Rejection> => R
 /** When the execution timeout ends. */
 const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + job.executionTimeoutMs
 
-/** Whether the job can be claimed: IN_QUEUE and not in a backoff. */
+/** Whether the job can be claimed: IN_QUEUE, and neither before its start time nor in a backoff. */
 export const isReady = (job: JobHead): boolean => job.status === "IN_QUEUE" && job.notBefore === null
+
+/** Whether the job waits for the start time that its submission asked for. A later `notBefore` is the end of a backoff. */
+export const isScheduled = (job: JobHead): job is JobHead & { readonly notBefore: number } =>
+  job.notBefore !== null && job.attempt === 0
 
 /** Later than any time. */
 const NEVER = Number.MAX_SAFE_INTEGER
@@ -283,7 +288,7 @@ const tick = (job: JobHead, now: number, random: number | undefined): Result.Res
   if (now < dueAt(job)) return reject({ _tag: "NotDue" })
   if (job.finishedAt !== null) return Result.succeed({ _tag: "Remove" })
   if (now >= job.expiresAt) return expire(job, now)
-  // `delayTime` starts at the end of the backoff, not at this tick.
+  // `delayTime` starts at the start time or at the end of the backoff, not at this tick.
   if (job.notBefore !== null) return put({ ...job, queuedAt: job.notBefore, notBefore: null })
   if (now >= deadlineOf(job)) {
     return end(
@@ -315,9 +320,9 @@ export type Submitted =
     | "maxAttempts"
     | "retentionMs"
   >
-  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId">>
+  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId" | "notBefore">>
 
-/** A new job, IN_QUEUE. */
+/** A new job, IN_QUEUE. Its time to live starts at its start time. */
 export const submitted = (job: Submitted): JobRecord => ({
   ...job,
   priority: job.priority ?? 0,
@@ -327,8 +332,8 @@ export const submitted = (job: Submitted): JobRecord => ({
   batchId: job.batchId ?? null,
   status: "IN_QUEUE",
   queuedAt: job.createdAt,
-  notBefore: null,
-  expiresAt: job.createdAt + job.ttlMs,
+  notBefore: job.notBefore ?? null,
+  expiresAt: (job.notBefore ?? job.createdAt) + job.ttlMs,
   attempt: 0,
   retries: 0,
   isolated: false,
@@ -397,7 +402,8 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
       const { by = 0, now } = event
       if (job.notBefore !== null) {
         // A backoff that began after the clock was set has the new time already, so it ends sooner.
-        const isStale = by < 0 && job.notBefore - now > -by / 2
+        // A start time is a time of the caller's calendar, so it does not move.
+        const isStale = by < 0 && !isScheduled(job) && job.notBefore - now > -by / 2
         return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
       }
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })

@@ -41,9 +41,9 @@ export const JobHead = Schema.Struct({
   priority: Schema.Int,
   /** When the job was submitted. All times here are in milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** When the job last became ready: at submission, when the worker lost or returned its lease, or at the end of a backoff. */
+  /** When the job last became ready: at submission, when the worker lost or returned its lease, or at `notBefore`. */
   queuedAt: Schema.Int,
-  /** End of the backoff, before which the job cannot be claimed. Null when there is no backoff or it has ended. */
+  /** Start time of the submission, or end of the backoff. The job cannot be claimed before. Null when there is none or it has passed. */
   notBefore: Schema.NullOr(Schema.Int),
   /** Time to live, including the wait. */
   ttlMs: Schema.Int,

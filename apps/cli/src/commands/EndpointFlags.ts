@@ -1,0 +1,259 @@
+/**
+ * The flags for the settings of an endpoint, shared by `endpoints create` and `endpoints update`.
+ */
+import type { EndpointSpec } from "@stint/contract/Endpoint"
+import { Flag } from "effect/cli"
+import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { CliFailure } from "../CliFailure.ts"
+import type { SourceDefinition } from "../config/EndpointsFile.ts"
+import { duration, toMillis } from "./SharedFlags.ts"
+import { splitWords } from "./ShellWords.ts"
+
+/** Flags for the program that the workers run. */
+export const sourceFlags = {
+  handler: Flag.String("handler").pipe(Flag.withDescription("A file that calls serverless.start"), Flag.optional),
+  command: Flag.String("command").pipe(
+    Flag.withDescription("A program that speaks the worker protocol, with its arguments"),
+    Flag.optional
+  ),
+  cwd: Flag.String("cwd").pipe(
+    Flag.withDescription("The working directory that all workers of --command share; by default, each has a folder of its own"),
+    Flag.optional
+  ),
+  external: Flag.Boolean("external").pipe(
+    Flag.withDescription("Workers are started elsewhere (see worker-env)"),
+    Flag.withDefault(false)
+  )
+}
+
+/** Flags for everything else. */
+export const settingFlags = {
+  workersMin: Flag.Int("workers-min").pipe(Flag.withDescription("Workers that are always running"), Flag.optional),
+  workersMax: Flag.Int("workers-max").pipe(
+    Flag.withDescription("Maximum number of workers; 0 pauses the endpoint"),
+    Flag.optional
+  ),
+  idleTimeout: duration("idle-timeout").pipe(
+    Flag.withDescription("How long an idle worker is kept running, e.g. 5s"),
+    Flag.optional
+  ),
+  scaleAfter: duration("scale-after").pipe(
+    Flag.withDescription("Add workers while a job has waited longer than this, e.g. 4s"),
+    Flag.optional
+  ),
+  jobsPerWorker: Flag.Finite("jobs-per-worker").pipe(
+    Flag.withDescription("Instead of --scale-after: one worker for each this many jobs"),
+    Flag.optional
+  ),
+  executionTimeout: duration("execution-timeout").pipe(
+    Flag.withDescription("How long one attempt may run, e.g. 10m"),
+    Flag.optional
+  ),
+  ttl: duration("ttl").pipe(Flag.withDescription("How long a job may exist, including waits, e.g. 1d"), Flag.optional),
+  lease: duration("lease").pipe(
+    Flag.withDescription("How long a worker keeps its jobs without a heartbeat, e.g. 30s"),
+    Flag.optional
+  ),
+  retention: duration("retention").pipe(Flag.withDescription("How long ended jobs are stored, e.g. 1d"), Flag.optional),
+  maxAttempts: Flag.Int("max-attempts").pipe(
+    Flag.withDescription("Attempts of a job whose worker is lost, 1 to 100"),
+    Flag.optional
+  ),
+  retryAttempts: Flag.Int("retry-attempts").pipe(
+    Flag.withDescription("Attempts of a job that is retried; takes precedence over --max-attempts"),
+    Flag.optional
+  ),
+  retryErrors: Flag.Boolean("retry-errors").pipe(
+    Flag.withDescription("Also retry after an error of the handler; --no-retry-errors turns it off"),
+    Flag.optional
+  ),
+  backoff: duration("backoff").pipe(Flag.withDescription("Wait before the second attempt, e.g. 10s"), Flag.optional),
+  backoffFactor: Flag.Finite("backoff-factor").pipe(
+    Flag.withDescription("Each further wait is this many times longer, 1 to 10; default 2"),
+    Flag.optional
+  ),
+  backoffMax: duration("backoff-max").pipe(Flag.withDescription("Longest wait; default 1h"), Flag.optional),
+  errorTraceback: Flag.Literals("error-traceback", ["full", "none"]).pipe(
+    Flag.withDescription("none hides tracebacks from callers"),
+    Flag.optional
+  ),
+  leaseToken: Flag.Literals("lease-token", ["required", "optional"]).pipe(
+    Flag.withDescription("required: workers that share the endpoint's key must send the lease token of a job"),
+    Flag.optional
+  ),
+  rateLimit: Flag.Int("rate-limit").pipe(
+    Flag.withDescription("Calls of a key in --rate-per, for each kind of operation"),
+    Flag.optional
+  ),
+  ratePer: duration("rate-per").pipe(
+    Flag.withDescription("The window of --rate-limit; default 10s"),
+    Flag.withDefault(Duration.seconds(10))
+  ),
+  rateConcurrent: Flag.Int("rate-concurrent").pipe(
+    Flag.withDescription("With --rate-limit: open calls of a key and kind"),
+    Flag.optional
+  ),
+  limitTimeout: duration("limit-timeout").pipe(
+    Flag.withDescription("The longest execution timeout that callers may ask for"),
+    Flag.optional
+  ),
+  limitTtl: duration("limit-ttl").pipe(Flag.withDescription("The longest ttl that callers may ask for"), Flag.optional),
+  limitAttempts: Flag.Int("limit-attempts").pipe(
+    Flag.withDescription("The most attempts that callers may ask for"),
+    Flag.optional
+  ),
+  limitPriority: Flag.Int("limit-priority").pipe(
+    Flag.withDescription("The highest priority that callers may ask for"),
+    Flag.optional
+  ),
+  limitStartDelay: duration("limit-start-delay").pipe(
+    Flag.withDescription("How far ahead a start time may be, e.g. 7d"),
+    Flag.optional
+  ),
+  limitOpenBatches: Flag.Int("limit-open-batches").pipe(
+    Flag.withDescription("Batches of a key that have not ended"),
+    Flag.optional
+  ),
+  limitBatchRequests: Flag.Int("limit-batch-requests").pipe(Flag.withDescription("Requests in a batch"), Flag.optional),
+  env: Flag.String("env").pipe(
+    Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
+    Flag.atLeast(0)
+  )
+}
+
+type Flags<Config> = { readonly [Name in keyof Config]: Config[Name] extends Flag.Flag<infer A> ? A : never }
+
+/** Keeps the members that are set. */
+const given = <A>(name: string, value: Option.Option<A>): Readonly<Record<string, A>> =>
+  Option.isSome(value) ? { [name]: value.value } : {}
+
+/** The variables of `--env` flags. */
+const variablesOf = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
+  const variables: Record<string, string> = {}
+  for (const flag of flags) {
+    const at = flag.indexOf("=")
+    const name = at === -1 ? flag : flag.slice(0, at)
+    const value = at === -1
+      ? yield* Config.option(Config.String(name)).pipe(Effect.orElseSucceed(() => Option.none<string>()))
+      : Option.some(flag.slice(at + 1))
+    if (Option.isNone(value)) {
+      return yield* new CliFailure({
+        message: `--env ${name}: this shell has no variable ${name}.`,
+        hint: `Set the variable, or give its value: --env ${name}=VALUE`
+      })
+    }
+    variables[name] = value.value
+  }
+  return variables
+})
+
+/** The source that these flags name, as in a configuration file; undefined when they name none. */
+export const sourceOf = Effect.fnUntraced(function*(flags: Flags<typeof sourceFlags>) {
+  const words = Option.map(flags.command, splitWords)
+  const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
+  if (Option.isSome(flags.command) && program === undefined) {
+    return yield* new CliFailure({ message: "The command is empty.", hint: "For example: --command \"python3 handler.py\"" })
+  }
+  const definition: SourceDefinition = {
+    ...(Option.isSome(flags.handler) ? { handler: flags.handler.value } : {}),
+    ...(program === undefined ? {} : { command: [program, ...rest] }),
+    ...(Option.isSome(flags.cwd) ? { cwd: flags.cwd.value } : {}),
+    ...(flags.external ? { external: true } : {})
+  }
+  return Object.keys(definition).length === 0 ? undefined : definition
+})
+
+const scalerOf = ({ jobsPerWorker, scaleAfter }: Flags<typeof settingFlags>) => {
+  if (Option.isSome(scaleAfter) && Option.isSome(jobsPerWorker)) {
+    return Effect.fail(new CliFailure({ message: "Give --scale-after or --jobs-per-worker, not both.", hint: "" }))
+  }
+  const after = Option.map(scaleAfter, (after) => ({ type: "QUEUE_DELAY", value: Duration.toSeconds(after) }))
+  const perWorker = Option.map(jobsPerWorker, (value) => ({ type: "REQUEST_COUNT", value }))
+  return Effect.succeed(given("scaler", Option.orElse(after, () => perWorker)))
+}
+
+const rateLimitOf = ({ rateConcurrent, rateLimit, ratePer }: Flags<typeof settingFlags>) => {
+  if (Option.isSome(rateLimit)) {
+    const limit = { limit: rateLimit.value, perMs: toMillis(ratePer), ...given("concurrent", rateConcurrent) }
+    return Effect.succeed({ rateLimit: limit })
+  }
+  return Option.isNone(rateConcurrent)
+    ? Effect.succeed({})
+    : Effect.fail(
+      new CliFailure({
+        message: "--rate-concurrent needs --rate-limit.",
+        hint: "For example: --rate-limit 1000 --rate-per 10s --rate-concurrent 200"
+      })
+    )
+}
+
+/** The settings that flags name, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
+export interface Settings {
+  readonly plain: Readonly<Record<string, unknown>>
+  readonly workers: Readonly<Record<string, number>>
+  readonly limits: Readonly<Record<string, number>>
+  readonly retry: Readonly<Record<string, unknown>>
+  readonly backoff: Readonly<Record<string, number>>
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** The settings that these flags name. */
+export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settingFlags>): Effect.fn.Return<Settings, CliFailure> {
+  const millis = (name: string, value: Option.Option<Duration.Duration>) => given(name, Option.map(value, toMillis))
+  return {
+    plain: {
+      ...(yield* scalerOf(flags)),
+      ...millis("executionTimeoutMs", flags.executionTimeout),
+      ...millis("ttlMs", flags.ttl),
+      ...millis("leaseMs", flags.lease),
+      ...millis("retentionMs", flags.retention),
+      ...given("maxAttempts", flags.maxAttempts),
+      ...given("errorTraceback", flags.errorTraceback),
+      ...given("leaseToken", flags.leaseToken),
+      ...(yield* rateLimitOf(flags))
+    },
+    workers: {
+      ...given("min", flags.workersMin),
+      ...given("max", flags.workersMax),
+      ...millis("idleTimeoutMs", flags.idleTimeout)
+    },
+    limits: {
+      ...millis("executionTimeoutMs", flags.limitTimeout),
+      ...millis("ttlMs", flags.limitTtl),
+      ...given("maxAttempts", flags.limitAttempts),
+      ...given("priority", flags.limitPriority),
+      ...millis("startDelayMs", flags.limitStartDelay),
+      ...given("openBatches", flags.limitOpenBatches),
+      ...given("batchRequests", flags.limitBatchRequests)
+    },
+    retry: { ...given("maxAttempts", flags.retryAttempts), ...given("onError", flags.retryErrors) },
+    backoff: {
+      ...millis("initialMs", flags.backoff),
+      ...given("factor", flags.backoffFactor),
+      ...millis("maxMs", flags.backoffMax)
+    },
+    env: yield* variablesOf(flags.env)
+  }
+})
+
+const isEmpty = (value: object): boolean => Object.keys(value).length === 0
+
+/** Whether the flags name no setting. */
+export const isNone = (settings: Settings): boolean => Object.values(settings).every(isEmpty)
+
+const group = (name: string, now: object, changes: object): object => isEmpty(changes) ? {} : { [name]: { ...now, ...changes } }
+
+/** The members of a spec that these settings set, over the members that the endpoint has now. */
+export const specOf = (
+  { backoff, env, limits, plain, retry, workers }: Settings,
+  now: Pick<EndpointSpec, "workers" | "limits" | "env" | "retry"> | undefined
+): object => ({
+  ...plain,
+  ...group("workers", now?.workers ?? {}, workers),
+  ...group("limits", now?.limits ?? {}, limits),
+  ...group("retry", now?.retry ?? {}, { ...retry, ...group("backoff", now?.retry?.backoff ?? {}, backoff) }),
+  ...group("env", now?.env ?? {}, env)
+})

@@ -1,0 +1,340 @@
+/**
+ * The command line covers the whole API: every operation has a command, and every option of an operation has a flag.
+ *
+ * Runs each command against a server that records the requests, and compares them with the OpenAPI document.
+ */
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Api } from "@stint/contract/Api"
+import { Command } from "effect/cli"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import { OpenApi } from "effect/http-api"
+import * as Predicate from "effect/Predicate"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { createServer, type Server } from "node:http"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { command } from "../src/Cli.ts"
+
+/** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
+const GROUPS = ["jobs", "logs", "batches", "control", "keys", "webhooks"]
+
+/** Operations without a command, with the reason. */
+const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
+  "jobs.runsync": "`run --sync` submits and then waits, so that it can show the id before it waits",
+  "jobs.statusByPost": "another method of `status`",
+  "jobs.statusSyncByPost": "another method of `statusSync`",
+  "jobs.streamByPost": "another method of `stream`"
+}
+
+/** Options without a flag, with the reason. */
+const WITHOUT_FLAG: Readonly<Record<string, string>> = {
+  "batches.createBatch requests": "`batch create` adds the requests in calls of limited size"
+}
+
+interface Operation {
+  readonly id: string
+  readonly method: string
+  readonly path: RegExp
+  /** The query parameters, and the members of the body down to the leaves: `policy.retry.maxAttempts`. */
+  readonly options: ReadonlySet<string>
+}
+
+const document: unknown = OpenApi.fromApi(Api)
+
+const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
+  keys.reduce<unknown>((found, key) => Predicate.hasProperty(found, key) ? found[key] : undefined, value)
+
+const entries = (value: unknown): ReadonlyArray<readonly [string, unknown]> =>
+  Predicate.isObject(value) ? Object.entries(value) : []
+
+const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
+
+/** The paths of the leaves of a JSON Schema. Arrays and maps are leaves. */
+const leavesOf = (schema: unknown, path = ""): ReadonlyArray<string> => {
+  const reference = at(schema, "$ref")
+  if (typeof reference === "string") return leavesOf(at(document, ...reference.replace("#/", "").split("/")), path)
+  const parts = [...list(at(schema, "anyOf")), ...list(at(schema, "oneOf")), ...list(at(schema, "allOf"))]
+  const below = [
+    ...parts.flatMap((part) => leavesOf(part, path)),
+    ...entries(at(schema, "properties")).flatMap(([name, one]) => leavesOf(one, path === "" ? name : `${path}.${name}`))
+  ].filter((leaf) => leaf !== path)
+  return below.length === 0 ? [path] : below
+}
+
+const operations: ReadonlyArray<Operation> = entries(at(document, "paths")).flatMap(([template, methods]) =>
+  entries(methods).flatMap(([method, operation]) => {
+    const id = String(at(operation, "operationId"))
+    if (!GROUPS.includes(id.split(".")[0] ?? "")) return []
+    const query = list(at(operation, "parameters")).filter((one) => at(one, "in") === "query").map((one) =>
+      String(at(one, "name"))
+    )
+    const body = entries(at(operation, "requestBody", "content")).flatMap(([, media]) => leavesOf(at(media, "schema")))
+    return [{
+      id,
+      method: method.toUpperCase(),
+      path: new RegExp(`^${template.replaceAll(/\{[^}]+\}/g, "[^/]+")}$`),
+      options: new Set([...query, ...body].filter((leaf) => leaf !== ""))
+    }]
+  })
+)
+
+/** The paths of a body's leaves, and of the objects that contain them. */
+const sentIn = (value: unknown, path = ""): ReadonlyArray<string> =>
+  Predicate.isObject(value) && !Array.isArray(value)
+    ? [path, ...Object.entries(value).flatMap(([name, one]) => sentIn(one, path === "" ? name : `${path}.${name}`))]
+    : [path]
+
+const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+const KEY = "0123456789abcdef"
+const BATCH = `batch_${ID}`
+const job = { id: ID, status: "COMPLETED", output: 1 }
+const receipt = { id: ID, status: "IN_QUEUE" }
+const batch = {
+  id: BATCH,
+  endpointId: "e",
+  status: "DRAFT",
+  requestTotal: 1,
+  requestInProgress: 0,
+  requestCompleted: 0,
+  requestFailed: 0,
+  requestCancelled: 0,
+  createdAt: 0
+}
+const key = {
+  id: KEY,
+  prefix: `stint_${KEY}`,
+  name: "k",
+  scopes: ["jobs"],
+  endpoints: ["e"],
+  status: "ACTIVE",
+  createdAt: 0,
+  rateLimit: { limit: 1, perMs: 1_000 }
+}
+const delivery = {
+  id: "d",
+  job: ID,
+  endpoint: "e",
+  event: "completed",
+  url: "http://a.b",
+  state: "pending",
+  attemptCount: 0,
+  createdAt: 0,
+  nextAt: 0,
+  lastStatus: null,
+  lastError: null
+}
+const endpoint = { id: "e", source: { type: "external" }, createdAt: 0 }
+const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
+const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
+
+/** The responses by operation; `{}` for those that are not listed. */
+const RESPONSES: Readonly<Record<string, unknown>> = {
+  "jobs.run": receipt,
+  "jobs.status": { ...job, status: "IN_PROGRESS" },
+  "jobs.statusSync": job,
+  "jobs.stream": { ...job, stream: [] },
+  "jobs.requests": { requests: [], cursor: null },
+  "jobs.cancel": receipt,
+  "jobs.retry": receipt,
+  "jobs.purgeQueue": { removed: 0, status: "completed" },
+  "jobs.health": { jobs: counts, workers },
+  "logs.logs": { lines: [], cursor: 0, more: false },
+  "batches.createBatch": { id: BATCH, status: "DRAFT" },
+  "batches.listBatches": [batch],
+  "batches.batchRequests": { requests: [], total: 0, offset: 0, limit: 50, hasMore: false },
+  "control.listEndpoints": { endpoints: [endpoint] },
+  "control.createEndpoint": endpoint,
+  "control.getEndpoint": endpoint,
+  "control.putEndpoint": endpoint,
+  "control.workerEnv": { variables: {} },
+  "keys.listKeys": { keys: [key] },
+  "keys.createKey": { key, secret: "s" },
+  "keys.getKey": key,
+  "keys.patchKey": key,
+  "keys.rotateKey": { key, secret: "s" },
+  "keys.revokeKey": { ...key, issued: [] },
+  "webhooks.listDeliveries": { deliveries: [], cursor: null },
+  "webhooks.getDelivery": { ...delivery, body: {}, attempts: [] },
+  "webhooks.resendDelivery": delivery,
+  "webhooks.getSecret": { endpoint: "e", secret: "s", createdAt: 0 },
+  "webhooks.rotateSecret": { endpoint: "e", secret: "s", createdAt: 0 }
+}
+
+const STATUSES: Readonly<Record<string, number>> = {
+  "jobs.events": 204,
+  "control.createEndpoint": 201,
+  "control.deleteEndpoint": 204,
+  "keys.createKey": 201
+}
+
+const RETRY = ["--retry-errors", "--backoff", "1s", "--backoff-factor", "3", "--backoff-max", "1m"]
+const POLICY = ["--timeout", "10m", "--ttl", "1h", "--max-attempts", "3", "--low-priority", ...RETRY]
+const SETTINGS = [
+  ...["--workers-min", "1", "--workers-max", "2", "--idle-timeout", "5s", "--scale-after", "4s", "--execution-timeout", "10m"],
+  ...["--ttl", "1h", "--lease", "30s", "--retention", "1d", "--max-attempts", "3", "--retry-attempts", "4", ...RETRY],
+  ...[
+    "--error-traceback",
+    "none",
+    "--lease-token",
+    "required",
+    "--rate-limit",
+    "9",
+    "--rate-per",
+    "1m",
+    "--rate-concurrent",
+    "3"
+  ],
+  ...[
+    "--limit-timeout",
+    "1h",
+    "--limit-ttl",
+    "2h",
+    "--limit-attempts",
+    "5",
+    "--limit-priority",
+    "6",
+    "--limit-start-delay",
+    "7d"
+  ],
+  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--env", "A=b"]
+]
+const KEY_SETTINGS = [
+  ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"]
+]
+
+/** Each command with every flag. `FILE` and `S3` are files. */
+const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
+  [
+    ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
+    ...["--webhook-event", "start", "--idempotency-key", "k", "--in", "10m", "--s3-config", "S3"]
+  ],
+  ["run", "e", "--input-file", "FILE", "--at", "2026-11-22T14:00:00Z", "--sync"],
+  ["run", "e", "--input", "1", "--stream"],
+  ["status", "e", ID, "--explain"],
+  ["cancel", "e", ID],
+  [
+    ...[
+      "jobs",
+      "list",
+      "e",
+      "--status",
+      "FAILED",
+      "--tag",
+      "a",
+      "--created-after",
+      "2026-11-22",
+      "--created-before",
+      "2026-11-23 10:00"
+    ],
+    ...["--limit", "5", "--cursor", "c"]
+  ],
+  ["jobs", "retry", "e", ID],
+  ["jobs", "purge", "e"],
+  ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
+  ["health"],
+  ["logs", "e", ID, "--after", "3", "--level", "warn", "--limit", "10"],
+  ["batch", "create", "e", "FILE", "--name", "n", "--webhook", "http://a.b", ...POLICY],
+  ["batch", "add", "e", BATCH, "FILE"],
+  ["batch", "remove", "e", BATCH, ID],
+  ["batch", "start", "e", BATCH],
+  ["batch", "status", "e", BATCH],
+  ["batch", "list", "e", "--limit", "5", "--offset", "5"],
+  ["batch", "results", "e", BATCH, "--limit", "5", "--offset", "5"],
+  ["batch", "update", "e", BATCH, "--name", "n", "--webhook", "http://a.b"],
+  ["batch", "cancel", "e", BATCH],
+  ["endpoints", "list"],
+  ["endpoints", "show", "e"],
+  ["endpoints", "create", "e", "--handler", "./handler.ts"],
+  ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", ...SETTINGS],
+  ["endpoints", "update", "e", ...SETTINGS],
+  ["endpoints", "update", "e", "--handler", "./handler.ts"],
+  ["endpoints", "update", "e", "--command", "python3 handler.py", "--cwd", "."],
+  ["endpoints", "delete", "e"],
+  ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
+  ["keys", "list"],
+  ["keys", "show", KEY],
+  ["keys", "create", "k", ...KEY_SETTINGS],
+  ["keys", "update", KEY, "--name", "k", ...KEY_SETTINGS],
+  ["keys", "rotate", KEY, "--grace", "1h"],
+  ["keys", "revoke", KEY, "--with-issued"],
+  ["webhooks", "list", "e", "--job", ID, "--state", "failed", "--limit", "5", "--cursor", "v1.1.d"],
+  ["webhooks", "show", "e", "d"],
+  ["webhooks", "resend", "e", "d"],
+  ["webhooks", "secret", "e"],
+  ["webhooks", "secret", "e", "--rotate", "--grace", "1h"]
+]
+
+describe("the command line", () => {
+  let server: Server
+  let folder: string
+  /** The options that were sent to each operation. */
+  const sent = new Map<string, Set<string>>()
+  const printed: Array<string> = []
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      const chunks: Array<Buffer> = []
+      request.on("data", (chunk: Buffer) => chunks.push(chunk))
+      request.on("end", () => {
+        const url = new URL(request.url ?? "/", "http://localhost")
+        const operation = operations.find(({ method, path }) => method === request.method && path.test(url.pathname))
+        if (operation === undefined) return void response.writeHead(500).end()
+        const text = Buffer.concat(chunks).toString()
+        const options = [...url.searchParams.keys(), ...(text === "" ? [] : sentIn(JSON.parse(text)))]
+        sent.set(operation.id, new Set([...sent.get(operation.id) ?? [], ...options]))
+        const status = STATUSES[operation.id] ?? 200
+        response.writeHead(status, { "content-type": "application/json" })
+        response.end(status === 204 ? undefined : JSON.stringify(RESPONSES[operation.id] ?? batch))
+      })
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    folder = await mkdtemp(join(tmpdir(), "stint-verbs-"))
+    const files = {
+      FILE: "{\"input\":1}\n",
+      S3: JSON.stringify({ accessId: "a", accessSecret: "b", endpointUrl: "c", bucketName: "d", objectPath: "e" })
+    }
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+    const env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
+    const run = Command.runWith(command, { version: "0" })
+    const silent: Console.Console = {
+      ...console,
+      log: (text) => printed.push(String(text)),
+      error: (text) => printed.push(String(text))
+    }
+    for (const args of COMMANDS) {
+      const paths = args.map((arg) => arg === "FILE" || arg === "S3" ? join(folder, arg) : arg)
+      await Effect.runPromise(
+        run(paths).pipe(
+          Effect.provide(NodeServices.layer),
+          Effect.provideService(Console.Console, silent),
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env })),
+          Effect.catch((error) =>
+            Effect.die(new Error(`stint ${args.join(" ")}: ${String(error)}\n${printed.slice(-3).join("\n")}`))
+          )
+        )
+      )
+    }
+  })
+  afterAll(async () => {
+    await new Promise((resolve) => server.close(resolve))
+    await rm(folder, { recursive: true, force: true })
+  })
+
+  it("has a command for every operation of the jobs API and the control API", () => {
+    expect(operations.length).toBeGreaterThan(40)
+    const missing = operations.map(({ id }) => id).filter((id) => !sent.has(id) && !(id in WITHOUT_COMMAND))
+    expect(missing).toEqual([])
+    expect(Object.keys(WITHOUT_COMMAND).filter((id) => !operations.some((one) => one.id === id) || sent.has(id))).toEqual([])
+  })
+
+  it("has a flag for every option of every operation", () => {
+    const missing = operations.filter(({ id }) => sent.has(id)).flatMap(({ id, options }) =>
+      [...options].filter((option) => !sent.get(id)?.has(option)).map((option) => `${id} ${option}`)
+    )
+    expect(missing).toEqual(Object.keys(WITHOUT_FLAG))
+  })
+})
