@@ -19,11 +19,14 @@ it.effect("keeps endpoints that the configuration no longer names, and logs them
     assert.deepStrictEqual(lines, [])
     yield* TestClock.adjust("1 hour")
     yield* ConfiguredEndpoints.apply([specOf("a", 7)])
-    assert.deepStrictEqual((yield* store.list).map(({ createdAt, id, maxAttempts }) => [String(id), maxAttempts, createdAt] as const), [
-      ["a", 7, 0],
-      ["b", 2, 0],
-      ["c", 2, 0]
-    ])
+    assert.deepStrictEqual(
+      (yield* store.list).map(({ createdAt, id, maxAttempts }) => [String(id), maxAttempts, createdAt] as const),
+      [
+        ["a", 7, 0],
+        ["b", 2, 0],
+        ["c", 2, 0]
+      ]
+    )
     assert.deepStrictEqual(lines, [
       "The configuration does not name these stored endpoints, which keep running: b, c. To remove one: stint endpoints delete b"
     ])

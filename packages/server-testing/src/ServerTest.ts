@@ -10,6 +10,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import type { AuthGuards } from "@stint/server/AuthGuards"
 import { FastPathEnabled } from "@stint/server/FastPath"
 import { defaults, Limits, type LimitSettings } from "@stint/server/Limits"
 import * as Pages from "@stint/server/Pages"
@@ -26,6 +27,7 @@ import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type { HttpRouter } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Redacted from "effect/Redacted"
@@ -134,6 +136,8 @@ export interface Options<E = never> {
   readonly listen?: Omit<Server.ListenOptions, "port">
   /** Whether the fast path is on. Default: true. */
   readonly fastPath?: boolean
+  /** More routes. Default: none. */
+  readonly routes?: Layer.Layer<never, never, HttpRouter.HttpRouter | AuthGuards | Stores | WorkerRegistry.WorkerRegistry>
 }
 
 /**
@@ -144,7 +148,11 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     layerMemory
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
-    Layer.provide([Server.layerWith(Pages.layer), JobTimers.layer({ interval: 25 }), BatchTimers.layer({ interval: 25 })]),
+    Layer.provide([
+      Server.layerWith(Layer.merge(Pages.layer, options.routes ?? Layer.empty)),
+      JobTimers.layer({ interval: 25 }),
+      BatchTimers.layer({ interval: 25 })
+    ]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
     Layer.provide(BatchQueue.layer),
     Layer.provideMerge(JobQueue.layer),

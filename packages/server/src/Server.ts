@@ -96,9 +96,12 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
  */
 export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerAllRoutes)), Layer.provideMerge(Readiness.layer))
 
-/** {@link layer}, with more routes: the pages of `Pages.layer`. */
+/** {@link layer}, with more routes, such as the pages of `Pages.layer`. They share the guards of the API. */
 export const layerWith = <E, R>(routes: Layer.Layer<never, E, R>) =>
-  layerEndWaits.pipe(Layer.provideMerge(serve(Layer.merge(layerAllRoutes, routes))), Layer.provideMerge(Readiness.layer))
+  layerEndWaits.pipe(
+    Layer.provideMerge(serve(Layer.merge(layerAllRoutes, Layer.provide(routes, AuthGuards.layer)))),
+    Layer.provideMerge(Readiness.layer)
+  )
 
 export {
   /** A Node HTTP server on the given address. */

@@ -97,7 +97,9 @@ export const write = async function*({ database, dataDir, settings }: Options): 
     const root = join(folder, payloads.owner)
     for await (const path of filesBelow(root)) {
       // The object of a rejected submission is removed at once, and no row refers to it.
-      if ((await unlessMissing(stat(join(root, path)), undefined)) !== undefined) yield* large(`${PAYLOADS}${path}`, join(root, path))
+      if ((await unlessMissing(stat(join(root, path)), undefined)) !== undefined) {
+        yield* large(`${PAYLOADS}${path}`, join(root, path))
+      }
     }
   }
   yield* small(SUMS, Buffer.from(sums.join("")))

@@ -23,7 +23,9 @@ export const apply = Effect.fn("ConfiguredEndpoints.apply")(function*(endpoints:
   const others = (yield* store.list).filter(({ id }) => !named.has(id)).map(({ id }) => id)
   if (others.length === 0) return
   yield* Effect.logInfo(
-    `The configuration does not name ${others.length === 1 ? "this stored endpoint, which keeps" : "these stored endpoints, which keep"} ` +
+    `The configuration does not name ${
+      others.length === 1 ? "this stored endpoint, which keeps" : "these stored endpoints, which keep"
+    } ` +
       `running: ${others.join(", ")}. To remove one: stint endpoints delete ${others[0]}`
   )
 })

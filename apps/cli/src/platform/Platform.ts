@@ -18,6 +18,7 @@ import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
+import * as Metrics from "@stint/metrics"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
@@ -185,6 +186,7 @@ export const layer = (options: PlatformOptions) => {
   const queue = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Metrics.layerStores),
     Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer)),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
@@ -193,12 +195,13 @@ export const layer = (options: PlatformOptions) => {
   )
   const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(
-    Server.layerWith(Pages.layer),
+    Server.layerWith(Layer.merge(Pages.layer, Metrics.layerPage)),
     JobTimers.layer(),
     BatchTimers.layer(),
-    layerWebhooks(options.settings.webhooks),
-    ConfiguredEndpoints.layer(options.endpoints)
+    layerWebhooks(options.settings.webhooks)
   ).pipe(
+    // Before the first request is served: a caller that waits for the platform to listen would get 404.
+    Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       ProcessPool.layer({ dataDir: options.dataDir, ...options.workers }).pipe(Layer.provide(WorkerLogSink.layer))
@@ -209,7 +212,11 @@ export const layer = (options: PlatformOptions) => {
   return layerUnready.pipe(
     Layer.provideMerge(workers),
     Layer.provideMerge(serving),
-    Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
+    Layer.provide([
+      layerLimits(options.settings),
+      Layer.succeed(Cors.Origins, options.settings.corsOrigins),
+      Metrics.layerRegistry
+    ]),
     Layer.catchTag(
       ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))

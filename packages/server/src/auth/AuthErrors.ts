@@ -99,6 +99,15 @@ export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wan
     `${hint} This is ${baseUrl}.`
   ))
 
+/** 403: the key is not valid for all endpoints. */
+export const notAllEndpoints = (baseUrl: string, caller: Caller, surface: string): Forbidden =>
+  new Forbidden(problemMembers(
+    `${named(caller)} cannot use ${surface}, which contains figures of all endpoints: the key is valid for ${
+      endpointsInWords(caller.endpoints)
+    }.`,
+    `Use a key for all endpoints. This is ${baseUrl}.`
+  ))
+
 /** 403: the key is not valid for this endpoint. */
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
   new Forbidden(problemMembers(

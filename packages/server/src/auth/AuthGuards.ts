@@ -8,7 +8,7 @@
  *
  * `AuthMiddleware` runs them before the operations of the `HttpApi`; `FastPath` runs them before the operations that it serves.
  */
-import type { JobsScope } from "@stint/contract/AccessKey"
+import type { JobsScope, KeyScope } from "@stint/contract/AccessKey"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import {
   type EndpointNotFound,
@@ -224,6 +224,29 @@ const makeOperator = (rejectKey: RejectKey) =>
     })
   })
 
+const makeReader = (rejectKey: RejectKey) =>
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const { baseUrl } = yield* PublicAddress
+    const readers: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
+    const wanted = "a key with the scope \"jobs:read\" for all endpoints, or the platform's API key"
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      surface: string
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const presented = yield* keys.identify(keyOf(credential))
+      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
+      const { caller } = presented
+      const isReader = readers.some((scope) => caller.scopes.includes(scope))
+      if (isReader && caller.endpoints === "all") return yield* respond
+      return yield* (isReader
+        ? AuthErrors.notAllEndpoints(baseUrl, caller, surface)
+        : AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:read", `Use ${wanted}.`))
+    })
+  })
+
 const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
   Effect.gen(function*() {
     const keys = yield* AccessKeys
@@ -281,6 +304,7 @@ const make = Effect.gen(function*() {
   return yield* Effect.all({
     caller: makeCaller(rejectKey),
     operator: makeOperator(rejectKey),
+    reader: makeReader(rejectKey),
     worker: makeWorker(countFailure)
   })
 })
@@ -290,6 +314,7 @@ const make = Effect.gen(function*() {
  *
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
+ * - `reader`: requires a key that can read the jobs of all endpoints.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
  * - `worker`: requires a worker key for the endpoint or for this worker, and passes on which of them it is. Delays its errors, because SDKs
  *   retry at once.

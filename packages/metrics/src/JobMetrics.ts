@@ -1,0 +1,165 @@
+/**
+ * Counts jobs and measures how long they wait and run. Wraps the job store and the batch store, because every change of a job goes through one
+ * of them.
+ *
+ * ```
+ *   JobQueue, BatchQueue --> JobMetrics --> JobStore, BatchStore
+ *        insert, enqueue       submitted
+ *        claim                 wait
+ *        apply, tick, ...      ended by status, execution time, returned to the queue by reason
+ *        every call            time by operation, failures
+ * ```
+ *
+ * Labels are the endpoint, the status, the reason and the operation: never an id of a job, a worker or a caller. At most {@link
+ * MAX_ENDPOINTS} endpoints have a label of their own, so the number of series is bounded.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import { isTerminal, type JobStatus } from "@stint/contract/Job"
+import { BatchStore } from "@stint/store/BatchStore"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobHead } from "@stint/store/JobRecord"
+import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import { EndpointLabels, LIFETIME_SECONDS, STORE_SECONDS } from "./MetricLabels.ts"
+
+/** Why an attempt ended without ending its job. */
+const RETURN_REASONS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
+  Finish: "error",
+  LoseLease: "worker_lost",
+  Tick: "lease_expired",
+  Return: "worker_exit"
+}
+
+const submitted = Metric.counter("stint_jobs_submitted_total", { description: "Jobs that were stored.", incremental: true })
+const ended = Metric.counter("stint_jobs_ended_total", { description: "Jobs that ended, by status.", incremental: true })
+const returned = Metric.counter("stint_jobs_returned_total", {
+  description: "Attempts that ended with the job's return to the queue, by reason.",
+  incremental: true
+})
+const wait = Metric.histogram("stint_job_wait_seconds", {
+  description: "The time that a job was ready before a worker took it, for each attempt.",
+  boundaries: LIFETIME_SECONDS
+})
+const execution = Metric.histogram("stint_job_execution_seconds", {
+  description: "The time between the last take of a job and its end.",
+  boundaries: LIFETIME_SECONDS
+})
+const storeSeconds = Metric.histogram("stint_store_operation_seconds", {
+  description: "The time of a store operation, with its commit.",
+  boundaries: STORE_SECONDS
+})
+const storeFailures = Metric.counter("stint_store_failures_total", {
+  description: "Store operations that failed.",
+  incremental: true
+})
+
+/** The series of one endpoint. Looking them up by labels at each change would cost more than the change of their values. */
+const seriesOf = (endpoint: string) => {
+  const labels = { endpoint }
+  return {
+    submitted: Metric.withAttributes(submitted, labels),
+    wait: Metric.withAttributes(wait, labels),
+    execution: Metric.withAttributes(execution, labels),
+    ended: (status: JobStatus) => Metric.withAttributes(ended, { ...labels, status }),
+    returned: (reason: string) => Metric.withAttributes(returned, { ...labels, reason })
+  }
+}
+
+const make = Effect.gen(function*() {
+  const jobs = yield* JobStore
+  const batches = yield* BatchStore
+  const context = yield* Effect.context()
+  const labels = new EndpointLabels()
+  const endpoints = new Map<string, ReturnType<typeof seriesOf>>()
+
+  const series = (endpoint: EndpointId) => {
+    const label = labels.of(endpoint)
+    let known = endpoints.get(label)
+    if (known === undefined) endpoints.set(label, known = seriesOf(label))
+    return known
+  }
+
+  const taken = ({ endpoint, queuedAt, startedAt }: JobHead) => {
+    if (startedAt !== null) series(endpoint).wait.updateUnsafe((startedAt - queuedAt) / 1_000, context)
+  }
+
+  const changed = (before: JobHead, after: JobHead, event: JobMachineEvent["_tag"]) => {
+    if (before.status === after.status) return
+    if (after.status === "IN_PROGRESS") taken(after)
+    if (isTerminal(after.status)) {
+      const { ended, execution } = series(after.endpoint)
+      ended(after.status).updateUnsafe(1, context)
+      if (before.status === "IN_PROGRESS" && after.finishedAt !== null && before.startedAt !== null) {
+        execution.updateUnsafe((after.finishedAt - before.startedAt) / 1_000, context)
+      }
+    } else if (before.status === "IN_PROGRESS") {
+      series(after.endpoint).returned(RETURN_REASONS[event] ?? "other").updateUnsafe(1, context)
+    }
+  }
+
+  const applied = (result: ApplyResult, event: JobMachineEvent["_tag"]) => {
+    if (result._tag === "Changed") changed(result.before, result.after, event)
+  }
+
+  /** Measures an operation of the store, and reads its result. */
+  const measured = <Args extends ReadonlyArray<unknown>, A, E>(
+    operation: string,
+    call: (...args: Args) => Effect.Effect<A, E>,
+    read: (result: A, ...args: Args) => void
+  ) => {
+    const seconds = Metric.withAttributes(storeSeconds, { operation })
+    const failures = Metric.withAttributes(storeFailures, { operation })
+    return (...args: Args): Effect.Effect<A, E> =>
+      Effect.suspend(() => {
+        const begun = performance.now()
+        return Effect.mapEager(
+          Effect.tapError(call(...args), () => Effect.sync(() => failures.updateUnsafe(1, context))),
+          (result) => {
+            seconds.updateUnsafe((performance.now() - begun) / 1_000, context)
+            read(result, ...args)
+            return result
+          }
+        )
+      })
+  }
+
+  const measuredJobs = JobStore.of({
+    ...jobs,
+    insert: measured("insert", jobs.insert, (result, job) => {
+      if (result._tag === "Inserted") series(job.endpoint).submitted.updateUnsafe(1, context)
+    }),
+    apply: measured("apply", jobs.apply, (result, _endpoint, _id, event) => applied(result, event._tag)),
+    append: measured("append", jobs.append, () => {}),
+    claim: measured("claim", jobs.claim, ({ expired, jobs }, _endpoint, _limit, event) => {
+      for (const job of jobs) taken(job)
+      for (const result of expired) applied(result, event._tag)
+    }),
+    tick: measured("tick", jobs.tick, (results, event) => {
+      for (const result of results) applied(result, event._tag)
+    }),
+    applyRunning: measured("applyRunning", jobs.applyRunning, (results, _filter, event) => {
+      for (const result of results) applied(result, event._tag)
+    }),
+    applyWaiting: measured("applyWaiting", jobs.applyWaiting, (results, _endpoint, event) => {
+      for (const result of results) applied(result, event._tag)
+    })
+  })
+  const measuredBatches = BatchStore.of({
+    ...batches,
+    enqueue: measured("enqueue", batches.enqueue, ({ jobs }, endpoint) => {
+      series(endpoint).submitted.updateUnsafe(jobs, context)
+    }),
+    cancel: measured("cancelBatch", batches.cancel, (result) => {
+      for (const one of result.applied) applied(one, "Cancel")
+    })
+  })
+  return { batches: measuredBatches, jobs: measuredJobs }
+})
+
+/** The job store and the batch store, measured. */
+export const layer: Layer.Layer<JobStore | BatchStore, never, JobStore | BatchStore> = Layer.effectContext(
+  Effect.map(make, ({ batches, jobs }) => Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches)))
+)

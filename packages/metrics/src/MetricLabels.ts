@@ -1,0 +1,45 @@
+/**
+ * Boundaries of the histograms, and the label of an endpoint.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+
+/** For waits and execution times, which last from milliseconds to an hour. Seconds. */
+export const LIFETIME_SECONDS: ReadonlyArray<number> = [
+  0.005,
+  0.01,
+  0.025,
+  0.05,
+  0.1,
+  0.25,
+  0.5,
+  1,
+  2.5,
+  5,
+  10,
+  30,
+  60,
+  300,
+  900,
+  3_600
+]
+
+/** For operations of the store. Seconds. */
+export const STORE_SECONDS: ReadonlyArray<number> = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
+
+/** The number of endpoints with labels of their own. */
+export const MAX_ENDPOINTS = 500
+
+/** The label of all further endpoints. An endpoint id cannot begin with an underscore. */
+export const OTHER_ENDPOINTS = "_other"
+
+/** Gives the first endpoints labels of their own, until the platform restarts. */
+export class EndpointLabels {
+  readonly #known = new Set<string>()
+
+  of(endpoint: EndpointId): string {
+    if (this.#known.has(endpoint)) return endpoint
+    if (this.#known.size >= MAX_ENDPOINTS) return OTHER_ENDPOINTS
+    this.#known.add(endpoint)
+    return endpoint
+  }
+}

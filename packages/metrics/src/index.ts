@@ -1,0 +1,23 @@
+/**
+ * Metrics of a platform, for Prometheus.
+ *
+ * ```
+ *   queues --> layerStores --> stores        counts and histograms, in the registry of layerRegistry
+ *   layerPage: GET /metrics                  the registry, and the state at this moment
+ * ```
+ */
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as JobMetrics from "./JobMetrics.ts"
+import * as MetricsPage from "./MetricsPage.ts"
+import * as PlatformGauges from "./PlatformGauges.ts"
+import * as WebhookMetrics from "./WebhookMetrics.ts"
+
+/** The stores of jobs, batches and webhooks, measured. */
+export const layerStores = Layer.merge(JobMetrics.layer, WebhookMetrics.layer)
+
+/** The route `/metrics`, for `Server.layerWith`. */
+export const layerPage = MetricsPage.layer.pipe(Layer.provide(PlatformGauges.layer))
+
+/** A registry for one platform, so that two platforms in one process do not share their counts. */
+export const layerRegistry = Layer.sync(Metric.MetricRegistry, () => new Map())
