@@ -13,14 +13,9 @@
  *
  * Arguments: rounds (default 5), and the subjects, separated by commas (default `echo,memory,D2`).
  */
-import * as Schema from "effect/Schema"
-import { type ChildProcess, fork } from "node:child_process"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import process from "node:process"
-import { fileURLToPath } from "node:url"
-import { CpuTime, Listening, type Load, Measurement, type Operation } from "./HttpMessages.ts"
+import type { Operation } from "./HttpMessages.ts"
+import { type LoadGenerator, measureLoad, startLoad, startServer } from "./HttpProcesses.ts"
 import { formatFigure, median, tableOf } from "./Rounds.ts"
 
 const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
@@ -48,71 +43,38 @@ interface Figures {
   readonly load: number
 }
 
-/** Sends a request, if any, and returns the next message of the process. */
-const nextMessage = <S extends Schema.ConstraintDecoder<unknown>>(
-  child: ChildProcess,
-  schema: S,
-  request?: Load | "used"
-): Promise<S["Type"]> =>
-  new Promise((resolve, reject) => {
-    const fail = (code: number | null) => reject(new Error(`a process of the benchmark exited with code ${code}`))
-    child.once("exit", fail)
-    child.once("message", (message) => {
-      child.off("exit", fail)
-      resolve(Schema.decodeUnknownSync(schema)(message))
-    })
-    if (request !== undefined) child.send(request)
-  })
-
-const SERVER = fileURLToPath(import.meta.resolve("./http-server.ts"))
-const LOAD = fileURLToPath(import.meta.resolve("./http-load.ts"))
-
-const start = (file: string, args: ReadonlyArray<string> = [], env: { readonly [name: string]: string } = {}): ChildProcess =>
-  fork(file, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], env: { ...process.env, ...env } })
-
-const end = (child: ChildProcess): Promise<void> =>
-  new Promise((resolve) => {
-    child.once("exit", () => resolve())
-    child.disconnect()
-  })
-
 /** Starts and warms up a server, and returns its figures per step. */
-const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<string, Figures>> => {
+const round = async (subject: string, load: LoadGenerator): Promise<ReadonlyMap<string, Figures>> => {
   const figures = new Map<string, Figures>()
-  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-  const server = start(SERVER, [subject], { PORT: "0", STINT_DATA_DIR: folder })
+  const server = await startServer(subject)
   try {
-    const listening = await nextMessage(server, Listening)
     for (const [operation, connections] of STEPS) {
       if (subject === "echo" && operation !== "run") continue
-      await nextMessage(load, Measurement, { ...listening, operation, connections: 64, ...WARM_UP })
+      await load.run({ ...server.listening, operation, connections: 64, ...WARM_UP })
       for (const count of connections) {
-        const before = await nextMessage(server, CpuTime, "used")
-        const measured = await nextMessage(load, Measurement, { ...listening, operation, connections: count, ...MEASURED })
-        const after = await nextMessage(server, CpuTime, "used")
+        const { cpu, measured } = await measureLoad(load, server, { operation, connections: count, ...MEASURED })
         figures.set(`${operation} ${count}`, {
           perSecond: measured.requests / measured.millis * 1_000,
           p50: measured.p50,
           p99: measured.p99,
-          server: (after.user + after.system - before.user - before.system) / measured.requests,
-          own: (after.user - before.user) / measured.requests,
+          server: (cpu.user + cpu.system) / measured.requests,
+          own: cpu.user / measured.requests,
           load: measured.micros / measured.requests
         })
       }
     }
   } finally {
-    await end(server)
-    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+    await server.end()
   }
   return figures
 }
 
 const all = new Map<string, Array<ReadonlyMap<string, Figures>>>(SUBJECTS.map((subject) => [subject, []]))
-const load = start(LOAD)
+const load = startLoad()
 for (let n = 0; n < ROUNDS; n++) {
   for (const subject of SUBJECTS) all.get(subject)?.push(await round(subject, load))
 }
-await end(load)
+await load.end()
 
 /** A figure of one step in all rounds. */
 const of = (subject: string, step: string, pick: (figures: Figures) => number): ReadonlyArray<number> =>

@@ -21,7 +21,8 @@ import { isVisibleTo } from "@stint/store/Owner"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { BatchRows } from "./BatchRows.ts"
-import type { JobRows, Row } from "./JobRows.ts"
+import type { Row } from "./JobColumns.ts"
+import type { JobRows } from "./JobRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
 /** The operations on the jobs of the database. All methods run within a transaction. */

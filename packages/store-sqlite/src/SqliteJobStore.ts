@@ -39,6 +39,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as BatchRows from "./BatchRows.ts"
 import * as DeliveryRows from "./DeliveryRows.ts"
+import { type Row, toSummary } from "./JobColumns.ts"
 import * as JobRows from "./JobRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -82,7 +83,7 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
-  const apply = (row: JobRows.Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
+  const apply = (row: Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = row.head
     if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
       return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
@@ -109,7 +110,7 @@ const make = Effect.gen(function*() {
    * Within a transaction: updates the batch of a job whose status has changed. Returns the net change to the job, which includes a cancel
    * by the batch.
    */
-  const updateBatch = (row: JobRows.Row, before: JobHead, now: number): ApplyResult => {
+  const updateBatch = (row: Row, before: JobHead, now: number): ApplyResult => {
     const { batchId, endpoint, status } = row.head
     const batch = batchId === null ? undefined : batches.current(batchId)
     if (batch !== undefined) {
@@ -132,7 +133,7 @@ const make = Effect.gen(function*() {
   }
 
   /** Up to `limit` chunks from a number. Stops at {@link MAX_READ_CHARACTERS}. */
-  const limitChunks = (row: JobRows.Row, from: number, limit: number): ReadonlyArray<JsonText> => {
+  const limitChunks = (row: Row, from: number, limit: number): ReadonlyArray<JsonText> => {
     const some: Array<JsonText> = []
     let characters = 0
     for (const body of rows.chunks(row, from)) {
@@ -144,7 +145,7 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction: drains chunks of a job. */
-  const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
+  const takeChunks = (row: Row, limit: number): ReadonlyArray<JsonText> => {
     const taken = limitChunks(row, row.head.drained + 1, limit)
     if (taken.length > 0) rows.setDrained(row, row.head.drained + taken.length)
     return taken
@@ -191,7 +192,7 @@ const make = Effect.gen(function*() {
     const page = found.slice(0, limit)
     const last = page.at(-1)
     return {
-      jobs: page.map(({ row }) => JobRows.toSummary(row)),
+      jobs: page.map(({ row }) => toSummary(row)),
       next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, id: last.id }
     }
   }
