@@ -6,11 +6,13 @@ import { globSync } from "node:fs"
 import { join } from "node:path"
 import { publishable, root } from "./workspace.ts"
 
+/** pnpm, as the start of a command. pnpm sets the variable to its own path when it runs a script. */
+export const pnpm: ReadonlyArray<string> = process.env["npm_execpath"]?.includes("pnpm") === true
+  ? [process.env["npm_execpath"]]
+  : ["npx", "-y", "pnpm@12"]
+
 /** Packs every published package into a folder. Returns the tarball of each package by its name. */
 export const packTo = (folder: string): ReadonlyMap<string, string> => {
-  // pnpm sets this to its own path when it runs a script.
-  const own = process.env["npm_execpath"]
-  const pnpm = own?.includes("pnpm") === true ? [own] : ["npx", "-y", "pnpm@12"]
   const [program = "", ...args] = [
     ...pnpm,
     "-r",
