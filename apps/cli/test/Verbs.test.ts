@@ -200,7 +200,8 @@ const SETTINGS = [
     "--limit-start-delay",
     "7d"
   ],
-  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--env", "A=b"]
+  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--env", "A=b"],
+  ...["--warm", JSON.stringify({ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" })]
 ]
 const KEY_SETTINGS = [
   ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"]

@@ -2,15 +2,18 @@
  * The flags for the settings of an endpoint, shared by `endpoints create` and `endpoints update`.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
-import { Flag } from "effect/cli"
+import { CliError, Flag } from "effect/cli"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import type { SourceDefinition } from "../config/EndpointsFile.ts"
 import { duration, toMillis } from "./SharedFlags.ts"
 import { splitWords } from "./ShellWords.ts"
+
+const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
 /** Flags for the program that the workers run. */
 export const sourceFlags = {
@@ -39,6 +42,18 @@ export const settingFlags = {
   idleTimeout: duration("idle-timeout").pipe(
     Flag.withDescription("How long an idle worker is kept running, e.g. 5s"),
     Flag.optional
+  ),
+  warm: Flag.String("warm").pipe(
+    Flag.withDescription(
+      "A recurring time with more workers, as JSON: '{\"min\":2,\"start\":\"0 8 * * 1-5\",\"end\":\"0 18 * * 1-5\"}'; repeatable"
+    ),
+    Flag.mapEffect((text) =>
+      Effect.mapError(
+        decodeJson(text),
+        () => new CliError.InvalidValue({ option: "warm", value: text, expected: "a JSON object", kind: "flag" })
+      )
+    ),
+    Flag.atLeast(0)
   ),
   scaleAfter: duration("scale-after").pipe(
     Flag.withDescription("Add workers while a job has waited longer than this, e.g. 4s"),
@@ -193,7 +208,7 @@ const rateLimitOf = ({ rateConcurrent, rateLimit, ratePer }: Flags<typeof settin
 /** The settings that flags name, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
 export interface Settings {
   readonly plain: Readonly<Record<string, unknown>>
-  readonly workers: Readonly<Record<string, number>>
+  readonly workers: Readonly<Record<string, unknown>>
   readonly limits: Readonly<Record<string, number>>
   readonly retry: Readonly<Record<string, unknown>>
   readonly backoff: Readonly<Record<string, number>>
@@ -218,7 +233,8 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
     workers: {
       ...given("min", flags.workersMin),
       ...given("max", flags.workersMax),
-      ...millis("idleTimeoutMs", flags.idleTimeout)
+      ...millis("idleTimeoutMs", flags.idleTimeout),
+      ...(flags.warm.length === 0 ? {} : { warm: flags.warm })
     },
     limits: {
       ...millis("executionTimeoutMs", flags.limitTimeout),

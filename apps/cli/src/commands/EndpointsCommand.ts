@@ -152,24 +152,26 @@ const update = Command.make(
       Flag.atLeast(0)
     ),
     noRateLimit: Flag.Boolean("no-rate-limit").pipe(Flag.withDescription("Remove the rate limit"), Flag.withDefault(false)),
+    noWarm: Flag.Boolean("no-warm").pipe(Flag.withDescription("Remove the warm times"), Flag.withDefault(false)),
     noRetry: Flag.Boolean("no-retry").pipe(Flag.withDescription("Remove the retry rule"), Flag.withDefault(false)),
     json
   },
-  Effect.fnUntraced(function*({ endpoint, json, noRateLimit, noRetry, unsetEnv, ...flags }) {
+  Effect.fnUntraced(function*({ endpoint, json, noRateLimit, noRetry, noWarm, unsetEnv, ...flags }) {
     const definition = yield* EndpointFlags.sourceOf(flags)
     const settings = yield* EndpointFlags.settingsOf(flags)
     const unchanged = definition === undefined && EndpointFlags.isNone(settings) && unsetEnv.length === 0 && !noRateLimit &&
-      !noRetry
+      !noRetry && !noWarm
     if (unchanged) {
       return yield* new CliFailure({
         message: "No change was given.",
-        hint: `Give at least one of ${[...FLAGS, "--unset-env", "--no-rate-limit", "--no-retry"].join(", ")}.`,
+        hint: `Give at least one of ${[...FLAGS, "--unset-env", "--no-rate-limit", "--no-retry", "--no-warm"].join(", ")}.`,
         code: "usage"
       })
     }
     const path = yield* Path.Path
     const now = yield* call((api) => api.control.getEndpoint({ params: { endpoint } }))
-    const { createdAt: _, rateLimit, retry, ...kept } = now
+    const { createdAt: _, rateLimit, retry, workers: { warm, ...workers }, ...kept } = now
+    const keptWorkers = { ...workers, ...(warm === undefined || noWarm ? {} : { warm }) }
     const source = definition === undefined ? now.source : yield* EndpointsFile.toSource(endpoint, definition, path.resolve("."))
     const env = Object.fromEntries(Object.entries(now.env).filter(([name]) => !unsetEnv.includes(name)))
     const spec = yield* EndpointsFile.decode({
@@ -178,9 +180,10 @@ const update = Command.make(
       ...(retry === undefined || noRetry ? {} : { retry }),
       source,
       env,
+      workers: keptWorkers,
       limits: { ...now.limits, ...followedLimits(now, settings) },
       ...EndpointFlags.specOf(settings, {
-        workers: now.workers,
+        workers: keptWorkers,
         limits: { ...now.limits, ...followedLimits(now, settings) },
         env,
         ...(retry === undefined || noRetry ? {} : { retry })

@@ -26,6 +26,7 @@ import * as Schema from "effect/Schema"
 import { resolve } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import { secretSetting, setting } from "./Setting.ts"
+import type { SettingName } from "./SettingNames.ts"
 
 /** The store for large payloads. */
 export type PayloadLocation =
@@ -82,7 +83,7 @@ const Size = (minimum: number, maximum: number) =>
 
 /** One variable that holds a size. */
 export const size = (
-  name: string,
+  name: SettingName,
   fallback: number,
   { maximum = LARGEST, minimum = KIBIBYTE }: { readonly minimum?: number; readonly maximum?: number } = {}
 ): Effect.Effect<number, CliFailure> =>
@@ -98,7 +99,7 @@ export const size = (
   )
 
 /** One variable that holds a size, which may be 0; undefined when it is not set. */
-export const optionalSize = (name: string, example: string): Effect.Effect<number | undefined, CliFailure> =>
+export const optionalSize = (name: SettingName, example: string): Effect.Effect<number | undefined, CliFailure> =>
   setting(
     name,
     `a size, for example ${example}, or 0`,
@@ -116,7 +117,7 @@ const Address = Schema.String.check(
 )
 
 /** A variable that the bucket requires. */
-const needed = <A>(name: string, found: Option.Option<A>): Effect.Effect<A, CliFailure> =>
+const needed = <A>(name: SettingName, found: Option.Option<A>): Effect.Effect<A, CliFailure> =>
   Option.match(found, {
     onSome: Effect.succeed,
     onNone: () =>
@@ -130,7 +131,7 @@ const needed = <A>(name: string, found: Option.Option<A>): Effect.Effect<A, CliF
   })
 
 const bucketOf = Effect.fnUntraced(function*(bucket: string, prefix: string): Effect.fn.Return<PayloadLocation, CliFailure> {
-  const text = (name: string, shape: string) => setting(name, shape, Config.option(Config.NonEmptyString(name)))
+  const text = (name: SettingName, shape: string) => setting(name, shape, Config.option(Config.NonEmptyString(name)))
   const id = yield* text("STINT_PAYLOADS_ACCESS_KEY_ID", "the id of a key")
   const secret = yield* secretSetting(
     "STINT_PAYLOADS_SECRET_ACCESS_KEY",
@@ -172,7 +173,7 @@ const location = Effect.gen(function*() {
 /** Reads the settings. Fails on the first invalid setting. */
 export const load: Effect.Effect<PayloadSettings, CliFailure> = Effect.gen(function*() {
   const where = yield* location
-  const limit = (name: string, without: number) => size(name, Option.isSome(where) ? WITH_STORE : without)
+  const limit = (name: SettingName, without: number) => size(name, Option.isSome(where) ? WITH_STORE : without)
   return {
     location: where,
     threshold: yield* size("STINT_PAYLOADS_THRESHOLD", 256 * KIBIBYTE),

@@ -32,11 +32,13 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import process from "node:process"
 import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
+import { rejectUnknown, type SettingName } from "./SettingNames.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** Allowed webhook addresses, and the time limit of a delivery. */
@@ -107,7 +109,7 @@ const RequestTimeout = Schema.DurationFromString.check(
 )
 
 /** One variable that holds a count. */
-const count = (name: string, fallback: number, maximum: number): Effect.Effect<number, CliFailure> =>
+const count = (name: SettingName, fallback: number, maximum: number): Effect.Effect<number, CliFailure> =>
   setting(
     name,
     `a whole number from 1 to ${maximum}, for example ${fallback}`,
@@ -117,81 +119,84 @@ const count = (name: string, fallback: number, maximum: number): Effect.Effect<n
   )
 
 /** A URL without its trailing slash, so that paths can be appended. */
-const webAddress = (name: string): Config.Config<Option.Option<string>> =>
+const webAddress = (name: SettingName): Config.Config<Option.Option<string>> =>
   Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
 
-/** Reads all settings. Fails on the first invalid setting. */
-export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
-  port: setting(
-    "PORT",
-    "a port number from 0 to 65535, for example 4600",
-    Config.schema(Port, "PORT").pipe(Config.withDefault(4600))
-  ),
-  host: setting(
-    "STINT_HOST",
-    "an address to bind, for example 127.0.0.1",
-    Config.NonEmptyString("STINT_HOST").pipe(Config.withDefault("127.0.0.1"))
-  ),
-  dataDir: setting(
-    "STINT_DATA_DIR",
-    "a folder, for example .stint",
-    Config.NonEmptyString("STINT_DATA_DIR").pipe(Config.withDefault(".stint"))
-  ),
-  apiKey: secretSetting(
-    "STINT_API_KEY",
-    "at least 16 characters without spaces",
-    Config.option(Config.schema(ApiKey, "STINT_API_KEY"))
-  ),
-  durability: setting(
-    "STINT_DURABILITY",
-    "D2 (survives power loss) or D1 (survives a killed process)",
-    Config.Literals(["D1", "D2"], "STINT_DURABILITY").pipe(Config.withDefault("D2" as const))
-  ),
-  publicUrl: setting(
-    "STINT_PUBLIC_URL",
-    "an http or https address, for example https://jobs.example.org",
-    webAddress("STINT_PUBLIC_URL")
-  ),
-  corsOrigins: setting(
-    "STINT_CORS_ORIGINS",
-    "comma-separated origins of web pages, for example https://app.example.com, http://localhost:5173, or * for every page",
-    Config.schema(CorsOrigins, "STINT_CORS_ORIGINS").pipe(Config.withDefault(""), Config.map(parseOrigins))
-  ),
-  webhooks: Effect.all({
-    allow: setting(
-      "STINT_WEBHOOKS_ALLOW",
-      "comma-separated addresses and CIDR ranges, for example 10.0.0.7, 192.168.1.0/24",
-      Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(commaSeparated))
+/** Reads all settings. Fails on the first invalid setting, and on a variable that looks like a setting but is none. */
+export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
+  Effect.suspend(() => rejectUnknown(process.env)),
+  Effect.all({
+    port: setting(
+      "PORT",
+      "a port number from 0 to 65535, for example 4600",
+      Config.schema(Port, "PORT").pipe(Config.withDefault(4600))
     ),
-    allowPrivate: setting(
-      "STINT_WEBHOOKS_ALLOW_PRIVATE",
-      "true or false",
-      Config.Boolean("STINT_WEBHOOKS_ALLOW_PRIVATE").pipe(Config.withDefault(false))
+    host: setting(
+      "STINT_HOST",
+      "an address to bind, for example 127.0.0.1",
+      Config.NonEmptyString("STINT_HOST").pipe(Config.withDefault("127.0.0.1"))
     ),
-    timeout: setting(
-      "STINT_WEBHOOKS_TIMEOUT",
-      "a duration from \"100 millis\" to \"2 minutes\"",
-      Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
+    dataDir: setting(
+      "STINT_DATA_DIR",
+      "a folder, for example .stint",
+      Config.NonEmptyString("STINT_DATA_DIR").pipe(Config.withDefault(".stint"))
+    ),
+    apiKey: secretSetting(
+      "STINT_API_KEY",
+      "at least 16 characters without spaces",
+      Config.option(Config.schema(ApiKey, "STINT_API_KEY"))
+    ),
+    durability: setting(
+      "STINT_DURABILITY",
+      "D2 (survives power loss) or D1 (survives a killed process)",
+      Config.Literals(["D1", "D2"], "STINT_DURABILITY").pipe(Config.withDefault("D2" as const))
+    ),
+    publicUrl: setting(
+      "STINT_PUBLIC_URL",
+      "an http or https address, for example https://jobs.example.org",
+      webAddress("STINT_PUBLIC_URL")
+    ),
+    corsOrigins: setting(
+      "STINT_CORS_ORIGINS",
+      "comma-separated origins of web pages, for example https://app.example.com, http://localhost:5173, or * for every page",
+      Config.schema(CorsOrigins, "STINT_CORS_ORIGINS").pipe(Config.withDefault(""), Config.map(parseOrigins))
+    ),
+    webhooks: Effect.all({
+      allow: setting(
+        "STINT_WEBHOOKS_ALLOW",
+        "comma-separated addresses and CIDR ranges, for example 10.0.0.7, 192.168.1.0/24",
+        Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(commaSeparated))
+      ),
+      allowPrivate: setting(
+        "STINT_WEBHOOKS_ALLOW_PRIVATE",
+        "true or false",
+        Config.Boolean("STINT_WEBHOOKS_ALLOW_PRIVATE").pipe(Config.withDefault(false))
+      ),
+      timeout: setting(
+        "STINT_WEBHOOKS_TIMEOUT",
+        "a duration from \"100 millis\" to \"2 minutes\"",
+        Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
+      )
+    }),
+    payloads: PayloadConfig.load,
+    batches: Effect.all({
+      batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),
+      openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),
+      batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
+    }),
+    disk: Effect.all({
+      minFreeBytes: PayloadConfig.optionalSize("STINT_DISK_MIN_FREE", "1 GiB"),
+      reserveBytes: Effect.map(PayloadConfig.optionalSize("STINT_DISK_RESERVE", "32 MiB"), (bytes) => bytes ?? DEFAULT_RESERVE)
+    }),
+    logs: LogConfig.load,
+    workers: WorkerConfig.load,
+    shutdownGrace: setting(
+      "STINT_SHUTDOWN_GRACE",
+      "a duration, for example \"30 seconds\" or \"2 minutes\"",
+      Config.Duration("STINT_SHUTDOWN_GRACE").pipe(Config.withDefault(Duration.seconds(30)))
     )
-  }),
-  payloads: PayloadConfig.load,
-  batches: Effect.all({
-    batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),
-    openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),
-    batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
-  }),
-  disk: Effect.all({
-    minFreeBytes: PayloadConfig.optionalSize("STINT_DISK_MIN_FREE", "1 GiB"),
-    reserveBytes: Effect.map(PayloadConfig.optionalSize("STINT_DISK_RESERVE", "32 MiB"), (bytes) => bytes ?? DEFAULT_RESERVE)
-  }),
-  logs: LogConfig.load,
-  workers: WorkerConfig.load,
-  shutdownGrace: setting(
-    "STINT_SHUTDOWN_GRACE",
-    "a duration, for example \"30 seconds\" or \"2 minutes\"",
-    Config.Duration("STINT_SHUTDOWN_GRACE").pipe(Config.withDefault(Duration.seconds(30)))
-  )
-})
+  })
+)
 
 /** The platform's URL for client commands: `STINT_URL`, or else the default address. */
 export const clientUrl: Effect.Effect<string, CliFailure> = setting(

@@ -1,10 +1,10 @@
 /**
- * Formats the platform's log for a terminal. Each event is one line with its time, level, message and annotations. Lines from workers start
+ * Formats the platform's log for a terminal. Each event is one line with its date and time in UTC, its level, message and annotations. Lines from workers start
  * with the endpoint and the worker.
  *
  * ```
- *   04:12:09 INFO   hello w-3f9a | loading the model
- *   04:12:11 WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
+ *   2026-11-22T04:12:09Z INFO   hello w-3f9a | loading the model
+ *   2026-11-22T04:12:11Z WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
  * ```
  *
  * Messages contain text from callers and workers. Colours are removed, other control characters are escaped, and the further lines of a
@@ -20,12 +20,13 @@ import * as Logger from "effect/Logger"
 import * as References from "effect/References"
 import process from "node:process"
 
-const time = (date: Date): string => date.toISOString().slice(11, 19)
+/** With the date, because a log is read days later. */
+const time = (date: Date): string => `${date.toISOString().slice(0, 19)}Z`
 
 /** The sequences that set colours and styles. Workers often print them, and escaping them would make their lines hard to read. */
 const STYLES = new RegExp(String.raw`\u001b\[[\d;]*m`, "gu")
 
-const INDENT = " ".repeat(16)
+const INDENT = " ".repeat(28)
 
 const line = (date: Date, level: string, text: string) =>
   `${time(date)} ${level.toUpperCase().padEnd(6)} ${

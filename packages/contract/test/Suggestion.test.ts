@@ -1,5 +1,5 @@
 import { expect, it } from "@effect/vitest"
-import { didYouMean, nearest } from "../src/runtime/Suggestion.ts"
+import { didYouMean, nearest } from "../src/Suggestion.ts"
 
 const keys = ["handler", "return_aggregate_stream", "concurrency_modifier", "refresh_worker"]
 

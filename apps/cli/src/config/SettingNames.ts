@@ -1,0 +1,81 @@
+/**
+ * The names of all environment variables that Stint reads. `setting` accepts only these names, so the list is complete.
+ *
+ * Variables that begin with `STINT_` and are not in the list stop every command: a misspelled `STINT_DURABILTY` would otherwise be ignored. Names
+ * without this prefix are never checked: the environment belongs to the user, and `RUNPOD_*` to the workers.
+ */
+import { didYouMean } from "@stint/contract/Suggestion"
+import * as Effect from "effect/Effect"
+import { CliFailure } from "../CliFailure.ts"
+
+export const SETTING_NAMES = [
+  "PORT",
+  "STINT_API_KEY",
+  "STINT_BATCHES",
+  "STINT_BATCH_QUEUED",
+  "STINT_BATCH_REQUESTS",
+  "STINT_CACHE_DIR",
+  "STINT_CORS_ORIGINS",
+  "STINT_DATA_DIR",
+  "STINT_DISK_MIN_FREE",
+  "STINT_DISK_RESERVE",
+  "STINT_DURABILITY",
+  "STINT_HOST",
+  "STINT_LIMIT_BATCH",
+  "STINT_LIMIT_CHUNK",
+  "STINT_LIMIT_RESULT",
+  "STINT_LIMIT_RUN",
+  "STINT_LIMIT_RUNSYNC",
+  "STINT_LOGS_LINES",
+  "STINT_LOGS_SIZE",
+  "STINT_LOGS_TOTAL",
+  "STINT_PAYLOADS",
+  "STINT_PAYLOADS_ACCESS_KEY_ID",
+  "STINT_PAYLOADS_ENDPOINT",
+  "STINT_PAYLOADS_MEMORY",
+  "STINT_PAYLOADS_REGION",
+  "STINT_PAYLOADS_SECRET_ACCESS_KEY",
+  "STINT_PAYLOADS_THRESHOLD",
+  "STINT_PUBLIC_URL",
+  "STINT_SHUTDOWN_GRACE",
+  "STINT_URL",
+  "STINT_WEBHOOKS_ALLOW",
+  "STINT_WEBHOOKS_ALLOW_PRIVATE",
+  "STINT_WEBHOOKS_TIMEOUT",
+  "STINT_WORKER_ENV",
+  "STINT_WORKER_USER"
+] as const
+export type SettingName = (typeof SETTING_NAMES)[number]
+
+/** Variables that are no settings: the platform sets them for its workers, whose handlers may run this command. */
+const FOR_WORKERS: ReadonlySet<string> = new Set(["STINT_DEV_REVISION"])
+
+/**
+ * The variables that Kubernetes sets in every container of a namespace with a service called `stint`. `STINT_PORT` is one only with an address as
+ * value; with a number it is a mistake for `PORT`.
+ */
+const isFromKubernetes = (name: string, value: string): boolean =>
+  /^STINT_(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP|SCTP)\w*)$/.test(name) ||
+  (name === "STINT_PORT" && /^(tcp|udp|sctp):/.test(value))
+
+const KNOWN: ReadonlySet<string> = new Set(SETTING_NAMES)
+
+/** Names that {@link didYouMean} would not find, because the prefix differs. */
+const MISTAKES: Readonly<Record<string, string>> = { STINT_PORT: "PORT" }
+
+/** Fails when the environment contains a variable with Stint's prefix that Stint does not know. Names the closest known one. */
+export const rejectUnknown = (env: Readonly<Record<string, string | undefined>>): Effect.Effect<void, CliFailure> => {
+  const unknown = Object.entries(env).flatMap(([name, value = ""]) =>
+    name.startsWith("STINT_") && !KNOWN.has(name) && !FOR_WORKERS.has(name) && !isFromKubernetes(name, value) ? [name] : []
+  )
+  if (unknown.length === 0) return Effect.void
+  const suggestionFor = (name: string) =>
+    name in MISTAKES ? ` Did you mean "${MISTAKES[name]}"?` : didYouMean(name, SETTING_NAMES)
+  return Effect.fail(
+    new CliFailure({
+      message: unknown.map((name) => `There is no setting ${name}.${suggestionFor(name)}`).join("\n"),
+      hint: "Correct or unset it: unset " + unknown.join(" ") + "\nAll settings: docs/reference/README.md#configuration",
+      code: "unknown-setting"
+    })
+  )
+}
