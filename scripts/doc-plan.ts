@@ -15,6 +15,7 @@
  * | `<!-- run: python3 $FILE -->`   | this shell command runs the block; `$FILE` is its file, `$FOLDER` its folder, `$EXAMPLES` the folder of the examples |
  * | `<!-- background: text -->`     | does not end; the next block runs when it has printed the text. Ends with the page           |
  * | `<!-- interrupt -->`            | before an output: Ctrl-C is sent to the background program, and this is what it prints then  |
+ * | `<!-- prints -->`               | before an output: the background program prints it, and not the block before                |
  * | `<!-- exit: 1 -->`              | must end with this exit code instead of 0                                                    |
  * | `<!-- replace: a => b -->`      | runs with `b` in place of `a`. For placeholders such as `<address>`                          |
  * | `<!-- varies: id, ms 1..90 -->` | before JSON: values that differ on each run, with the range of a number                      |
@@ -48,6 +49,7 @@ const marks = new Set([
   "run",
   "background",
   "interrupt",
+  "prints",
   "exit",
   "replace",
   "varies",
@@ -72,7 +74,7 @@ export const planOf = (source: string, setting: SettingName): Plan => {
     for (const [name] of fence.marks) {
       if (!marks.has(name)) problem(`The comment \`${name}\` has no meaning. scripts/doc-plan.ts lists the comments.`)
     }
-    const step = stepOf(fence, markOf(fence, "interrupt") === undefined ? before : background, setting, problem)
+    const step = stepOf(fence, isOfBackground(fence) ? background : before, setting, problem)
     steps.push(step)
     if (markOf(fence, "background") !== undefined) background = step
     before = step.kind === "output" || isOutput(fence) ? undefined : step
@@ -92,6 +94,8 @@ export const planOf = (source: string, setting: SettingName): Plan => {
 
 const isOutput = ({ language }: Fence) => language === "json" || language === "text" || language === ""
 
+const isOfBackground = (fence: Fence) => markOf(fence, "interrupt") !== undefined || markOf(fence, "prints") !== undefined
+
 const stepOf = (fence: Fence, before: Step | undefined, setting: SettingName, problem: (text: string) => void): Step => {
   const skip = markOf(fence, "skip")
   if (skip !== undefined) {
@@ -109,13 +113,18 @@ const stepOf = (fence: Fence, before: Step | undefined, setting: SettingName, pr
   if (markOf(fence, "run") !== undefined) return { kind: "module", fence }
   if (markOf(fence, "file") !== undefined) return { kind: "save", fence }
   if (fence.language === "sh") return { kind: "shell", fence }
-  if (fence.language === "console") return { kind: "console", fence }
+  if (fence.language === "console") {
+    if (!fence.lines.some((line) => line.startsWith("$ "))) {
+      problem("A `console` block needs a line that starts with `$ `. Use `text` for the output of the block before.")
+    }
+    return { kind: "console", fence }
+  }
   if (fence.language === "ts") return { kind: "module", fence }
   if (!isOutput(fence)) {
     problem(`Nothing is known about running \`${fence.language}\`. Add a comment: \`file\`, \`run\` or \`skip\` with a reason.`)
     return { kind: "skip", fence, reason: "" }
   }
-  const isNear = before?.fence.section === fence.section || markOf(fence, "interrupt") !== undefined
+  const isNear = before?.fence.section === fence.section || isOfBackground(fence)
   if (before === undefined || !isNear || before.kind === "console") {
     problem("No block before this one in its section prints it. Add a comment: `file`, or `skip` with a reason.")
     return { kind: "skip", fence, reason: "" }

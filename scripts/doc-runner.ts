@@ -204,7 +204,7 @@ class PageRun implements AsyncDisposable {
 
   async #compare(fence: Fence): Promise<void> {
     const isInterrupt = markOf(fence, "interrupt") !== undefined
-    const background = isInterrupt ? this.#started : this.#background
+    const background = isInterrupt || markOf(fence, "prints") !== undefined ? this.#started : this.#background
     if (background !== undefined) {
       const before = background.output().length
       if (isInterrupt) background.interrupt()

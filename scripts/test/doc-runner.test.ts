@@ -119,6 +119,19 @@ describe("running a page", () => {
     expect(stopped.problems).toEqual([])
   })
 
+  it("compares what a background program prints later", async () => {
+    const page = (line: string) => [
+      "<!-- background: ready -->",
+      ...sh("echo ready; until test -e go; do read -r -t 0.05 < <(:) || :; done; echo gone; sleep 600"),
+      ...sh("touch go"),
+      "## Later",
+      "<!-- prints -->",
+      ...text(line)
+    ]
+    expect(await runLines(...page("gone"), ...sh("rm go"))).toMatchObject({ run: 3, compared: 1, problems: [] })
+    expect(problemsOf("<!-- prints -->", ...text("gone"))).toHaveLength(1)
+  })
+
   it("reports a background program that ends without the text", async () => {
     const { problems } = await runLines("<!-- background: ready -->", ...sh("echo broken; exit 3"))
     expect(problems).toEqual([expect.stringMatching(/did not print `ready`.*broken/s)])
@@ -179,6 +192,7 @@ describe("planning a page", () => {
   it("rejects blocks that would not run: an output without a command, an unknown language, a module whose names have no values", () => {
     expect(problemsOf(...text("an output"))).toEqual([expect.stringContaining("No block before this one")])
     expect(problemsOf(...sh("true"), "## Next", ...text("an output"))).toHaveLength(1)
+    expect(problemsOf("```console", "an output", "```")).toEqual([expect.stringContaining("`$ `")])
     expect(problemsOf("```python", "print(1)", "```")).toEqual([expect.stringContaining("`python`")])
     expect(problemsOf("<!-- given", "declare const x: number", "-->", "```ts", "console.log(x)", "```")).toEqual([
       expect.stringContaining("declares a name without a value")
