@@ -201,7 +201,9 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
-      ProcessPool.layer({ dataDir: options.dataDir, ...options.workers }).pipe(Layer.provide(WorkerLogSink.layer))
+      ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }).pipe(
+        Layer.provide(WorkerLogSink.layer)
+      )
     ),
     Layer.provideMerge(base)
   )
