@@ -82,15 +82,14 @@ const loadSettings = Effect.gen(function*() {
   return Option.isSome(port) ? settings : { ...settings, port: yield* FreePort.from(settings.port, settings.host) }
 })
 
-/** The other ways to reach the platform, for the banner. */
-const layerHints = (port: number) =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const { baseUrl } = yield* PublicAddress
-    if (port !== PlatformConfig.DEFAULT_PORT) {
-      yield* Console.log(`  In another terminal, for the \`stint\` commands: export STINT_URL=${baseUrl}\n`)
-    }
-    yield* Console.log("  Save a file to reload its handler. Ctrl-C stops.\n")
-  }))
+/** What the banner does not say. */
+const layerHints = Layer.effectDiscard(Effect.gen(function*() {
+  const { baseUrl } = yield* PublicAddress
+  if ((yield* PlatformConfig.clientUrl) !== baseUrl) {
+    yield* Console.log(`  In another terminal, for the \`stint\` commands: export STINT_URL=${baseUrl}\n`)
+  }
+  yield* Console.log("  Save a file to reload its handler. Ctrl-C stops.\n")
+}))
 
 export const command = Command.make(
   "dev",
@@ -138,7 +137,7 @@ export const command = Command.make(
       }))
 
       yield* runUntilSignal(
-        Layer.mergeAll(layerHints(settings.port), AdminKey.layerWatch(admin)).pipe(
+        Layer.mergeAll(layerHints, AdminKey.layerWatch(admin)).pipe(
           Layer.provideMerge(StartupBanner.layer({
             place: admin.place,
             dataDir: undefined,

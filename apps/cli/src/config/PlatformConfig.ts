@@ -80,9 +80,6 @@ export interface PlatformConfig {
   readonly workers: WorkerConfig.WorkerSettings
 }
 
-/** The port of a platform and of its clients without other settings. */
-export const DEFAULT_PORT = 4600
-
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
 const DEFAULT_RESERVE = 32 * 1024 * 1024
 
@@ -128,7 +125,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   port: setting(
     "PORT",
     "a port number from 0 to 65535, for example 4600",
-    Config.schema(Port, "PORT").pipe(Config.withDefault(DEFAULT_PORT))
+    Config.schema(Port, "PORT").pipe(Config.withDefault(4600))
   ),
   host: setting(
     "STINT_HOST",

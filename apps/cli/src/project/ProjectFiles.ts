@@ -1,5 +1,5 @@
 /**
- * The files of a new project: one typed endpoint with its test. Depends on nothing, so that other programs that create projects can use it.
+ * The files of a new project: one typed endpoint with its test. Imports no package, so that other programs that create projects can use it.
  *
  * | file | |
  * |---|---|
@@ -10,6 +10,8 @@
  * | `stint.config.ts` | the endpoints |
  * | `pnpm-workspace.yaml` | settings of pnpm, which otherwise would stop at esbuild's install script; other package managers ignore it |
  */
+
+import { SUPPORTED } from "../NodeVersion.ts"
 
 /** The form of the handler: a function, or an Effect program with Schemas. */
 export type Form = "function" | "effect"
@@ -82,7 +84,7 @@ const manifest = (name: string, form: Form, source: PackageSource): string =>
     },
     dependencies: record(dependenciesOf[form], (one) => rangeOf(one, source)),
     devDependencies: record(devDependencies(form, source), (one) => rangeOf(one, source)),
-    engines: { node: ">=22.19" }
+    engines: { node: SUPPORTED }
   })
 
 const pnpmSettings = (form: Form, source: PackageSource): string => {
