@@ -8,6 +8,7 @@ import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
 import * as HealthCommand from "./commands/HealthCommand.ts"
+import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
@@ -21,6 +22,9 @@ const platform = [ServeCommand.command, DevCommand.command] as const
 
 /** Commands that use the data folder of a platform, or a running platform. */
 const maintenance = [BackupCommand.backup, BackupCommand.restore] as const
+
+/** Commands that need no platform. */
+const local = [InitCommand.command] as const
 
 /** Commands that call a running platform. */
 const client = [
@@ -39,5 +43,5 @@ const client = [
 
 export const command = Command.make("stint").pipe(
   Command.withDescription("Typed serverless jobs on your own machines"),
-  Command.withSubcommands([...platform, ...client, ...maintenance])
+  Command.withSubcommands([...local, ...platform, ...client, ...maintenance])
 )

@@ -48,23 +48,26 @@ export class PlatformProcess {
   readonly configDir: string
   readonly #arguments: ReadonlyArray<string>
   readonly #env: Readonly<Record<string, string>>
+  readonly #cwd: string
   #child: ChildProcess | undefined
   #ended: Promise<Ended> | undefined
 
-  private constructor(dataDir: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
+  private constructor(dataDir: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>, cwd: string) {
     this.dataDir = dataDir
     this.configDir = `${dataDir}-config`
     this.#arguments = args
     this.#env = env
+    this.#cwd = cwd
   }
 
   /** `prepare` receives the empty data folder before the platform starts. */
   static async create(
     args: ReadonlyArray<string>,
     env: Readonly<Record<string, string>> = {},
-    prepare: (dataDir: string) => Promise<void> = () => Promise.resolve()
+    prepare: (dataDir: string) => Promise<void> = () => Promise.resolve(),
+    cwd = process.cwd()
   ): Promise<PlatformProcess> {
-    const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env)
+    const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env, cwd)
     await prepare(platform.dataDir)
     await platform.start()
     return platform
@@ -75,6 +78,7 @@ export class PlatformProcess {
     const from = this.output.length
     const child = spawn(process.execPath, [BIN, ...this.#arguments], {
       stdio: ["ignore", "pipe", "pipe"],
+      cwd: this.#cwd,
       env: {
         PATH: process.env["PATH"],
         HOME: process.env["HOME"],

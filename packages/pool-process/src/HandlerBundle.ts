@@ -21,15 +21,17 @@
  * A file that cannot be bundled runs from its sources, and the caller logs the failure.
  */
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Metafile, Plugin } from "esbuild"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
 import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
-import { dirname, join, resolve } from "node:path"
+import { dirname, join, resolve, sep } from "node:path"
 import { pathToFileURL } from "node:url"
 import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
 import type { StartChunks } from "./StartupChunk.ts"
+import { isOwnPackage, linkOf } from "./StintPackages.ts"
 import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
 const PROGRAM = "worker"
@@ -44,7 +46,11 @@ const KEPT = 2
 /** The file cannot be bundled. It may still run from its sources. */
 export class BundleError extends Schema.TaggedError<BundleError>()("BundleError", {
   file: Schema.String,
-  problem: Schema.String
+  problem: Schema.String,
+  /** The mistakes in the sources, with file, line and the line's text. Empty when the sources are not the cause. */
+  mistakes: Schema.Array(Schema.String),
+  /** The files that contain the mistakes. */
+  files: Schema.Array(Schema.String)
 }) {
   override get message(): string {
     return `${this.file} cannot be bundled: ${this.problem}`
@@ -91,24 +97,19 @@ const manifestOf = async (file: string): Promise<typeof PackageJson.Type> => {
 /** Marks this plugin's own resolve calls, so that it does not handle them again. */
 const SEEN = Symbol("seen")
 
-/** The folder in `node_modules` to which an import from the folder `from` resolves; undefined when the package is not installed there. */
-const linkOf = (specifier: string, from: string): string | undefined => {
-  const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
-  for (let directory = from;; directory = dirname(directory)) {
-    const link = join(directory, "node_modules", name)
-    if (existsSync(link)) return link
-    if (directory === dirname(directory)) return undefined
-  }
-}
-
-/** Leaves packages out of the bundle unless they must share its copy of Effect, and records their folders in `links`. */
-const externalizePackages = (links: Set<string>): Plugin => ({
+/**
+ * Leaves packages out of the bundle unless they must share its copy of Effect, and records their folders in `links`. `importers`: see
+ * `StintPackages`.
+ */
+const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
     const bundled = new Map<string, Promise<boolean>>()
     build.onResolve({ filter: /^[^./]/ }, async (args) => {
       if (args.kind === "entry-point" || args.pluginData === SEEN || args.path.startsWith("node:")) return undefined
-      const { importer, kind, namespace, path, resolveDir } = args
+      const { importer, kind, namespace, path } = args
+      const own = isOwnPackage(path) ? importers.map((importer) => dirname(importer)) : []
+      const resolveDir = [args.resolveDir, ...own].find((directory) => linkOf(path, directory) !== undefined) ?? args.resolveDir
       const link = linkOf(path, resolveDir)
       if (link !== undefined) links.add(link)
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: SEEN })
@@ -171,7 +172,12 @@ const awaitsAtTopLevel = (error: unknown): boolean =>
   typeof error === "object" && error !== null && "errors" in error && Array.isArray(error.errors) &&
   error.errors.some((one: { readonly text?: unknown }) => String(one.text).startsWith("Top-level await"))
 
-const build = async (file: string, directory: string, links: Set<string>): Promise<Metafile> => {
+const build = async (
+  file: string,
+  directory: string,
+  links: Set<string>,
+  importers: ReadonlyArray<string>
+): Promise<Metafile> => {
   const esbuild = await import("esbuild")
   const options = {
     ...BUNDLE_OPTIONS,
@@ -191,7 +197,7 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
   } as const
   const plugins = (start: StartChunks) => [
     singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href, start }),
-    externalizePackages(links)
+    externalizePackages(links, importers)
   ]
   try {
     const { metafile } = await esbuild.build({
@@ -222,6 +228,54 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
+/** The sources of the latest bundle of a handler file, without those of installed packages; undefined when there is no bundle. */
+export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string, directory: string) {
+  const read = Effect.tryPromise(() => readFile(join(folderOf(file, directory), RECIPE), "utf8"))
+  const recipe = yield* Effect.option(Effect.flatMap(read, decodeRecipe))
+  return Option.getOrUndefined(
+    Option.map(
+      recipe,
+      ({ inputs }) => inputs.map(({ path }) => path).filter((path) => !path.includes(`${sep}node_modules${sep}`))
+    )
+  )
+})
+
+/** An exception of esbuild with its errors. */
+const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
+  errors: Schema.Array(Schema.Struct({
+    text: Schema.String,
+    location: Schema.NullOr(Schema.Struct({
+      file: Schema.String,
+      line: Schema.Number,
+      column: Schema.Number,
+      length: Schema.Number,
+      lineText: Schema.String
+    }))
+  }))
+}))
+
+/**
+ * esbuild's errors that running the file would report, too. A kind of file for which esbuild has no loader is not a mistake: Node may load it.
+ */
+const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<BundleError, "files" | "mistakes">> => {
+  const mistakes = Option.match(decodeFailure(cause), { onNone: () => [], onSome: ({ errors }) => errors }).filter(({ text }) =>
+    !text.startsWith("No loader is configured")
+  )
+  const { formatMessages } = await import("esbuild")
+  return {
+    mistakes: (await formatMessages(mistakes, { kind: "error", color: false })).map((text) => text.trim()),
+    files: mistakes.flatMap(({ location }) => location === null ? [] : [resolve(directory, location.file)])
+  }
+}
+
+/** Options of a bundle. */
+export interface BundleOptions {
+  /** Default: only the platform's user can read the bundle. */
+  readonly permissions?: BundlePermissions
+  /** Files whose imports of Stint and Effect are tried when the handler's folder has no installation. Default: none. */
+  readonly importers?: ReadonlyArray<string>
+}
+
 /**
  * Returns the valid bundle of a handler file in `directory`, or builds a bundle when there is none.
  *
@@ -230,7 +284,7 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
 export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
   file: string,
   directory: string,
-  permissions: BundlePermissions = OWNER_ONLY
+  { importers = [], permissions = OWNER_ONLY }: BundleOptions = {}
 ) {
   const found = yield* find(file, directory)
   if (found !== undefined) return found
@@ -240,7 +294,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       const name = `${Date.now()}-${process.pid}-${Math.random().toString(36).slice(2)}`
       const links = new Set<string>()
       const startedAt = Date.now()
-      const metafile = await build(file, join(folder, name), links)
+      const metafile = await build(file, join(folder, name), links, importers)
       await applyPermissions(folder, join(folder, name), permissions)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
@@ -254,6 +308,14 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       await prune(folder)
       return programOf(folder, name)
     },
-    catch: (cause) => new BundleError({ file, problem: cause instanceof Error ? cause.message : String(cause) })
-  })
+    catch: (cause) => cause
+  }).pipe(
+    Effect.catch((cause) =>
+      Effect.flatMap(
+        Effect.promise(() => mistakesOf(cause, dirname(file))),
+        (mistakes) =>
+          Effect.fail(new BundleError({ file, problem: cause instanceof Error ? cause.message : String(cause), ...mistakes }))
+      )
+    )
+  )
 })

@@ -9,7 +9,7 @@ import * as FiberMap from "effect/FiberMap"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as HandlerBundle from "./HandlerBundle.ts"
-import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
+import { nodeOptionsFor } from "./StintPackages.ts"
 
 /** The file to run, and its Node options. */
 export interface EntryPoint {
@@ -25,11 +25,11 @@ export interface HandlerEntryPoint {
   readonly prepare: (file: string) => Effect.Effect<void>
 }
 
-/** Without bundles: handlers run from their sources. */
-export const withoutBundles: HandlerEntryPoint = {
-  of: (path) => Effect.succeed({ path, nodeOptions: [] }),
+/** Without bundles: handlers run from their sources. `importers`: see `StintPackages`. */
+export const withoutBundles = (importers: ReadonlyArray<string>): HandlerEntryPoint => ({
+  of: (path) => Effect.sync(() => ({ path, nodeOptions: nodeOptionsFor(path, importers) })),
   prepare: () => Effect.void
-}
+})
 
 /** esbuild's message when its own process was killed. */
 const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
@@ -37,7 +37,7 @@ const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
 /** With bundles in `directory`. */
 export const make = Effect.fnUntraced(function*(
   directory: string,
-  permissions: BundlePermissions = OWNER_ONLY
+  options: HandlerBundle.BundleOptions = {}
 ): Effect.fn.Return<HandlerEntryPoint, never, Scope.Scope> {
   const builds = yield* FiberMap.make<string, void, never>()
   const one = yield* Semaphore.make(1)
@@ -45,7 +45,7 @@ export const make = Effect.fnUntraced(function*(
   const problems = new Map<string, string>()
 
   const prepare = (file: string) =>
-    one.withPermits(1)(HandlerBundle.bundle(file, directory, permissions)).pipe(
+    one.withPermits(1)(HandlerBundle.bundle(file, directory, options)).pipe(
       Effect.tap(() => Effect.sync(() => problems.delete(file))),
       Effect.asVoid,
       Effect.catch((error) => {
@@ -64,7 +64,7 @@ export const make = Effect.fnUntraced(function*(
       // Required for source names in stack traces; adds about 20 ms to a start.
       if (bundle !== undefined) return { path: bundle, nodeOptions: ["--enable-source-maps"] }
       yield* FiberMap.run(builds, file, prepare(file), { onlyIfMissing: true })
-      return { path: file, nodeOptions: [] }
+      return { path: file, nodeOptions: nodeOptionsFor(file, options.importers ?? []) }
     })
   }
 })

@@ -30,6 +30,7 @@ import type { VariablePatterns } from "./InheritedEnvironment.ts"
 import * as Orphans from "./Orphans.ts"
 import * as OutputPipes from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
+import { importersFrom } from "./StintPackages.ts"
 import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import { followOutput, type OutputSource } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
@@ -67,6 +68,11 @@ export interface Options {
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
    */
   readonly inherit?: VariablePatterns
+  /**
+   * The URL of a module whose installation of Stint and Effect serves the handlers in folders without an own one. Default: none; such
+   * handlers do not start.
+   */
+  readonly packagesOf?: string
   /**
    * How long after this platform was killed its workers wait for the next one before they are requested to exit. Default: 30 s. A longer
    * time saves the work of a worker that does not handle SIGTERM, but keeps the memory and the GPU of all of them.
@@ -126,10 +132,13 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     () => Effect.sync(() => process.off("exit", onExit))
   )
   const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user, records.isRecorded)
+  const importers = options.packagesOf === undefined ? [] : importersFrom(options.packagesOf)
   const programOptions = {
     compileCache: options.compileCache === false ? undefined : compileCache,
     nodeOptions: options.nodeOptions ?? [],
-    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(bundles, permissions),
+    entry: options.bundle === false
+      ? HandlerEntryPoint.withoutBundles(importers)
+      : yield* HandlerEntryPoint.make(bundles, { permissions, importers }),
     folders,
     inherit: options.inherit ?? [],
     user: options.user

@@ -30,7 +30,7 @@ describe("workers under another user", () => {
         const [permissions, expected] of [[OWNER_ONLY, [0o600, 0o700]], [{ file: 0o644, folder: 0o755 }, [0o644, 0o755]]] as const
       ) {
         const directory = join(folder, fresh("bundles"))
-        const program = yield* HandlerBundle.bundle(file, directory, permissions)
+        const program = yield* HandlerBundle.bundle(file, directory, { permissions })
         assert.deepStrictEqual([modeOf(program), modeOf(join(program, ".."))], [...expected])
       }
     }))
@@ -71,7 +71,7 @@ describe("workers under another user", () => {
           process.argv[1].startsWith(${JSON.stringify(cacheDir)})
         ]))
       `)
-        yield* HandlerBundle.bundle(file, join(cacheDir, "bundles"), { file: 0o644, folder: 0o755 })
+        yield* HandlerBundle.bundle(file, join(cacheDir, "bundles"), { permissions: { file: 0o644, folder: 0o755 } })
         yield* withPool(Effect.flatMap(start({ type: "handler", file }), ({ exit }) => exit), {
           dataDir,
           cacheDir,

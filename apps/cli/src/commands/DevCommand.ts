@@ -1,13 +1,16 @@
 /**
- * `stint dev` runs the platform and one worker for one handler file. It reloads the handler whenever the file, or a file next to it,
- * changes.
+ * `stint dev` runs handlers on a platform of its own, and reloads each of them when one of its sources changes.
  *
  * Jobs are in memory and are discarded when the command ends. Running jobs finish on the worker that started them; the next job runs the new
- * code.
+ * code. It never joins a platform that already runs on this machine: that one has durable jobs, and its operator's endpoints.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
+import * as StintPackages from "@stint/pool-process/StintPackages"
+import { PublicAddress } from "@stint/server/PublicAddress"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { Argument, Command, Flag } from "effect/cli"
+import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -16,22 +19,23 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
+import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import * as AdminKey from "../config/AdminKey.ts"
 import * as DataFolder from "../config/DataFolder.ts"
+import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as WorkerSecret from "../config/WorkerSecret.ts"
+import * as DevEndpoint from "../dev/DevEndpoint.ts"
+import * as DevOutput from "../dev/DevOutput.ts"
+import * as FreePort from "../dev/FreePort.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
-/** Changes within this time of each other count as one change, because editors write a file in several steps. */
-const DEBOUNCE = Duration.millis(150)
-
-/** Paths whose changes do not restart the worker. */
-const IGNORED = /(^|[/\\])(node_modules|\.git|\.stint|dist)([/\\]|$)|~$|\.sw[a-z]$|\.log$/
+/** The names of the configuration that is used without arguments. */
+const CONFIGS = ["stint.config.ts", "stint.config.mts", "stint.config.js", "stint.config.mjs"]
 
 /** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, or else the file's name. */
 const endpointNameOf = (file: string, path: Path.Path): string => {
@@ -42,92 +46,126 @@ const endpointNameOf = (file: string, path: Path.Path): string => {
 
 const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec)
 
+/** The endpoint of one handler file. */
+const endpointOf = Effect.fnUntraced(function*(handler: string, name: Option.Option<string>) {
+  const path = yield* Path.Path
+  const file = path.resolve(handler)
+  const spec = yield* Effect.mapError(
+    decodeSpec({
+      id: Option.getOrElse(name, () => endpointNameOf(file, path)),
+      source: { type: "handler", file },
+      workers: { min: 1, max: 1 }
+    }),
+    (error) => new CliFailure({ message: "The endpoint cannot be created.", hint: error.message })
+  )
+  yield* EndpointsFile.requireHandler(spec)
+  return spec
+})
+
+/** The endpoints of the configuration in this folder. */
+const configuredEndpoints = Effect.fnUntraced(function*(config: Option.Option<string>) {
+  const fs = yield* FileSystem.FileSystem
+  if (Option.isSome(config)) return yield* EndpointsFile.load(config.value)
+  for (const name of CONFIGS) {
+    if (yield* Effect.orElseSucceed(fs.exists(name), () => false)) return yield* EndpointsFile.load(name)
+  }
+  return yield* new CliFailure({
+    message: `There is no ${CONFIGS[0]} in ${process.cwd()}.`,
+    hint: "Name a handler file (stint dev ./handler.ts), or create a project with one: stint init my-app"
+  })
+})
+
+/** The settings, with a free port unless `PORT` names one. */
+const loadSettings = Effect.gen(function*() {
+  const settings = yield* PlatformConfig.load
+  const port = yield* Effect.orElseSucceed(Config.option(Config.String("PORT")), () => Option.none<string>())
+  return Option.isSome(port) ? settings : { ...settings, port: yield* FreePort.from(settings.port, settings.host) }
+})
+
+/** What the banner does not say. */
+const layerHints = Layer.effectDiscard(Effect.gen(function*() {
+  const { baseUrl } = yield* PublicAddress
+  if ((yield* PlatformConfig.clientUrl) !== baseUrl) {
+    yield* Console.log(`  In another terminal, for the \`stint\` commands: export STINT_URL=${baseUrl}\n`)
+  }
+  yield* Console.log("  Save a file to reload its handler. Ctrl-C stops.\n")
+}))
+
 export const command = Command.make(
   "dev",
   {
-    handler: Argument.String("handler").pipe(Argument.withDescription("A file that calls serverless.start")),
+    handler: Argument.String("handler").pipe(
+      Argument.withDescription(
+        "A file that calls serverless.start or launches a Worker (default: all endpoints of stint.config.ts)"
+      ),
+      Argument.optional
+    ),
+    config: Flag.String("config").pipe(
+      Flag.withDescription("A file with `export default defineConfig({ endpoints })` (default: stint.config.ts)"),
+      Flag.optional
+    ),
     name: Flag.String("name").pipe(
-      Flag.withDescription("Name of the endpoint (default: the name of the file or its folder)"),
+      Flag.withDescription("Name of the endpoint of a handler file (default: the name of the file or its folder)"),
       Flag.optional
     )
   },
   Effect.fnUntraced(
-    function*({ handler, name }) {
-      const fs = yield* FileSystem.FileSystem
-      const path = yield* Path.Path
-      const file = path.resolve(handler)
-      if (!(yield* Effect.orElseSucceed(fs.exists(file), () => false))) {
+    function*({ config, handler, name }) {
+      if (Option.isSome(handler) ? Option.isSome(config) : Option.isSome(name)) {
         return yield* new CliFailure({
-          message: `There is no file ${file}.`,
-          hint: "Give the path of a file that calls serverless.start, for example: stint dev ./handler.ts"
+          message: Option.isSome(handler) ? "Give a handler file or --config, not both." : "--name needs a handler file.",
+          hint: "For example: stint dev ./handler.ts --name greet"
         })
       }
-      const settings = yield* PlatformConfig.load
-      const directory = path.dirname(file)
+      const specs = Option.isSome(handler) ? [yield* endpointOf(handler.value, name)] : yield* configuredEndpoints(config)
+      const fs = yield* FileSystem.FileSystem
+      const settings = yield* loadSettings
       // The stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
       const admin = yield* AdminKey.obtain(settings, yield* DataFolder.open(settings.dataDir))
+      const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
+      const importers = StintPackages.importersFrom(import.meta.url)
 
-      /** The endpoint. Each revision changes its environment, which makes the autoscaler replace the workers. */
-      const specOf = (revision: number) =>
-        Effect.mapError(
-          decodeSpec({
-            id: Option.getOrElse(name, () => endpointNameOf(file, path)),
-            source: { type: "handler", file },
-            workers: { min: 1, max: 1 },
-            env: { STINT_DEV_REVISION: String(revision) }
-          }),
-          (error) => new CliFailure({ message: "The endpoint cannot be created.", hint: error.message })
-        )
-      const first = yield* specOf(0)
-
-      const reload = Layer.effectDiscard(Effect.gen(function*() {
+      /** Other programs than handlers are not reloaded. */
+      const endpoints = Layer.effectDiscard(Effect.gen(function*() {
         const store = yield* EndpointStore
-        let revision = 0
-        yield* fs.watch(directory, { recursive: true }).pipe(
-          Stream.filter((event) => !IGNORED.test(event.path)),
-          Stream.debounce(DEBOUNCE),
-          Stream.runForEach((event) =>
-            Effect.gen(function*() {
-              yield* Effect.logInfo(
-                `${path.relative(directory, path.resolve(directory, event.path))} changed; the next job runs the new code.`
-              )
-              const known = yield* store.get(first.id)
-              if (known !== undefined) yield* store.put({ ...(yield* specOf(++revision)), createdAt: known.createdAt })
-            })
-          ),
-          Effect.catchCause((cause) =>
-            Effect.logError("Watching for changes failed. Restart `stint dev` to reload your handler.", cause)
-          ),
-          Effect.forkScoped
-        )
+        yield* Effect.forEach(specs, (spec) => {
+          const { source } = spec
+          return source.type === "handler"
+            ? DevEndpoint.start({ spec: { ...spec, source }, directory: join(dataDir, "bundles"), importers })
+            : Effect.flatMap(Clock.currentTimeMillis, (createdAt) => store.put({ ...spec, createdAt }))
+        }, { concurrency: "unbounded", discard: true })
       }))
 
-      const announcement = Layer.effectDiscard(Console.log(`  Watching           ${directory}\n`)).pipe(
-        Layer.provide(StartupBanner.layer({
-          place: admin.place,
-          dataDir: undefined,
-          sample: { endpoint: first.id, input: { key: "value" } }
-        }))
-      )
-
-      const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
-        Layer.mergeAll(announcement, reload, AdminKey.layerWatch(admin)).pipe(Layer.provide(Platform.layer({
-          // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
-          settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
-          secrets: { adminDigest: admin.digest, workerSecret: yield* WorkerSecret.generate },
-          store: "memory",
-          dataDir,
-          // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
-          workers: { inherit: ["*"], user: undefined, cacheDir: dataDir },
-          endpoints: [first]
-        })))
+        Layer.mergeAll(layerHints, AdminKey.layerWatch(admin)).pipe(
+          Layer.provideMerge(StartupBanner.layer({
+            place: admin.place,
+            dataDir: undefined,
+            showsUrls: true,
+            ...(specs[0] === undefined ? {} : { sample: { endpoint: specs[0].id, input: { key: "value" } } })
+          })),
+          Layer.provideMerge(endpoints),
+          Layer.provide(Platform.layer({
+            // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
+            settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
+            secrets: { adminDigest: admin.digest, workerSecret: yield* WorkerSecret.generate },
+            store: "memory",
+            dataDir,
+            // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
+            workers: { inherit: ["*"], user: undefined, cacheDir: dataDir },
+            endpoints: [],
+            observer: DevOutput.observer
+          }))
+        )
       )
     },
     Effect.scoped,
     Effect.provide(LogFormat.layer)
   )
 ).pipe(
-  Command.withDescription("Run one handler on a platform of its own and reload it on change"),
-  Command.withExamples([{ command: "stint dev ./handler.ts", description: "Serve it at /v2/{folder name}" }])
+  Command.withDescription("Run handlers on a platform of their own and reload them on every save"),
+  Command.withExamples([
+    { command: "stint dev", description: "Serve the endpoints of stint.config.ts in this folder" },
+    { command: "stint dev ./handler.ts", description: "Serve one file at /v2/{folder name}" }
+  ])
 )

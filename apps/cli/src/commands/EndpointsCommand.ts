@@ -1,16 +1,17 @@
 /**
  * `stint endpoints` lists, creates, shows, changes and deletes endpoints. `stint worker-env` prints the environment of an external worker.
  */
-import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
-import { call } from "../client/PlatformClient.ts"
+import { call, PlatformClient } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as Output from "../output/Output.ts"
+import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as EndpointFlags from "./EndpointFlags.ts"
 import { endpoint, json } from "./SharedFlags.ts"
 
@@ -93,6 +94,12 @@ const show = Command.make(
 const FLAGS = Object.keys({ ...EndpointFlags.sourceFlags, ...EndpointFlags.settingFlags })
   .map((name) => `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`)
 
+/** Fails when the handler is not a file. A platform on another machine reads the path there, so it is not checked here. */
+const requireHandler = Effect.fnUntraced(function*(spec: EndpointSpec) {
+  const { url } = yield* PlatformClient
+  if (isLoopback(new URL(url).hostname)) yield* EndpointsFile.requireHandler(spec)
+})
+
 const create = Command.make(
   "create",
   {
@@ -106,6 +113,7 @@ const create = Command.make(
     const source = yield* EndpointsFile.toSource(id, (yield* EndpointFlags.sourceOf(flags)) ?? {}, path.resolve("."))
     const settings = yield* EndpointFlags.settingsOf(flags)
     const spec = yield* EndpointsFile.decode({ id, source, ...EndpointFlags.specOf(settings, undefined) })
+    yield* requireHandler(spec)
     const created = yield* call((api) => api.control.createEndpoint({ payload: spec }))
     yield* Output.print(
       json,
@@ -189,6 +197,7 @@ const update = Command.make(
         ...(retry === undefined || noRetry ? {} : { retry })
       })
     })
+    if (definition !== undefined) yield* requireHandler(spec)
     const changed = yield* call((api) => api.control.putEndpoint({ params: { endpoint }, payload: spec }))
     yield* Output.print(
       json,

@@ -16,8 +16,11 @@
  */
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
+import * as StintPackages from "@stint/pool-process/StintPackages"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { pathToFileURL } from "node:url"
@@ -278,12 +281,33 @@ export const decode = Effect.fnUntraced(function*(spec: { readonly id: string; r
   )
 })
 
+/**
+ * Fails when the handler of an endpoint is not a file of this machine. For endpoints of a platform on this machine only: the paths of another
+ * machine cannot be checked here.
+ */
+export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<EndpointSpec, "id" | "source">) {
+  if (source.type !== "handler") return
+  const fs = yield* FileSystem.FileSystem
+  const found = yield* Effect.option(fs.stat(source.file))
+  if (Option.isSome(found) && found.value.type === "File") return
+  return yield* new CliFailure({
+    message: `The handler of endpoint "${id}" is not a file: ${source.file}${
+      Option.isSome(found) ? " is a folder." : " does not exist."
+    }`,
+    hint:
+      "Correct the path, which is relative to the configuration file or else to this folder. For a new project, run: stint init my-app"
+  })
+})
+
 /** Loads and decodes the file's default export. */
 export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
   const path = yield* Path.Path
   const absolute = path.resolve(file)
   const loaded = yield* Effect.tryPromise({
-    try: (): Promise<unknown> => import(pathToFileURL(absolute).href),
+    try: async (): Promise<unknown> => {
+      await StintPackages.addToThisProcess(import.meta.url)
+      return import(pathToFileURL(absolute).href)
+    },
     catch: (cause) =>
       new CliFailure({
         message: `The configuration ${absolute} cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
@@ -302,6 +326,6 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
   )
   return yield* Effect.forEach(
     Object.entries(config.endpoints),
-    ([id, definition]) => toSpec(id, definition, path.dirname(absolute))
+    ([id, definition]) => Effect.tap(toSpec(id, definition, path.dirname(absolute)), requireHandler)
   )
 })

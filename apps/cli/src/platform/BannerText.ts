@@ -23,6 +23,8 @@ export interface BannerFields {
   readonly durability: Durability
   readonly dataDir: string | undefined
   readonly endpoints: ReadonlyArray<Endpoint>
+  /** Whether to print the addresses of the endpoints instead of their names. */
+  readonly showsUrls?: boolean
   /** Input for the curl command. */
   readonly sample: { readonly endpoint: string; readonly input: unknown } | undefined
 }
@@ -71,6 +73,8 @@ export const text = (facts: BannerFields): string => {
     `  Endpoints          ${
       facts.endpoints.length === 0
         ? "none yet: stint endpoints create NAME --handler FILE"
+        : facts.showsUrls === true
+        ? facts.endpoints.map((one) => `${facts.baseUrl}/v2/${one.id}`).join(`\n${" ".repeat(21)}`)
         : facts.endpoints.map((one) => one.id).join(", ")
     }`
   )

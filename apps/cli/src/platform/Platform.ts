@@ -50,8 +50,10 @@ import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as References from "effect/References"
 import * as Semaphore from "effect/Semaphore"
 import { join } from "node:path"
 import * as PlatformBackups from "../backup/PlatformBackups.ts"
@@ -59,6 +61,7 @@ import { CliFailure } from "../CliFailure.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
+import * as JobEnds from "./JobEnds.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
@@ -77,6 +80,14 @@ export interface PlatformOptions {
   readonly workers?: WorkerOptions
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
+  /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
+  readonly observer?: Observer
+}
+
+/** Shows jobs and workers in place of the platform's log, in which the autoscaler then writes errors only. */
+export interface Observer {
+  readonly attemptEnded: JobEnds.OnAttemptEnd
+  readonly workerPrinted: WorkerLogSink.WriteLine
 }
 
 /** All stores of a platform. */
@@ -107,10 +118,15 @@ const layerRows = (
       )
     )
 
+const layerObserved = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =>
+  options.observer === undefined
+    ? layerRows(options, sweepLock)
+    : JobEnds.layer(options.observer.attemptEnded).pipe(Layer.provideMerge(layerRows(options, sweepLock)))
+
 /** The stores, with a payload store if one is configured. */
 const layerStores = (options: PlatformOptions) => {
   const sweepLock = Semaphore.makeUnsafe(1)
-  return PayloadStores.layer(layerRows(options, sweepLock), options.settings.payloads, {
+  return PayloadStores.layer(layerObserved(options, sweepLock), options.settings.payloads, {
     dataDir: options.dataDir,
     isPersistent: options.store !== "memory",
     sweepLock
@@ -204,11 +220,16 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
-      ProcessPool.layer({ dataDir: options.dataDir, ...options.workers }).pipe(Layer.provide(WorkerLogSink.layer))
+      ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }).pipe(
+        Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
+      )
     ),
     Layer.provideMerge(base)
   )
-  const workers = Autoscaler.layer({ shutdownGrace }).pipe(Layer.provide(layerWorkerAddress))
+  const workers = Autoscaler.layer({ shutdownGrace }).pipe(
+    Layer.provide(layerWorkerAddress),
+    options.observer === undefined ? identity : Layer.provide(Layer.succeed(References.MinimumLogLevel, "Error"))
+  )
   return layerUnready.pipe(
     Layer.provideMerge(workers),
     Layer.provideMerge(serving),

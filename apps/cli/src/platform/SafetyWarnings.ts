@@ -14,7 +14,8 @@ export interface Facts {
   readonly hasWorkerUser: boolean
 }
 
-const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(host)
+/** Whether a host name or address, in brackets or not, is this machine. */
+export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(host)
 
 /** Each warning states the risk and the way out. */
 export const warningsFor = ({ hasWorkerUser, host, isRoot, publicUrl }: Facts): ReadonlyArray<string> => [

@@ -20,10 +20,12 @@ export interface Options {
   readonly dataDir: string | undefined
   /** Input for the curl command when no endpoint has a short test input. */
   readonly sample?: BannerText.BannerFields["sample"]
+  /** Whether to print the addresses of the endpoints instead of their names. Default: false. */
+  readonly showsUrls?: boolean
 }
 
 /** Prints the banner when its dependencies have started. */
-export const layer = ({ dataDir, place, sample }: Options) =>
+export const layer = ({ dataDir, place, sample, showsUrls = false }: Options) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { baseUrl, guessedFrom } = yield* PublicAddress
     const { durability } = yield* JobQueue
@@ -36,6 +38,7 @@ export const layer = ({ dataDir, place, sample }: Options) =>
       durability,
       dataDir,
       endpoints,
+      showsUrls,
       sample: (yield* findSampleInput(endpoints)) ?? sample
     }))
   }))

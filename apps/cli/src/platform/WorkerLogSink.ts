@@ -6,7 +6,7 @@
  */
 import type { LogLevel as ContractLogLevel } from "@stint/contract/JobLogLine"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
-import { WorkerLog } from "@stint/pool/WorkerLog"
+import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
 import { JobLogs } from "@stint/queue/JobLogs"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -22,19 +22,23 @@ const LEVELS: Readonly<Record<ContractLogLevel, LogLevel.LogLevel>> = {
   ERROR: "Error"
 }
 
-/** The sink for a pool's lines. */
-export const layer: Layer.Layer<never, never, JobLogs> = Layer.effect(
-  WorkerLog,
-  Effect.gen(function*() {
-    const logs = yield* JobLogs
-    const minimum = yield* References.MinimumLogLevel
-    const isEnabled = (level: ContractLogLevel) => LogLevel.isGreaterThanOrEqualTo(LEVELS[level], minimum)
-    return {
-      write: (line) => {
-        const { isLogged, ...parsed } = ParsedLogLine.parse(line)
-        if (isEnabled(parsed.level)) writeWorkerLine(line, { isLogged, ...parsed })
-        return Effect.asVoid(logs.write({ endpoint: line.endpoint, worker: line.worker, ...parsed }))
+/** Writes a line where the operator sees it. */
+export type WriteLine = (line: Pick<WorkerLine, "endpoint" | "text" | "worker">, parsed: ParsedLogLine.ParsedLogLine) => void
+
+/** The sink for a pool's lines. `write`: default is the platform's log. */
+export const layer = (write: WriteLine = writeWorkerLine): Layer.Layer<never, never, JobLogs> =>
+  Layer.effect(
+    WorkerLog,
+    Effect.gen(function*() {
+      const logs = yield* JobLogs
+      const minimum = yield* References.MinimumLogLevel
+      const isEnabled = (level: ContractLogLevel) => LogLevel.isGreaterThanOrEqualTo(LEVELS[level], minimum)
+      return {
+        write: (line) => {
+          const { isLogged, ...parsed } = ParsedLogLine.parse(line)
+          if (isEnabled(parsed.level)) write(line, { isLogged, ...parsed })
+          return Effect.asVoid(logs.write({ endpoint: line.endpoint, worker: line.worker, ...parsed }))
+        }
       }
-    }
-  })
-)
+    })
+  )
