@@ -37,7 +37,7 @@ interface Section {
 const CHAPTERS: ReadonlyArray<{ readonly text: string; readonly sections: ReadonlyArray<Section> }> = [
   {
     text: "Tutorial",
-    sections: [{ text: "Start here", pages: "docs/{introduction/!(README).md,learning/README.md}" }]
+    sections: [{ text: "Start here", pages: "docs/{introduction/!(README),learning/README,learning/your-own-handler}.md" }]
   },
   {
     text: "How-to guides",
