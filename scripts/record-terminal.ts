@@ -118,7 +118,7 @@ const COLOURS = new RegExp(`^${ESCAPE}\\[([0-9;]*)m$`)
 /** Splits terminal output into lines of styled text. Control sequences other than colours are dropped. */
 const linesOf = (text: string): ReadonlyArray<ReadonlyArray<Span>> => {
   let styles: ReadonlyArray<string> = []
-  return text.replaceAll("\r\n", "\n").trimEnd().split("\n").map((line) => {
+  const lines = text.replaceAll("\r\n", "\n").split("\n").map((line) => {
     const spans: Array<Span> = []
     // A carriage return starts the line again.
     for (const part of line.split("\r").at(-1)?.split(SEQUENCE) ?? []) {
@@ -132,6 +132,7 @@ const linesOf = (text: string): ReadonlyArray<ReadonlyArray<Span>> => {
     }
     return spans
   })
+  return lines.slice(0, lines.findLastIndex((spans) => spans.length > 0) + 1)
 }
 
 /** Breaks a line at the width of the terminal. */
