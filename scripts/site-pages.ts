@@ -132,7 +132,7 @@ export const sidebarOf = (root: string): Array<SidebarItem> => {
 }
 
 /**
- * Where a link of a page leads: to a page of the site, to a file of the repository, or, when it is not relative, nowhere else.
+ * The target of a relative link: a page of the site, or another file of the repository. Throws for a dead link.
  *
  * @returns `site` with an address, `file` with a path from the root, or undefined for a link that stays as it is
  */
@@ -148,6 +148,9 @@ export const targetOf = (
   for (const candidate of [target, `${target}/README.md`]) {
     const isPage = PAGES.some((pattern) => posix.matchesGlob(candidate, pattern)) && existsSync(join(root, candidate))
     if (isPage) return { to: "site", path: addressOf(candidate) + hash }
+  }
+  if (!existsSync(join(root, target))) {
+    throw new Error(`${page}: the link "${link}" is dead. ${target} does not exist.`)
   }
   return { to: "file", path: target + hash }
 }
