@@ -21,12 +21,10 @@ export interface SidebarItem {
   readonly collapsed?: boolean
 }
 
-/** Pages with this path from the root of the repository. */
-type Pattern = string
-
 interface Section {
   readonly text: string
-  readonly pages: Pattern
+  /** Globs of paths from the root of the repository. Pages of an earlier glob are first. */
+  readonly pages: ReadonlyArray<string>
   readonly collapsed?: boolean
 }
 
@@ -37,30 +35,30 @@ interface Section {
 const CHAPTERS: ReadonlyArray<{ readonly text: string; readonly sections: ReadonlyArray<Section> }> = [
   {
     text: "Tutorial",
-    sections: [{ text: "Start here", pages: "docs/{introduction/!(README).md,learning/README.md}" }]
+    sections: [{ text: "Start here", pages: ["docs/learning/{README,your-own-handler}.md", "docs/introduction/!(README).md"] }]
   },
   {
     text: "How-to guides",
     sections: [
-      { text: "Write and call endpoints", pages: "docs/learning/*.md" },
-      { text: "Operate a platform", pages: "docs/operations/**/*.md" },
-      { text: "Extend Stint", pages: "docs/extending/*.md", collapsed: true }
+      { text: "Write and call endpoints", pages: ["docs/learning/*.md"] },
+      { text: "Operate a platform", pages: ["docs/operations/**/*.md"] },
+      { text: "Extend Stint", pages: ["docs/extending/*.md"], collapsed: true }
     ]
   },
   {
     text: "Reference",
     sections: [
-      { text: "APIs, CLI, settings", pages: "docs/reference/*.md" },
-      { text: "Plugins of the worker", pages: "docs/reference/plugins/*.md", collapsed: true },
-      { text: "Specification", pages: "docs/spec/*.md", collapsed: true },
-      { text: "Packages", pages: "packages/*/README.md", collapsed: true }
+      { text: "APIs, CLI, settings", pages: ["docs/reference/*.md"] },
+      { text: "Plugins of the worker", pages: ["docs/reference/plugins/*.md"], collapsed: true },
+      { text: "Specification", pages: ["docs/spec/*.md"], collapsed: true },
+      { text: "Packages", pages: ["packages/*/README.md"], collapsed: true }
     ]
   },
   {
     text: "Explanation",
     sections: [
-      { text: "How Stint works", pages: "{docs/introduction/README.md,SECURITY.md,CONTRIBUTING.md}" },
-      { text: "Decisions", pages: "docs/decisions/*.md", collapsed: true }
+      { text: "How Stint works", pages: ["docs/introduction/README.md", "SECURITY.md", "CONTRIBUTING.md"] },
+      { text: "Decisions", pages: ["docs/decisions/*.md"], collapsed: true }
     ]
   }
 ]
@@ -103,10 +101,12 @@ export const sidebarOf = (root: string): Array<SidebarItem> => {
     text,
     sections: sections.map((section) => ({
       ...section,
-      found: [...rest].filter((page) => posix.matchesGlob(page, section.pages)).map((page) => {
-        rest.delete(page)
-        return page
-      })
+      found: section.pages.map((pattern) =>
+        [...rest].filter((page) => posix.matchesGlob(page, pattern)).map((page) => {
+          rest.delete(page)
+          return page
+        })
+      )
     }))
   }))
   if (rest.size > 0) {
@@ -114,27 +114,25 @@ export const sidebarOf = (root: string): Array<SidebarItem> => {
       `${[...rest].join(", ")}: not in the sidebar of the site. Add the folder to CHAPTERS in scripts/site-pages.ts.`
     )
   }
+  /** The order of the pages of one glob. */
+  const ordered = (pages: ReadonlyArray<string>): ReadonlyArray<string> => {
+    const readme = posix.join(posix.dirname(pages[0] ?? ""), "README.md")
+    const order = existsSync(join(root, readme)) ? [readme, ...linksIn(readme, read(readme))] : []
+    const rank = (page: string) => order.includes(page) ? order.indexOf(page) : order.length
+    return pages.toSorted((left, right) => rank(left) - rank(right) || left.localeCompare(right))
+  }
   return chapters.map(({ sections, text }) => ({
     text,
-    items: sections.map(({ collapsed, found, text }) => {
-      const readme = posix.join(posix.dirname(found[0] ?? ""), "README.md")
-      const index = existsSync(join(root, readme)) ? readme : undefined
-      const order = index === undefined ? [] : [index, ...linksIn(index, read(index))]
-      const rank = (page: string) => order.includes(page) ? order.indexOf(page) : order.length
-      return {
-        text,
-        ...(collapsed === undefined ? {} : { collapsed }),
-        items: found.toSorted((left, right) => rank(left) - rank(right) || left.localeCompare(right)).map((page) => ({
-          text: titleOf(read(page)),
-          link: addressOf(page)
-        }))
-      }
-    })
+    items: sections.map(({ collapsed, found, text }) => ({
+      text,
+      ...(collapsed === undefined ? {} : { collapsed }),
+      items: found.flatMap(ordered).map((page) => ({ text: titleOf(read(page)), link: addressOf(page) }))
+    }))
   }))
 }
 
 /**
- * Where a link of a page leads: to a page of the site, to a file of the repository, or, when it is not relative, nowhere else.
+ * The target of a relative link: a page of the site, or another file of the repository. Throws for a dead link.
  *
  * @returns `site` with an address, `file` with a path from the root, or undefined for a link that stays as it is
  */
@@ -150,6 +148,9 @@ export const targetOf = (
   for (const candidate of [target, `${target}/README.md`]) {
     const isPage = PAGES.some((pattern) => posix.matchesGlob(candidate, pattern)) && existsSync(join(root, candidate))
     if (isPage) return { to: "site", path: addressOf(candidate) + hash }
+  }
+  if (!existsSync(join(root, target))) {
+    throw new Error(`${page}: the link "${link}" is dead. ${target} does not exist.`)
   }
   return { to: "file", path: target + hash }
 }

@@ -75,6 +75,9 @@ describe("the pages of the site", () => {
     assert.deepStrictEqual(target("../../packages/queue/README.md"), { to: "site", path: "/packages/queue" })
     assert.deepStrictEqual(target("../../examples/"), { to: "file", path: "examples" })
     assert.deepStrictEqual(target("../../scripts/arrows.ts"), { to: "file", path: "scripts/arrows.ts" })
+    for (const link of ["nowhere.md", "../operations/nothing"]) {
+      assert.throws(() => target(link), `docs/learning/README.md: the link "${link}" is dead.`)
+    }
     for (const link of ["https://effect.website", "#streaming", "/openapi.json"]) assert.isUndefined(target(link))
   })
 })
