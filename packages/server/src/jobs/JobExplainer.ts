@@ -72,7 +72,9 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
   const inState = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
   const { max } = endpoint.workers
   const external = endpoint.source.type === "external"
-  const line = job.isolated ? `${inLine(ahead)} and runs on a worker without other jobs, because its last worker was lost` : inLine(ahead)
+  const line = job.isolated
+    ? `${inLine(ahead)} and runs on a worker without other jobs, because its last worker was lost`
+    : inLine(ahead)
   const idle = inState("idle").length
   const busy = inState("running").length
   const starting = inState("initializing")

@@ -35,7 +35,8 @@ const source: Layer.Layer<JobSource, EmbeddedWorkerError, WorkerConfig.WorkerCon
   Effect.flatMap(WorkerConfig.WorkerConfig, ({ platform }) =>
     platform === undefined
       ? new EmbeddedWorkerError({
-        message: "The embedded worker knows no platform to take jobs from, because RUNPOD_WEBHOOK_GET_JOB is not set. Set the variables " +
+        message:
+          "The embedded worker knows no platform to take jobs from, because RUNPOD_WEBHOOK_GET_JOB is not set. Set the variables " +
           "that `stint worker-env <endpoint>` prints, or leave the worker's layer out of the program."
       })
       : Effect.succeed(JobSourceHttp.layerOf(platform)))
