@@ -67,6 +67,8 @@ export interface EndpointDefinition {
     readonly priority?: number
     readonly openBatches?: number
     readonly batchRequests?: number
+    /** The number of jobs that may wait on the endpoint. */
+    readonly waitingJobs?: number
   }
   readonly errorTraceback?: "full" | "none"
   /** Whether workers that share the endpoint's key must send lease tokens. */
@@ -118,7 +120,8 @@ export const Definition = Schema.Struct({
     maxAttempts: Schema.optionalKey(Schema.Int),
     priority: Schema.optionalKey(Schema.Int),
     openBatches: Schema.optionalKey(Schema.Int),
-    batchRequests: Schema.optionalKey(Schema.Int)
+    batchRequests: Schema.optionalKey(Schema.Int),
+    waitingJobs: Schema.optionalKey(Schema.Int)
   })),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
   leaseToken: Schema.optionalKey(Schema.Literals(["required", "optional"])),
