@@ -15,7 +15,8 @@ const TOOLS = import.meta.dirname
 /** The address of npm's configured registry; undefined when it does not answer. */
 export const upstream = (): string | undefined => {
   try {
-    const url = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim()
+    const url = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] })
+      .trim()
     execFileSync("npm", ["ping"], { stdio: "ignore", timeout: 20_000 })
     return url
   } catch {
@@ -72,7 +73,13 @@ export class LocalRegistry implements AsyncDisposable {
         "update-notifier=false"
       ].join("\n")
     )
-    registry.#server = spawn(process.execPath, [join(TOOLS, "node_modules/verdaccio/bin/verdaccio"), "--config", config, "--listen", `127.0.0.1:${port}`], {
+    registry.#server = spawn(process.execPath, [
+      join(TOOLS, "node_modules/verdaccio/bin/verdaccio"),
+      "--config",
+      config,
+      "--listen",
+      `127.0.0.1:${port}`
+    ], {
       cwd: registry.folder,
       stdio: "ignore"
     })
@@ -87,8 +94,12 @@ export class LocalRegistry implements AsyncDisposable {
   /** Runs a command that uses this registry, with the folder of `node` first in PATH. */
   run(cwd: string, [program = "", ...args]: ReadonlyArray<string>, node: string = process.execPath): Promise<Ended> {
     return new Promise((resolve) => {
-      const child = execFile(program, args, { cwd, env: this.environment(node), maxBuffer: 1 << 26 }, (_error, stdout, stderr) =>
-        resolve({ code: child.exitCode ?? 1, output: stdout + stderr }))
+      const child = execFile(
+        program,
+        args,
+        { cwd, env: this.environment(node), maxBuffer: 1 << 26 },
+        (_error, stdout, stderr) => resolve({ code: child.exitCode ?? 1, output: stdout + stderr })
+      )
     })
   }
 
@@ -119,7 +130,11 @@ export class LocalRegistry implements AsyncDisposable {
   async republish(name: string, from: string, to: string): Promise<void> {
     const folder = this.project(`republished-${name}`, {})
     await this.succeed(folder, ["npm", "pack", `${name}@${from}`])
-    await this.succeed(folder, ["sh", "-c", `tar -xzf *.tgz && cd package && npm pkg set version=${to} && npm pkg delete scripts publishConfig`])
+    await this.succeed(folder, [
+      "sh",
+      "-c",
+      `tar -xzf *.tgz && cd package && npm pkg set version=${to} && npm pkg delete scripts publishConfig`
+    ])
     await this.publish(join(folder, "package"))
   }
 

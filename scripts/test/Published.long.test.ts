@@ -86,7 +86,11 @@ const client = createClient({ baseUrl: process.env.URL, apiKey: process.env.KEY 
 client.endpoint("common").runSync({ name: "Bob" }).then((value) => console.log(JSON.stringify(value)))
 `,
   "tsconfig.nodenext.json": tsconfig({ module: "nodenext" }),
-  "tsconfig.bundler.json": tsconfig({ module: "esnext", moduleResolution: "bundler" }, ["handler.ts", "call.ts", "stint.config.ts"])
+  "tsconfig.bundler.json": tsconfig({ module: "esnext", moduleResolution: "bundler" }, [
+    "handler.ts",
+    "call.ts",
+    "stint.config.ts"
+  ])
 }
 
 function tsconfig(options: object, files = ["handler.ts", "common.cts", "call.ts", "stint.config.ts"]) {
@@ -149,13 +153,25 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
       const folder = registry.project(`${manager}-${version}`, FILES)
       const { check, install } = MANAGERS[manager]
       // pnpm 12 itself needs a newer Node than the oldest that the packages support.
-      await registry.succeed(folder, [...install, "@stint/cli", "@stint/sdk", "@stint/client", "@types/node@26"], manager === "npm" ? node : undefined)
+      await registry.succeed(
+        folder,
+        [...install, "@stint/cli", "@stint/sdk", "@stint/client", "@types/node@26"],
+        manager === "npm" ? node : undefined
+      )
       await registry.succeed(folder, check)
-      const output = await withPlatform(folder, node, ["node_modules/.bin/stint", "start", "--config", "stint.config.ts"], async (platform) => {
-        const modern = JSON.parse(await registry.succeed(folder, calling(platform, "call.ts"), node))
-        expect(modern).toEqual({ greeting: "Hello, Ada", node: (await registry.succeed(folder, ["node", "-v"], node)).trim().slice(1) })
-        expect(JSON.parse(await registry.succeed(folder, calling(platform, "call.cjs"), node))).toEqual({ greeting: "Hi, Bob" })
-      })
+      const output = await withPlatform(
+        folder,
+        node,
+        ["node_modules/.bin/stint", "start", "--config", "stint.config.ts"],
+        async (platform) => {
+          const modern = JSON.parse(await registry.succeed(folder, calling(platform, "call.ts"), node))
+          expect(modern).toEqual({
+            greeting: "Hello, Ada",
+            node: (await registry.succeed(folder, ["node", "-v"], node)).trim().slice(1)
+          })
+          expect(JSON.parse(await registry.succeed(folder, calling(platform, "call.cjs"), node))).toEqual({ greeting: "Hi, Bob" })
+        }
+      )
       expect(output).not.toMatch(/Warning:|cannot be bundled|ERROR/)
       if (version !== "26") return
       for (const config of ["tsconfig.nodenext.json", "tsconfig.bundler.json"]) {
@@ -203,19 +219,39 @@ import * as Effect from "effect/Effect"
 import { Square } from "./square.ts"
 it.effect("squares", () => Effect.map(WorkerTest.run(Square, { n: 3 }), ({ output }) => expect(output).toEqual({ square: 9 })))
 `,
-      "tsconfig.json": tsconfig({ module: "nodenext", allowImportingTsExtensions: true, skipLibCheck: true }, ["square.ts", "handler.ts", "common.mts", "call.ts", "square.test.ts"])
+      "tsconfig.json": tsconfig({ module: "nodenext", allowImportingTsExtensions: true, skipLibCheck: true }, [
+        "square.ts",
+        "handler.ts",
+        "common.mts",
+        "call.ts",
+        "square.test.ts"
+      ])
     })
     await registry.succeed(folder, [
       "npm",
       "install",
-      ...["@stint/cli", "@stint/sdk", "@stint/client", "@stint/worker", "effect@4.1.1", "vitest@5.1.2", "@effect/vitest@4", "@types/node@26"]
+      ...[
+        "@stint/cli",
+        "@stint/sdk",
+        "@stint/client",
+        "@stint/worker",
+        "effect@4.1.1",
+        "vitest@5.1.2",
+        "@effect/vitest@4",
+        "@types/node@26"
+      ]
     ])
     await registry.succeed(folder, ["npm", "ls", "--all"])
     expect(existsSync(join(folder, "node_modules/@stint/worker/node_modules"))).toBe(false)
     expect(readManifest(join(folder, "node_modules/effect/package.json")).version).toBe("4.1.1")
     await registry.succeed(folder, ["node", join(root, "node_modules/typescript/bin/tsc"), "-p", "."])
     await registry.succeed(folder, ["npx", "vitest", "run"])
-    const output = await withPlatform(folder, process.execPath, ["node_modules/.bin/stint", "serve", "--config", "stint.config.ts"], async (platform) => {
+    const output = await withPlatform(folder, process.execPath, [
+      "node_modules/.bin/stint",
+      "serve",
+      "--config",
+      "stint.config.ts"
+    ], async (platform) => {
       expect(await registry.succeed(folder, calling(platform, "call.ts"))).toBe(`{"square":49}\n{"square":49}\n`)
     })
     expect(output).not.toMatch(/cannot be bundled|ERROR/)
@@ -244,11 +280,17 @@ it.effect("squares", () => Effect.map(WorkerTest.run(Square, { n: 3 }), ({ outpu
     expect(maps.length).toBeGreaterThan(50)
     for (const file of maps) {
       const path = join(folder, file)
-      const { sources, sourcesContent = [] }: { sources: Array<string>; sourcesContent?: Array<string | null> } = JSON.parse(readFileSync(path, "utf8"))
+      const { sources, sourcesContent = [] }: { sources: Array<string>; sourcesContent?: Array<string | null> } = JSON.parse(
+        readFileSync(path, "utf8")
+      )
       for (const [index, source] of sources.entries()) {
         expect(source, file).not.toMatch(/^\/|^file:|\.pnpm/)
         const isOwn = source.startsWith("@stint/") || source.startsWith(".")
-        if (isOwn) expect(typeof sourcesContent[index] === "string" || existsSync(join(path, "..", source)), `${file}: ${source}`).toBe(true)
+        if (isOwn) {
+          expect(typeof sourcesContent[index] === "string" || existsSync(join(path, "..", source)), `${file}: ${source}`).toBe(
+            true
+          )
+        }
       }
     }
   }, 5 * MINUTES)

@@ -66,6 +66,8 @@ export interface Health {
     readonly throttled: number
     readonly unhealthy: number
   }
+  /** Absent when the number of waiting jobs (`inQueue`) is not limited. */
+  readonly limits?: { readonly waitingJobs: number }
 }
 
 /** How often and when a job is retried. Missing members use the endpoint's settings. */

@@ -88,14 +88,17 @@ const PHASES = {
   total: "it was not done"
 } as const
 
+/** Why the guard refuses an address. The operator's remedy depends on the client, so this text contains none. */
+export const describeForbidden = ({ address, host, range }: Pick<Forbidden, "address" | "host" | "range">): string =>
+  `${host === address ? address : `${host} is ${address}, which`} may not be reached: ${range}`
+
 /** The reason, as the rest of a sentence that starts with the URL. */
 export const describe = (reason: Reason): string => {
   switch (reason._tag) {
     case "InvalidUrl":
       return `it cannot be requested: ${reason.detail}`
     case "Forbidden":
-      return (reason.host === reason.address ? reason.address : `${reason.host} is ${reason.address}, which`) +
-        ` may not be reached: ${reason.range}. The operator of this machine can allow the address`
+      return `${describeForbidden(reason)}. The operator of this machine can allow the address`
     case "NotResolved":
       return `${reason.host} could not be resolved (${reason.detail})`
     case "Unreachable":

@@ -13,6 +13,7 @@
 import { lookup as resolve } from "node:dns"
 import { isIP, type LookupFunction } from "node:net"
 import type { AddressGuard } from "./AddressGuard.ts"
+import { describeForbidden } from "./GuardedHttpError.ts"
 import { hostOf, isLocalhost } from "./RequestUrl.ts"
 
 /** The `code` of a {@link ForbiddenAddress}. */
@@ -31,14 +32,11 @@ export interface GuardedLookup {
   readonly reasonOf: (url: URL) => string | undefined
 }
 
-const sentence = (host: string, address: string, range: string): string =>
-  `${host === address ? address : `${host} is ${address}, which`} may not be reached: ${range}`
-
 /** Makes the guard of a client. */
 export const make = (guard: AddressGuard): GuardedLookup => {
   const forbidden = (host: string, address: string): string | undefined => {
     const range = guard.reasonOf(address)
-    return range === undefined ? undefined : sentence(host, address, range)
+    return range === undefined ? undefined : describeForbidden({ host, address, range })
   }
   return {
     lookup: (host, options, callback) => {

@@ -171,7 +171,11 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const insertOffloaded = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, StoreError> =>
+  const insertOffloaded = (
+    job: JobRecord,
+    key: SubmissionKey | undefined,
+    maxWaiting: number | undefined
+  ): Effect.Effect<InsertResult, StoreError> =>
     withPin(
       job.id,
       Effect.gen(function*() {
@@ -180,7 +184,7 @@ const make = Effect.gen(function*() {
           ? undefined
           : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
         // If this fails, the row may or may not be committed, so the objects stay; the sweep removes them if they are orphans.
-        const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key)
+        const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key, maxWaiting)
         if (inserted._tag !== "Inserted") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
         return yield* resolveDuplicate(inserted)
       })
@@ -297,10 +301,10 @@ const make = Effect.gen(function*() {
 
   return JobStore.of({
     ...inner,
-    insert: (job, key) =>
+    insert: (job, key, maxWaiting) =>
       isLarge(job.input) || isLarge(job.s3Config)
-        ? insertOffloaded(job, key)
-        : Effect.flatMap(inner.insert(inRow(job), key), resolveDuplicate),
+        ? insertOffloaded(job, key, maxWaiting)
+        : Effect.flatMap(inner.insert(inRow(job), key, maxWaiting), resolveDuplicate),
     apply: (endpoint, id, event) => {
       switch (event._tag) {
         case "Finish": {

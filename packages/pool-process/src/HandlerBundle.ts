@@ -59,7 +59,7 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(3),
+  format: Schema.Literal(4),
   /** The bundle's folder. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
@@ -121,10 +121,21 @@ const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string
   }
 })
 
-/** Restores each source file's own `import.meta`, which would otherwise be that of the bundle. */
-const inlineImportMeta = (path: string, source: string): string | undefined =>
-  source.includes("import.meta.")
+/** `import.meta` as an argument or a value, as in `serverless.start({ handler }, import.meta)`. */
+const WHOLE_META = /(?<=[,(=:]\s*)import\.meta(?=\s*[),;}\n])/g
+
+/**
+ * Restores each source file's own `import.meta`, which would otherwise be that of the bundle. `main` is true for the handler's file alone: the
+ * bundle only ever runs as the program of a worker.
+ */
+const inlineImportMeta = (program: string) => (path: string, source: string): string | undefined =>
+  source.includes("import.meta")
     ? source
+      .replaceAll(
+        WHOLE_META,
+        JSON.stringify({ url: pathToFileURL(path).href, dirname: dirname(path), filename: path, main: path === program })
+      )
+      .replaceAll(/\bimport\.meta\.main\b/g, String(path === program))
       .replaceAll(/\bimport\.meta\.url\b/g, JSON.stringify(pathToFileURL(path).href))
       .replaceAll(/\bimport\.meta\.dirname\b/g, JSON.stringify(dirname(path)))
       .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
@@ -178,6 +189,7 @@ const build = async (
   links: Set<string>,
   importers: ReadonlyArray<string>
 ): Promise<Metafile> => {
+  const change = inlineImportMeta(await realpath(file))
   const esbuild = await import("esbuild")
   const options = {
     ...BUNDLE_OPTIONS,
@@ -196,7 +208,7 @@ const build = async (
     }
   } as const
   const plugins = (start: StartChunks) => [
-    singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href, start }),
+    singleStartupChunk(file, { change, localApiServer: (path) => pathToFileURL(path).href, start }),
     externalizePackages(links, importers)
   ]
   try {
@@ -302,7 +314,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
-        await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }), { mode: 0o600 })
+        await writeFile(recipe, encodeRecipe({ format: 4, bundle: name, inputs, packages }), { mode: 0o600 })
         await rename(recipe, join(folder, RECIPE))
       }
       await prune(folder)

@@ -132,6 +132,21 @@ describe("HandlerBundle", () => {
       assert.strictEqual(execFileSync(process.execPath, [handler], { encoding: "utf8" }), "loaded late function\n")
     }))
 
+  it.live("gives only the handler's own file an import.meta that is the program's", () =>
+    Effect.gen(function*() {
+      const { file, write } = project(fresh("main"))
+      const print = (name: string) =>
+        `const show = (meta: ImportMeta) => console.log("${name}", import.meta.main, meta.main, meta.filename === import.meta.filename)
+         show(import.meta)`
+      write("word.ts", print("word"))
+      write("handler.ts", `import "./word.ts"\n${print("handler")}`)
+      const program = yield* HandlerBundle.bundle(file, join(folder, fresh("bundles")))
+      assert.strictEqual(
+        execFileSync(process.execPath, [program], { encoding: "utf8" }),
+        "word false false true\nhandler true true true\n"
+      )
+    }))
+
   it.live("bundles a handler that awaits a lazily loaded module at its top level", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("awaiting"))

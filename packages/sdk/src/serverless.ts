@@ -5,6 +5,7 @@
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
+import { isMain, type MainModule } from "@stint/worker/MainModule"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
 import * as Layer from "effect/Layer"
@@ -16,6 +17,7 @@ import { problemOf, runnableOf } from "./StartConfig.ts"
 import type { StartConfig } from "./StartConfig.ts"
 import * as VolumeCacheFacade from "./VolumeCacheFacade.ts"
 
+export type { MainModule } from "@stint/worker/MainModule"
 export { register_fitness_check } from "./FitnessRegistration.ts"
 export type { FitnessCheck } from "./FitnessRegistration.ts"
 export { progress_update } from "./ProgressFacade.ts"
@@ -48,12 +50,24 @@ const plugins = Layer.mergeAll(
  * The input of an unannotated handler (`async (job) => job.input.name`) has the type `any`. Annotate the parameter to type it:
  * `async (job: { input: { name: string } }) => ...`. The type is not checked at run time.
  *
- * @throws TypeError when the config has an unknown key or a value of the wrong type
+ * With `import.meta` (in CommonJS: `module`) as the second argument, the worker starts only if the calling module is the program of the
+ * process, so that a test can import its handler. Without it, the worker always starts.
+ *
+ * @throws TypeError when the config has an unknown key or a value of the wrong type, or the second argument is not an object
  * @throws Error when the process has called it before
  */
-export const start = <Input = any>(config: StartConfig<Input>): void => { // oxlint-disable-line typescript/no-explicit-any
+export const start = <Input = any>( // oxlint-disable-line typescript/no-explicit-any
+  config: StartConfig<Input>,
+  main?: MainModule
+): void => {
   const problem = problemOf(config)
   if (problem !== undefined) throw new TypeError(problem)
+  if (main !== undefined) {
+    if (typeof main !== "object" || main === null) {
+      throw new TypeError(`serverless.start needs import.meta or module as its second argument, not ${typeof main}.`)
+    }
+    if (!isMain(main)) return
+  }
   if (started.worker) {
     throw new Error(
       "serverless.start was called twice. One process runs one worker: it would register twice under one id. Call start once, and " +

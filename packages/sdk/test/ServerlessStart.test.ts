@@ -63,6 +63,23 @@ describe("serverless.start on a platform", () => {
     expect(worker.stdout()).toMatch(/^Error: serverless\.start was called twice\. One process runs one worker/)
   })
 
+  it("starts no worker with import.meta when another program imports the module, and starts one when it is the program", async () => {
+    const stub = await startStub()
+    const runFile = (name: string) => {
+      const file = fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
+      const worker = WorkerProcess.start(file, { env: { ...LENIENT, ...stub.environment() } })
+      opened.push(async () => {
+        worker.kill("SIGKILL")
+        await worker.ended
+      })
+      return worker
+    }
+    expect(await runFile("importer").ended).toMatchObject({ code: 0, stdout: "42\n", stderr: "" })
+    expect(stub.of("job-take")).toEqual([])
+    runFile("importable")
+    expect(await stub.resultOf(stub.submit(3))).toEqual({ output: 6 })
+  })
+
   it("refresh_worker ends the worker after its first job", async () => {
     const stub = await startStub()
     const worker = startWorker("fresh each time", [], stub.environment())

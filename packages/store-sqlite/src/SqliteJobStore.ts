@@ -247,9 +247,15 @@ const make = Effect.gen(function*() {
   ): Effect.Effect<A, StoreError> =>
     Effect.flatMap(db.read(operation, isIdle), (idle) => idle ? Effect.succeed(none()) : db.write(operation, write))
 
+  /** Within a transaction: the number of IN_QUEUE jobs of an endpoint. */
+  const queued = (endpoint: EndpointId): number => {
+    const { delayed, waiting } = tallies.current(endpoint)
+    return waiting + delayed
+  }
+
   const jobs = JobStore.of({
     durability: db.durability,
-    insert: Effect.fnUntraced(function*(job, key) {
+    insert: Effect.fnUntraced(function*(job, key, maxWaiting) {
       if (!db.isLow()) arriving.add(job.endpoint)
       return yield* db.writeNew("insert", (): InsertResult | undefined => {
         const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key)
@@ -260,6 +266,7 @@ const make = Effect.gen(function*() {
             : { _tag: "KeyConflict", id: head.id }
         }
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
+        if (maxWaiting !== undefined && queued(job.endpoint) >= maxWaiting) return { _tag: "QueueFull" }
         return insert(job, key) ? { _tag: "Inserted" } : undefined
       }).pipe(
         Effect.flatMap((inserted) =>
@@ -346,10 +353,6 @@ const make = Effect.gen(function*() {
       })
   })
 
-  const queued = (endpoint: EndpointId) => {
-    const { delayed, waiting } = tallies.current(endpoint)
-    return waiting + delayed
-  }
   return Context.make(JobStore, jobs).pipe(
     Context.add(BatchStore, SqliteBatches.make(db, batches, { rows, insert, apply, queued }))
   )

@@ -6,7 +6,7 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost } from "@stint/queue/JobErrors"
+import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, TooManyWaiting } from "@stint/queue/JobErrors"
 import {
   decodeEventCursor,
   encodeEventCursor,
@@ -107,7 +107,7 @@ export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefi
 }
 
 /** The errors of a submission. */
-type SubmitError = StoreError | IdempotencyConflict | EndpointGone
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting
 
 /** The actions of a test. */
 export interface Scenario {

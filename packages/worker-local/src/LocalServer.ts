@@ -17,7 +17,7 @@ import { JobSource } from "@stint/worker/JobSource"
 import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
 import { LocalModeError } from "@stint/worker/LocalMode"
 import { REQUEST_ID } from "@stint/worker/Logger"
-import type { LineLevel } from "@stint/worker/LogLine"
+import * as LogLine from "@stint/worker/LogLine"
 import { Shutdown } from "@stint/worker/Shutdown"
 import * as TestInput from "@stint/worker/TestInput"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -58,18 +58,49 @@ const listenErrorMessage = ({ code, message }: NodeJS.ErrnoException, host: stri
 const isSystemError = (cause: unknown): cause is Error & { readonly code: string } =>
   cause instanceof Error && "code" in cause && typeof cause.code === "string"
 
-const SEVERITIES: Record<LineLevel, Severity> = { TRACE: "Trace", DEBUG: "Debug", INFO: "Info", WARN: "Warn", ERROR: "Error" }
+/** Uvicorn's names of the levels. The server has no line above ERROR, so `critical` shows none. */
+const SERVER_LEVELS = {
+  critical: "NOTSET",
+  error: "ERROR",
+  warning: "WARN",
+  info: "INFO",
+  debug: "DEBUG",
+  trace: "TRACE"
+} as const satisfies Record<string, LogLine.Level>
+
+const isServerLevel = (name: string): name is keyof typeof SERVER_LEVELS => Object.hasOwn(SERVER_LEVELS, name)
+
+/** The lowest level of the server's own lines, as in the Python SDK. Default: that of the worker's log. */
+const serverLevel = Effect.gen(function*() {
+  const given = yield* Config.option(Config.NonEmptyString("UVICORN_LOG_LEVEL"))
+  if (Option.isNone(given)) return undefined
+  const name = given.value.trim().toLowerCase()
+  if (isServerLevel(name)) return SERVER_LEVELS[name]
+  return yield* new LocalModeError({
+    message: `UVICORN_LOG_LEVEL is ${JSON.stringify(given.value)}; it must be one of ${Object.keys(SERVER_LEVELS).join(", ")}.`
+  })
+})
+
+const SEVERITIES: Record<LogLine.LineLevel, Severity> = {
+  TRACE: "Trace",
+  DEBUG: "Debug",
+  INFO: "Info",
+  WARN: "Warn",
+  ERROR: "Error"
+}
 
 /** Loads and starts the server. */
 const startServer = Effect.fnUntraced(function*(host: string, port: number) {
   const context = yield* Effect.context()
+  const level = yield* serverLevel
   const { start } = yield* Effect.promise(() => import("./LocalApiServer.ts"))
   const started = yield* Effect.promise(() =>
     start({
       host,
       port,
-      log: (level, message, job) => {
-        const line = Effect.logWithLevel(SEVERITIES[level])(message)
+      log: (severity, message, job) => {
+        if (level !== undefined && !LogLine.isLevelEnabled({ level, json: false }, severity)) return
+        const line = Effect.logWithLevel(SEVERITIES[severity])(message)
         Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
       }
     }).then(

@@ -52,6 +52,30 @@ const serve = async (name: string, args: ReadonlyArray<string> = [], env: { read
 
 // docs/spec/local-test-mode.md#local-api
 describe("a handler file with --rp_serve_api", () => {
+  it.each([
+    [undefined, true],
+    ["debug", true],
+    ["INFO", false],
+    ["critical", false]
+  ])("UVICORN_LOG_LEVEL=%s decides whether the server's own DEBUG lines are shown: %s", async (level, shown) => {
+    const { post, worker } = await serve("local", [], level === undefined ? {} : { UVICORN_LOG_LEVEL: level })
+    expect(await post("/runsync", { input: { from: 1 } })).toMatchObject({ status: "COMPLETED" })
+    worker.kill("SIGINT")
+    const { stdout } = await worker.ended
+    expect(/^DEBUG \| .*: COMPLETED \(waited/m.test(stdout)).toBe(shown)
+    // The worker's own lines have their own level.
+    expect(stdout).toContain("INFO | Local API at")
+  })
+
+  it("UVICORN_LOG_LEVEL with an unknown level stops the start, and the error lists the levels", async () => {
+    const worker = start("local", { args: ["--rp_serve_api", "--rp_api_port", "0"], env: { UVICORN_LOG_LEVEL: "loud" } })
+    const { code, stdout } = await worker.ended
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: "ERROR | UVICORN_LOG_LEVEL is \"loud\"; it must be one of critical, error, warning, info, debug, trace.\n"
+    })
+  })
+
   it("serves /run, /status, /stream and /runsync, and exits with 0 on Ctrl-C", async () => {
     const { post, url, worker } = await serve("local")
     expect(await post("/runsync", { input: { from: 2 } })).toMatchObject({ status: "COMPLETED", output: [2, 1] })

@@ -79,6 +79,8 @@ export interface EndpointDefinition {
     readonly startDelay?: DurationInput
     readonly openBatches?: number
     readonly batchRequests?: number
+    /** The number of jobs that may wait on the endpoint. */
+    readonly waitingJobs?: number
   }
   readonly errorTraceback?: "full" | "none"
   /** Whether workers that share the endpoint's key must send lease tokens. */
@@ -140,7 +142,8 @@ const Definition = Schema.Struct({
     priority: Schema.optionalKey(Schema.Int),
     startDelay: Schema.optionalKey(TimeSpan),
     openBatches: Schema.optionalKey(Schema.Int),
-    batchRequests: Schema.optionalKey(Schema.Int)
+    batchRequests: Schema.optionalKey(Schema.Int),
+    waitingJobs: Schema.optionalKey(Schema.Int)
   })),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
   leaseToken: Schema.optionalKey(Schema.Literals(["required", "optional"])),

@@ -99,7 +99,7 @@ const isHealth = (value: unknown): value is Health =>
   has(value, {
     jobs: counts("completed", "failed", "inProgress", "inQueue", "retried"),
     workers: counts("idle", "initializing", "ready", "running", "throttled", "unhealthy")
-  })
+  }, { limits: counts("waitingJobs") })
 
 const decoder = <A>(guard: (value: unknown) => value is A) => (json: unknown): A | undefined => guard(json) ? json : undefined
 

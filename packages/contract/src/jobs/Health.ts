@@ -24,6 +24,11 @@ const WorkerCounts = Schema.Struct({
   unhealthy: Count
 })
 
-/** The endpoint's jobs and workers by state. */
-export const Health = Schema.Struct({ jobs: JobCounts, workers: WorkerCounts })
+/** The endpoint's jobs and workers by state, and its limit of waiting jobs if it has one. */
+export const Health = Schema.Struct({
+  jobs: JobCounts,
+  workers: WorkerCounts,
+  /** Absent when the number of waiting jobs (`inQueue`) is not limited. */
+  limits: Schema.optionalKey(Schema.Struct({ waitingJobs: Count }))
+})
 export type Health = typeof Health.Type

@@ -56,6 +56,16 @@ export class EndpointGone extends Schema.TaggedError<EndpointGone>()("EndpointGo
   }
 }
 
+/** The endpoint has as many waiting jobs as its `limits.waitingJobs` allows. Nothing was stored. */
+export class TooManyWaiting extends Schema.TaggedError<TooManyWaiting>()("TooManyWaiting", {
+  endpoint: Schema.String,
+  limit: Schema.Int
+}) {
+  override get message(): string {
+    return `endpoint ${this.endpoint} has ${this.limit} waiting jobs, its maximum`
+  }
+}
+
 /** An earlier chunk is missing: the next chunk must have the number `expected`. Nothing was stored. */
 export class ChunkGap extends Schema.TaggedError<ChunkGap>()("ChunkGap", {
   id: Schema.String,

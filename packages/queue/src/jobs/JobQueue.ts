@@ -38,7 +38,7 @@ import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
-import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable } from "./JobErrors.ts"
+import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable, TooManyWaiting } from "./JobErrors.ts"
 import * as JobQueries from "./JobQueries.ts"
 import type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
 import { type Submission, submissionKey, toJobRecord } from "./Submission.ts"
@@ -67,9 +67,11 @@ export class JobQueue extends Context.Service<
     /**
      * Stores a new job. When this returns, the job has the durability that {@link Durability} specifies. When the idempotency key already
      * belongs to a job with the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different
-     * request, and with `EndpointGone` when the endpoint has been deleted.
+     * request, with `EndpointGone` when the endpoint has been deleted, and with `TooManyWaiting` when its queue is full.
      */
-    readonly submit: (submission: Submission) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone>
+    readonly submit: (
+      submission: Submission
+    ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting>
 
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
@@ -170,13 +172,14 @@ const make = Effect.gen(function*() {
 
   const submit = Effect.fnUntraced(function*(
     submission: Submission
-  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone> {
+  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting> {
     const { endpoint, idempotencyKey } = submission
+    const { waitingJobs } = endpoint.limits
     const job = toJobRecord(submission, now())
     // A job with a start time wakes workers when a timer makes it ready.
     const isReady = job.notBefore === null
     if (isReady) notifier.preWake(job.endpoint)
-    const inserted = yield* store.insert(job, submissionKey(submission))
+    const inserted = yield* store.insert(job, submissionKey(submission), waitingJobs)
     switch (inserted._tag) {
       case "Inserted":
         if (isReady) notifier.notifyEnqueued(job.endpoint, 1)
@@ -187,6 +190,8 @@ const make = Effect.gen(function*() {
         return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })
+      case "QueueFull":
+        return yield* new TooManyWaiting({ endpoint: endpoint.id, limit: waitingJobs ?? 0 })
     }
   }, Effect.uninterruptible)
 

@@ -51,6 +51,28 @@ export const callerLimits = (it: ServerIt): void => {
       yield* endpoint.run(1, { policy: { executionTimeout: WEEK, ttl: WEEK } })
     }))
 
+  it.effect("a submission to a full queue is rejected with 429, the limit and the way out, until a job is taken", () =>
+    Effect.gen(function*() {
+      const { call, id, path, run, worker } = yield* (yield* ServerTest).endpoint({ limits: { waitingJobs: 2 } })
+      const keyed = { json: { input: 1 }, headers: { "idempotency-key": "order 17" } }
+      const first = yield* call(path("run"), keyed)
+      yield* run(2)
+      for (const operation of ["run", "runsync", "run?router"]) {
+        const rejected = yield* call(path(operation), { json: { input: 3 } })
+        const problem = yield* expectProblem(429)(rejected)
+        expect(rejected.headers.get("retry-after")).toBe("10")
+        expect(problem).toMatchObject({ type: "/problems/too-many-requests", retryAfter: 10 })
+        expect(problem.detail).toBe(
+          `2 jobs are waiting on the endpoint "${id}", the most that it allows. The job was not stored.`
+        )
+        expect(problem.hint).toContain("limits.waitingJobs")
+      }
+      expect((yield* call(path("health"))).json).toMatchObject({ jobs: { inQueue: 2 }, limits: { waitingJobs: 2 } })
+      expect((yield* call(path("run"), keyed)).json).toMatchObject({ id: Object(first.json).id })
+      yield* (yield* worker("ann")).take()
+      yield* run(3)
+    }))
+
   it.effect("limits may allow more than the defaults of the endpoint, and survive a change of the endpoint", () =>
     Effect.gen(function*() {
       const { call, endpoint, id, run } = yield* (yield* ServerTest).endpoint({

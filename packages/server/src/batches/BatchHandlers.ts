@@ -120,10 +120,10 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     /** The platform's limits, or the endpoint's if those are lower. */
-    const limitsOf = ({ limits: { batchRequests = Infinity, openBatches = Infinity } }: Endpoint) => ({
+    const limitsOf = ({ limits: { batchRequests = Infinity, openBatches = Infinity, waitingJobs = Infinity } }: Endpoint) => ({
       requests: Math.min(limits.batchRequests, batchRequests),
       open: Math.min(limits.openBatches, openBatches),
-      queued: limits.batchQueued
+      queued: Math.min(limits.batchQueued, waitingJobs)
     })
 
     /** Whose batches a caller sees: those of its own key; an admin key sees all. */

@@ -8,7 +8,7 @@ import type { EndpointGone } from "@stint/queue/JobErrors"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
-import { mapStoreErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
+import { endpointGone, mapStoreErrors } from "../http/QueueProblems.ts"
 
 const wrongStatus = {
   NotDraft: (id: string, status: string) =>
@@ -58,7 +58,7 @@ const problemOf = (
           excerpt(reason.id)
         }", more than ${reason.limit} jobs would be waiting on this endpoint; ${reason.queued} are waiting already.`,
         "The batch stays a draft. Finalize it when fewer jobs are waiting (GET /v2/{endpoint}/health), or split it. " +
-          "The platform's operator can also raise the limit (STINT_BATCH_QUEUED)."
+          "The platform's operator can also raise the limit (STINT_BATCH_QUEUED, and limits.waitingJobs of the endpoint)."
       ))
   }
 }
@@ -77,9 +77,9 @@ export const mapBatchStartErrors = <A, R>(
   Effect.catch(
     effect,
     (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
-      error._tag === "StoreError" || error._tag === "EndpointGone"
-        ? mapSubmitErrors(Effect.fail(error))
-        : Effect.fail(problemOf(error))
+      error._tag === "StoreError"
+        ? mapStoreErrors(Effect.fail(error))
+        : Effect.fail(error._tag === "EndpointGone" ? endpointGone(error) : problemOf(error))
   )
 
 /** For calls that change a batch. */

@@ -4,7 +4,15 @@
  * Each mapper accepts exactly the errors of its operations, so that a new error does not compile until it has a response here.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
+import {
+  Conflict,
+  EndpointNotFound,
+  InvalidRequest,
+  JobNotFound,
+  problemMembers,
+  TooManyRequests,
+  Unavailable
+} from "@stint/contract/Problem"
 import type {
   ChunkGap,
   EndpointGone,
@@ -12,7 +20,8 @@ import type {
   InvalidCursor,
   JobMissing,
   LeaseLost,
-  NotRetryable
+  NotRetryable,
+  TooManyWaiting
 } from "@stint/queue/JobErrors"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { PayloadUnavailable, StoreBroken, StoreError, StoreUnavailable } from "@stint/store/StoreError"
@@ -120,11 +129,32 @@ const chunkGap = ({ chunk, expected, id }: ChunkGap) =>
     "Send the missing chunk first."
   ))
 
-const endpointGone = ({ endpoint }: EndpointGone) =>
+/** 404 for an endpoint that was deleted after the request found it. */
+export const endpointGone = ({ endpoint }: EndpointGone) =>
   new EndpointNotFound(problemMembers(
     `The endpoint "${excerpt(endpoint)}" was deleted while the request was in flight. Nothing of the request was stored.`,
     "Create the endpoint again, or send the request to another endpoint."
   ))
+
+/** Seconds until a caller should retry a submission to a full queue. An estimate: the platform does not know how long jobs run. */
+const QUEUE_FULL_RETRY_AFTER = 10
+
+const tooManyWaiting = ({ endpoint, limit }: TooManyWaiting) =>
+  Effect.andThen(
+    setRetryAfter(QUEUE_FULL_RETRY_AFTER),
+    new TooManyRequests({
+      ...problemMembers(
+        `${limit} ${limit === 1 ? "job is" : "jobs are"} waiting on the endpoint "${
+          excerpt(endpoint)
+        }", the most that it allows. The job was not stored.`,
+        `Send the request again in ${QUEUE_FULL_RETRY_AFTER} s, when fewer jobs are waiting (GET /v2/${
+          excerpt(endpoint)
+        }/health), or cancel waiting jobs. ` +
+          "The platform's operator can raise limits.waitingJobs or workers.max of the endpoint."
+      ),
+      retryAfter: QUEUE_FULL_RETRY_AFTER
+    })
+  )
 
 /** For operations that can fail only when a store fails. */
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
@@ -153,12 +183,13 @@ export const mapJobErrors = <A, R>(
 
 /** For submissions. */
 export const mapSubmitErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone, R>
-): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict, R> =>
+  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting, R>
+): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests, R> =>
   Effect.catchTags(effect, {
     StoreError: unavailable,
     IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
-    EndpointGone: (error) => Effect.fail(endpointGone(error))
+    EndpointGone: (error) => Effect.fail(endpointGone(error)),
+    TooManyWaiting: tooManyWaiting
   })
 
 /** 400 for a list cursor that was not issued by the platform. */

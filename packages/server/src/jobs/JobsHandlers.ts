@@ -157,6 +157,7 @@ export const layer = HttpApiBuilder.group(
               inQueue: depth.waiting + depth.delayed,
               retried: depth.retried
             },
+            ...(endpoint.limits.waitingJobs === undefined ? {} : { limits: { waitingJobs: endpoint.limits.waitingJobs } }),
             workers: {
               idle: count("idle"),
               initializing: count("initializing"),

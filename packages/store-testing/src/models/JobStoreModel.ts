@@ -72,7 +72,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   return {
     heads: () => entries.map((entry) => entry.head),
     durability: "none",
-    insert: (job, key) =>
+    insert: (job, key, maxWaiting) =>
       Effect.sync(() => {
         const withKey = (owner: string) =>
           entries.find((entry) =>
@@ -84,6 +84,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
             ? { _tag: "Duplicate", job: record(known) }
             : { _tag: "KeyConflict", id: known.head.id }
         }
+        if (maxWaiting !== undefined && queued(job.endpoint).length >= maxWaiting) return { _tag: "QueueFull" }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
         entries = [...entries, {

@@ -25,6 +25,7 @@ import { jobEventRules } from "../rules/JobEventRules.ts"
 import { listRules } from "../rules/ListRules.ts"
 import { modelRules } from "../rules/ModelRules.ts"
 import { priorityRules } from "../rules/PriorityRules.ts"
+import { queueLimitRules } from "../rules/QueueLimitRules.ts"
 import { resultRules } from "../rules/ResultRules.ts"
 import { retryRules } from "../rules/RetryRules.ts"
 import { simulationRules } from "../rules/SimulationRules.ts"
@@ -52,6 +53,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
   describe(`job queue: ${name}`, () => {
     describe("submit", () => submitRules(rule))
     describe("start time", () => startTimeRules(rule))
+    describe("limit of waiting jobs", () => queueLimitRules(rule))
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule))
     describe("isolated jobs", () => isolationRules(rule))

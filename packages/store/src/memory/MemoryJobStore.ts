@@ -266,6 +266,12 @@ const make = (
     index(entry)
   }
 
+  /** The number of IN_QUEUE jobs of an endpoint. */
+  const waitingIn = (endpoint: EndpointId): number => {
+    const tally = byEndpoint.get(endpoint)?.tally
+    return tally === undefined ? 0 : tally.waiting + tally.delayed
+  }
+
   const batches = MemoryBatches.make({
     insert: (job) => {
       if (!entries.has(job.id)) insert(job)
@@ -275,10 +281,7 @@ const make = (
       const entry = entries.get(id)
       return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
     },
-    queued: (endpoint) => {
-      const tally = byEndpoint.get(endpoint)?.tally
-      return tally === undefined ? 0 : tally.waiting + tally.delayed
-    },
+    queued: (endpoint) => waitingIn(endpoint),
     wasRemoved: endpoints.wasRemoved
   }, outbox)
 
@@ -307,7 +310,7 @@ const make = (
 
   const service = JobStore.of({
     durability: "none",
-    insert: (job, key) =>
+    insert: (job, key, maxWaiting) =>
       Effect.suspend((): Effect.Effect<InsertResult> => {
         const known = key === undefined
           ? undefined
@@ -320,6 +323,7 @@ const make = (
           )
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
+        if (maxWaiting !== undefined && waitingIn(job.endpoint) >= maxWaiting) return Effect.succeed({ _tag: "QueueFull" })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
         return Effect.succeed({ _tag: "Inserted" })

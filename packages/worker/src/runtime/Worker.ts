@@ -37,6 +37,7 @@ import * as JobConsole from "./JobConsole.ts"
 import * as JobRunner from "./JobRunner.ts"
 import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
+import * as MainModule from "./MainModule.ts"
 import * as Ready from "./Ready.ts"
 import * as Shutdown from "./Shutdown.ts"
 import * as StdioFlush from "./StdioFlush.ts"
@@ -85,6 +86,11 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
 export interface LaunchOptions {
   /** For local test mode only: the source of the jobs, and how the HTTP server is loaded. */
   readonly local?: LocalMode.Options
+  /**
+   * `import.meta`, or in CommonJS `module`: the worker starts only if this module is the program of the process, so that tests can import it.
+   * Default: the worker always starts.
+   */
+  readonly main?: MainModule.MainModule
 }
 
 /** The services that need no environment: an empty list of fitness checks, and the shutdown request. */
@@ -174,6 +180,7 @@ const exit = (code: number): void => {
 
 /** {@link launch} with options. */
 export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer<A, E, Services>): void => {
+  if (options.main !== undefined && !MainModule.isMain(options.main)) return
   ignoreBrokenPipes()
   const keepAlive = setInterval(() => {}, KEEP_ALIVE)
   const fiber = Effect.runFork(
