@@ -75,21 +75,21 @@ const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: JobId }))
 export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): BatchRows => {
   const find = db.statement(`SELECT ${BATCH} FROM batches WHERE id = ?`)
   const list = db.statement(
-    `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? ORDER BY created_at DESC, seq DESC LIMIT ? OFFSET ?`
+    `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? ORDER BY created_at DESC, seq DESC LIMIT ? + 0 OFFSET ?`
   )
   const listOfOwner = db.statement(
     `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? AND owner IN (?, '${NO_OWNER}')
-     ORDER BY created_at DESC, seq DESC LIMIT ? OFFSET ?`
+     ORDER BY created_at DESC, seq DESC LIMIT ? + 0 OFFSET ?`
   )
   const open = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_open WHERE endpoint = ? AND ended_at IS NULL`)
   const unfinished = db.statement(
     `SELECT ${BATCH} FROM batches INDEXED BY batches_open
      WHERE ended_at IS NULL AND ((status = 'FINALIZED' AND unfed > 0) OR status = 'CANCELLED')`
   )
-  const due = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`)
+  const due = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_due WHERE due_at <= ? ORDER BY due_at LIMIT ? + 0`)
   const orphaned = db.statement(
     `SELECT ${BATCH} FROM batches INDEXED BY batches_open
-     WHERE ended_at IS NULL AND status = 'DRAFT' AND EXISTS (SELECT 1 FROM removed_endpoints WHERE removed_endpoints.id = endpoint) LIMIT ?`
+     WHERE ended_at IS NULL AND status = 'DRAFT' AND EXISTS (SELECT 1 FROM removed_endpoints WHERE removed_endpoints.id = endpoint) LIMIT ? + 0`
   )
   const insert = db.statement(
     `INSERT INTO batches (id, endpoint, status, name, webhook, policy, created_at, touched_at, finalized_at, ended_at, retention_ms, total,
@@ -106,11 +106,11 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
   const dropRequest = db.statement(`DELETE FROM batch_requests WHERE batch = ? AND id = ?`)
   const pendingRequests = db.statement(
     `SELECT seq, id, input, s3_config AS s3Config, options FROM batch_requests INDEXED BY batch_requests_aside
-     WHERE batch = ? AND input IS NOT NULL ORDER BY seq LIMIT ?`
+     WHERE batch = ? AND input IS NOT NULL ORDER BY seq LIMIT ? + 0`
   )
   const markEnqueued = db.statement(`UPDATE batch_requests SET input = NULL, s3_config = NULL, options = NULL WHERE seq = ?`)
   const requests = db.statement(
-    `SELECT id FROM batch_requests INDEXED BY batch_requests_of WHERE batch = ? ORDER BY seq LIMIT ? OFFSET ?`
+    `SELECT id FROM batch_requests INDEXED BY batch_requests_of WHERE batch = ? ORDER BY seq LIMIT ? + 0 OFFSET ?`
   )
 
   const toBatch = (row: unknown): BatchRecord => decodeBatch(row)

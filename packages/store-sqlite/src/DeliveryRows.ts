@@ -84,7 +84,7 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   const WHOLE = `SELECT ${ENTRY}, body, traceparent, tracestate FROM deliveries`
   const whole = db.statement(`${WHOLE} JOIN delivery_bodies USING (seq) WHERE id = ?`)
   const due = db.statement(
-    `${WHOLE} INDEXED BY deliveries_due LEFT JOIN delivery_bodies USING (seq) WHERE next_at <= ? ORDER BY next_at, seq LIMIT ?`
+    `${WHOLE} INDEXED BY deliveries_due LEFT JOIN delivery_bodies USING (seq) WHERE next_at <= ? ORDER BY next_at, seq LIMIT ? + 0`
   )
   const quarantine = db.statement(`UPDATE deliveries SET next_at = ? WHERE seq = ?`)
   const isDue = db.statement(`SELECT 1 FROM deliveries INDEXED BY deliveries_due WHERE next_at <= ? LIMIT 1`)
@@ -94,7 +94,7 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   const save = db.statement(
     `UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, settled_at = ?, last_status = ?, last_error = ? WHERE seq = ?`
   )
-  const AFTER = `created_at <= ? AND (created_at < ? OR id < ?) ORDER BY created_at DESC, id DESC LIMIT ?`
+  const AFTER = `created_at <= ? AND (created_at < ? OR id < ?) ORDER BY created_at DESC, id DESC LIMIT ? + 0`
   const ofJob = db.statement(
     `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_of_job
      WHERE job = ? AND state = coalesce(?, state) AND endpoint = coalesce(?, endpoint) AND ${AFTER}`
@@ -107,10 +107,10 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
     `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_in_state WHERE state = ? AND ${AFTER}`
   )
   const ended = db.statement(
-    `SELECT seq FROM deliveries INDEXED BY deliveries_ended WHERE next_at IS NULL AND settled_at < ? ORDER BY settled_at LIMIT ?`
+    `SELECT seq FROM deliveries INDEXED BY deliveries_ended WHERE next_at IS NULL AND settled_at < ? ORDER BY settled_at LIMIT ? + 0`
   )
   const endedOf = db.statement(
-    `SELECT seq FROM deliveries INDEXED BY deliveries_of_endpoint WHERE endpoint = ? AND state IN ('delivered', 'failed') LIMIT ?`
+    `SELECT seq FROM deliveries INDEXED BY deliveries_of_endpoint WHERE endpoint = ? AND state IN ('delivered', 'failed') LIMIT ? + 0`
   )
   const remove = db.statement(`DELETE FROM deliveries WHERE seq = ?`)
   const removeBody = db.statement(`DELETE FROM delivery_bodies WHERE seq = ?`)

@@ -135,11 +135,11 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
   const ready = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
-     ORDER BY priority DESC, seq LIMIT ?`
+     ORDER BY priority DESC, seq LIMIT ? + 0`
   )
   const readyShared = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND isolated = 0
-     ORDER BY priority DESC, seq LIMIT ?`
+     ORDER BY priority DESC, seq LIMIT ? + 0`
   )
   const busyWorkers = db.statement(
     `SELECT worker, count(*) AS jobs, max(isolated) AS isolated FROM jobs INDEXED BY jobs_running
@@ -147,24 +147,24 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const above = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority > ? LIMIT ?)`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority > ? LIMIT ? + 0)`
   )
   const before = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ?)`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ? + 0)`
   )
   const queued = heads(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ?`
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ? + 0`
   )
   const listed = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
      WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR id < ?)
-     ORDER BY created_at DESC, id DESC LIMIT ?`
+     ORDER BY created_at DESC, id DESC LIMIT ? + 0`
   )
   const tagged = db.statement(
     `SELECT tags.created_at AS createdAt, id, seq FROM tags CROSS JOIN jobs USING (seq)
      WHERE tags.endpoint = ? AND tag = ? AND tags.created_at BETWEEN ? AND ? AND (tags.created_at < ? OR id < ?)
-     ORDER BY tags.created_at DESC, id DESC LIMIT ?`
+     ORDER BY tags.created_at DESC, id DESC LIMIT ? + 0`
   )
   const summary = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
@@ -176,9 +176,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
   )
   const waitingOf = heads(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ? + 0`
   )
-  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
+  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ? + 0`)
   const allRunning = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
@@ -186,7 +186,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
-  const due = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const due = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ? + 0`)
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest

@@ -66,9 +66,9 @@ const make = Effect.gen(function*() {
     addPiece: db.statement(`INSERT INTO log_pieces (job, last, lines, bytes, body) VALUES (?, ?, ?, ?, ?)`),
     removePiece: db.statement(`DELETE FROM log_pieces WHERE seq = ?`),
     pieces: db.statement(
-      `SELECT seq, job, last, lines, bytes FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? ORDER BY last LIMIT ?`
+      `SELECT seq, job, last, lines, bytes FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? ORDER BY last LIMIT ? + 0`
     ),
-    oldest: db.statement(`SELECT seq, job, last, lines, bytes FROM log_pieces ORDER BY seq LIMIT ?`),
+    oldest: db.statement(`SELECT seq, job, last, lines, bytes FROM log_pieces ORDER BY seq LIMIT ? + 0`),
     bodies: db.statement(
       `SELECT last, lines, body FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? AND last > ? ORDER BY last`
     ),

@@ -26,7 +26,7 @@ const make = Effect.gen(function*() {
        FROM webhook_attempts WHERE delivery = ?1`
     ),
     remove: db.statement(
-      `DELETE FROM webhook_attempts WHERE seq IN (SELECT seq FROM webhook_attempts WHERE at < ? ORDER BY at LIMIT ?)`
+      `DELETE FROM webhook_attempts WHERE seq IN (SELECT seq FROM webhook_attempts WHERE at < ? ORDER BY at LIMIT ? + 0)`
     )
   }))
 

@@ -3,7 +3,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
+import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import * as SqliteWebhookAttemptStore from "../src/SqliteWebhookAttemptStore.ts"
 import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 
 /** Every statement that the stores prepare. */
@@ -17,7 +19,15 @@ const statements = Effect.gen(function*() {
       return db.statement(sql)
     }
   })
-  yield* Layer.build(Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteWebhookStore.layer)).pipe(
+  yield* Layer.build(
+    Layer.mergeAll(
+      SqliteJobStore.layer,
+      SqliteEndpointStore.layer,
+      SqliteJobLogStore.layer,
+      SqliteWebhookAttemptStore.layer,
+      SqliteWebhookStore.layer
+    )
+  ).pipe(
     Effect.provideService(SqliteDatabase.SqliteDatabase, spied)
   )
   return [...texts]
@@ -44,7 +54,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
       sql.endsWith("INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq")
     // A list sorts rows from the same millisecond by id. The index already orders the milliseconds.
     const isListOrder = ({ detail, sql }: (typeof suspicious)[number]) =>
-      detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith("created_at DESC, id DESC LIMIT ?")
+      detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith("created_at DESC, id DESC LIMIT ? + 0")
     assert.deepStrictEqual(
       suspicious.filter((one) =>
         !isRecovery(one) && !isListOrder(one)
@@ -53,4 +63,11 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     )
     assert.strictEqual(suspicious.filter(isRecovery).length, 3)
     assert.strictEqual(suspicious.filter(isListOrder).length, 5)
+  }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))
+
+it.live("prepares no statement again for a bound LIMIT", () =>
+  Effect.gen(function*() {
+    const texts = yield* statements
+    assert.deepStrictEqual(texts.filter((sql) => /LIMIT \?(?! \+ 0)/.test(sql)), [])
+    assert.isAbove(texts.filter((sql) => sql.includes("LIMIT ? + 0")).length, 10)
   }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))
