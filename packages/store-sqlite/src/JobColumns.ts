@@ -95,7 +95,7 @@ const fromJson = (value: unknown): unknown => typeof value === "string" ? JSON.p
  *
  * SQLite's objects with named columns have no fixed shape, nor have the objects that an interpreted schema builds. Reading and copying them
  * takes V8 many times longer: 6.2 instead of 2.5 µs for reading, decoding and claiming a job. A process that may not compile code interprets
- * the schema (docs/decisions/0025-compiled-schemas.md).
+ * the schema (docs/decisions/0028-compiled-schemas.md).
  */
 export const toRow = (row: unknown): Row => {
   const [
