@@ -3,12 +3,7 @@
  *
  * Runs each command against a server that records the requests, and compares them with the OpenAPI document.
  */
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Api } from "@stint/contract/Api"
-import { Command } from "effect/cli"
-import * as ConfigProvider from "effect/ConfigProvider"
-import * as Console from "effect/Console"
-import * as Effect from "effect/Effect"
 import { OpenApi } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
@@ -17,7 +12,7 @@ import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { command } from "../src/Cli.ts"
+import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
 const GROUPS = ["jobs", "logs", "batches", "control", "keys", "webhooks"]
@@ -274,7 +269,6 @@ describe("the command line", () => {
   let folder: string
   /** The options that were sent to each operation. */
   const sent = new Map<string, Set<string>>()
-  const printed: Array<string> = []
 
   beforeAll(async () => {
     server = createServer((request, response) => {
@@ -300,24 +294,10 @@ describe("the command line", () => {
     }
     for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
     const env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
-    const run = Command.runWith(command, { version: "0" })
-    const silent: Console.Console = {
-      ...console,
-      log: (text) => printed.push(String(text)),
-      error: (text) => printed.push(String(text))
-    }
     for (const args of COMMANDS) {
       const paths = args.map((arg) => arg === "FILE" || arg === "S3" ? join(folder, arg) : arg)
-      await Effect.runPromise(
-        run(paths).pipe(
-          Effect.provide(NodeServices.layer),
-          Effect.provideService(Console.Console, silent),
-          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env })),
-          Effect.catch((error) =>
-            Effect.die(new Error(`stint ${args.join(" ")}: ${String(error)}\n${printed.slice(-3).join("\n")}`))
-          )
-        )
-      )
+      const { code, stderr } = await runCommand(paths, { env })
+      if (code !== 0) throw new Error(`stint ${args.join(" ")}\n${stderr}`)
     }
   })
   afterAll(async () => {
