@@ -12,7 +12,14 @@ const ENDED: Readonly<Record<string, unknown>> = {
   failing: { id: "failing", status: "FAILED", error: "no such city" }
 }
 
-const problem = { type: "/problems/endpoint-not-found", status: 404, title: "t", detail: "d", error: "no endpoint \"gone\"", hint: "h" }
+const problem = {
+  type: "/problems/endpoint-not-found",
+  status: 404,
+  title: "t",
+  detail: "d",
+  error: "no endpoint \"gone\"",
+  hint: "h"
+}
 
 describe("stint run", () => {
   let server: Server
@@ -63,7 +70,11 @@ describe("stint run", () => {
 
   it("shows the job's id and its progress on standard error, and the result on standard output", async () => {
     const { code, stderr, stdout } = await run(["run", "result", "--input-file", "-", "--sync", "--json"], { stdin: "{\"a\":1}" })
-    expect({ code, stderr, stdout: JSON.parse(stdout) }).toEqual({ code: 0, stderr: "Job result of result\n", stdout: ENDED["result"] })
+    expect({ code, stderr, stdout: JSON.parse(stdout) }).toEqual({
+      code: 0,
+      stderr: "Job result of result\n",
+      stdout: ENDED["result"]
+    })
     expect(bodies).toContainEqual({ input: { a: 1 } })
   })
 
@@ -79,7 +90,9 @@ describe("stint run", () => {
   })
 
   it("says on Ctrl-C that the job continues, and how to wait for it and cancel it", async () => {
-    const { code, stderr } = await run(["run", "endless", "--input", "1", "--sync"], { interruptWhen: (stderr) => stderr.includes("IN_PROGRESS") })
+    const { code, stderr } = await run(["run", "endless", "--input", "1", "--sync"], {
+      interruptWhen: (stderr) => stderr.includes("IN_PROGRESS")
+    })
     expect(code).toBe(130)
     expect(stderr).toContain("Job endless of endless\nIN_PROGRESS \"half\" (0 s)\n")
     expect(stderr).toContain("Stopped waiting. Job endless is IN_PROGRESS and continues.")
@@ -88,7 +101,9 @@ describe("stint run", () => {
   })
 
   it("cancels the job on Ctrl-C with --cancel-on-interrupt, also when the id is not known yet", async () => {
-    const { code, stderr } = await run(["run", "late", "--input", "1", "--sync", "--cancel-on-interrupt"], { interruptWhen: () => requests.includes("run late") })
+    const { code, stderr } = await run(["run", "late", "--input", "1", "--sync", "--cancel-on-interrupt"], {
+      interruptWhen: () => requests.includes("run late")
+    })
     expect(code).toBe(130)
     expect(stderr).toContain("Job late is cancelled.")
     expect(requests).toContain("cancel late")

@@ -38,7 +38,9 @@ describe("settings", () => {
       STINT_PORT_4600_TCP: "tcp://10.0.0.1:4600",
       STINT_PORT_4600_TCP_ADDR: "10.0.0.1"
     }
-    expect(await messageFor({ ...settings, ...kubernetes, STINT_DEV_REVISION: "1", RUNPOD_API_KEY: "x", STINTED: "x" })).toBe(undefined)
+    expect(await messageFor({ ...settings, ...kubernetes, STINT_DEV_REVISION: "1", RUNPOD_API_KEY: "x", STINTED: "x" })).toBe(
+      undefined
+    )
   })
 
   it("lists exactly the variables that the command line reads", async () => {

@@ -88,7 +88,11 @@ export const command = Command.make(
       yield* Output.print(json, ended, Output.job)
       return yield* JobWait.requireCompleted(ended, { isPrinted: true })
     }
-    yield* Output.print(json, receipt, ({ status }) => `${shownId}  ${status}\nFollow it with: stint status ${endpoint} ${shownId}`)
+    yield* Output.print(
+      json,
+      receipt,
+      ({ status }) => `${shownId}  ${status}\nFollow it with: stint status ${endpoint} ${shownId}`
+    )
   })
 ).pipe(
   Command.withDescription("Submit a job"),

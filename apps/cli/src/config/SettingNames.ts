@@ -81,7 +81,8 @@ export const rejectUnknown: Effect.Effect<void, CliFailure> = Effect.flatMap(Env
   return Effect.fail(
     new CliFailure({
       message: unknown.map((name) => `There is no setting ${name}.${suggestionFor(name)}`).join("\n"),
-      hint: "Correct or unset it: unset " + unknown.join(" ") + "\nAll settings: docs/reference/README.md#configuration",
+      hint: "Correct or unset it: unset " + unknown.join(" ") +
+        "\nAll settings: docs/reference/README.md#settings-of-the-platform",
       code: "unknown-setting"
     })
   )
