@@ -8,7 +8,7 @@ import type { AddressInfo } from "node:net"
 import process from "node:process"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import * as LogFormat from "../src/output/LogFormat.ts"
-import { stint } from "./PlatformProcess.ts"
+import { type Finished, runCommand } from "./CommandInProcess.ts"
 
 /** Sets the terminal's title, in both encodings of the sequence, clears the screen, reverses text, and forges a line. */
 const HOSTILE = "\u001b]0;title\u0007 \u009d0;title\u009c \u001b[2J \r\u202e over\n2026-11-22T12:00:00Z INFO   forged"
@@ -28,7 +28,14 @@ const batch = {
   name: HOSTILE
 }
 
+const listed = {
+  requests: [{ id: HOSTILE, status: "FAILED", createdAt: 0, attempt: 1, priority: 0, tags: [HOSTILE], error: HOSTILE }],
+  cursor: HOSTILE
+}
+
 const ANSWERS: Readonly<Record<string, unknown>> = {
+  "/v2/e/run": { id: HOSTILE, status: "IN_QUEUE" },
+  "/v2/e/requests": listed,
   "/v2/e/status/j": job,
   "/v2/e/logs/j": { lines: [line], cursor: 1, more: false },
   "/v2/e/batch": [batch],
@@ -48,6 +55,11 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["status", "e", "j"], code: 0 },
   { args: ["status", "e", "j", "--json"], code: 0 },
   { args: ["status", "e", "missing"], code: 1 },
+  { args: ["status", "e", "missing", "--json"], code: 1 },
+  { args: ["status", "e", "j", "--wait"], code: 1 },
+  { args: ["run", "e", "--input", "1"], code: 0 },
+  { args: ["run", "e", "--input", "1", "--sync"], code: 1 },
+  { args: ["jobs", "list", "e"], code: 0 },
   { args: ["logs", "e", "j"], code: 0 },
   { args: ["logs", "e", "j", "--json"], code: 0 },
   { args: ["batch", "list", "e"], code: 0 },
@@ -106,16 +118,15 @@ describe("stint", () => {
   afterAll(() => new Promise((resolve) => server.close(resolve)))
 
   it("prints no control character and no forged line, whatever the platform answers", async () => {
-    const results = await Promise.all(
-      COMMANDS.map(async (command) => ({ command, ...(await stint(undefined, command.args, env)) }))
-    )
+    const results: Array<Finished & { readonly command: (typeof COMMANDS)[number] }> = []
+    for (const command of COMMANDS) results.push({ command, ...(await runCommand(command.args, { env })) })
     for (const { code, command, stderr, stdout } of results) {
       const printed = stdout + stderr
       const label = command.args.join(" ")
       expect(code, `${label}\n${printed}`).toBe(command.code)
       expectHarmless(printed, label)
     }
-    const json = results.filter(({ command }) => command.args.includes("--json"))
+    const json = results.filter(({ code, command }) => code === 0 && command.args.includes("--json"))
     expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, [batch]])
   })
 })

@@ -3,21 +3,16 @@
  *
  * Runs each command against a server that records the requests, and compares them with the OpenAPI document.
  */
-import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Api } from "@stint/contract/Api"
-import { Command } from "effect/cli"
-import * as ConfigProvider from "effect/ConfigProvider"
-import * as Console from "effect/Console"
-import * as Effect from "effect/Effect"
 import { OpenApi } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
-import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import { tmpdir } from "node:os"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { command } from "../src/Cli.ts"
+import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
 const GROUPS = ["jobs", "logs", "batches", "control", "keys", "webhooks"]
@@ -200,14 +195,14 @@ const SETTINGS = [
     "--limit-start-delay",
     "7d"
   ],
-  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--env", "A=b"],
+  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--limit-waiting-jobs", "9", "--env", "A=b"],
   ...["--warm", JSON.stringify({ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" })]
 ]
 const KEY_SETTINGS = [
   ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"]
 ]
 
-/** Each command with every flag. `FILE` and `S3` are files. */
+/** Each command with every flag. `FILE`, `S3` and `HANDLER` are files. */
 const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   [
     ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
@@ -249,10 +244,10 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["batch", "cancel", "e", BATCH],
   ["endpoints", "list"],
   ["endpoints", "show", "e"],
-  ["endpoints", "create", "e", "--handler", "./handler.ts"],
+  ["endpoints", "create", "e", "--handler", "HANDLER"],
   ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", ...SETTINGS],
   ["endpoints", "update", "e", ...SETTINGS],
-  ["endpoints", "update", "e", "--handler", "./handler.ts"],
+  ["endpoints", "update", "e", "--handler", "HANDLER"],
   ["endpoints", "update", "e", "--command", "python3 handler.py", "--cwd", "."],
   ["endpoints", "delete", "e"],
   ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
@@ -274,7 +269,6 @@ describe("the command line", () => {
   let folder: string
   /** The options that were sent to each operation. */
   const sent = new Map<string, Set<string>>()
-  const printed: Array<string> = []
 
   beforeAll(async () => {
     server = createServer((request, response) => {
@@ -295,29 +289,16 @@ describe("the command line", () => {
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
     folder = await mkdtemp(join(tmpdir(), "stint-verbs-"))
     const files = {
+      HANDLER: "",
       FILE: "{\"input\":1}\n",
       S3: JSON.stringify({ accessId: "a", accessSecret: "b", endpointUrl: "c", bucketName: "d", objectPath: "e" })
     }
     for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
     const env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
-    const run = Command.runWith(command, { version: "0" })
-    const silent: Console.Console = {
-      ...console,
-      log: (text) => printed.push(String(text)),
-      error: (text) => printed.push(String(text))
-    }
     for (const args of COMMANDS) {
-      const paths = args.map((arg) => arg === "FILE" || arg === "S3" ? join(folder, arg) : arg)
-      await Effect.runPromise(
-        run(paths).pipe(
-          Effect.provide(NodeServices.layer),
-          Effect.provideService(Console.Console, silent),
-          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env })),
-          Effect.catch((error) =>
-            Effect.die(new Error(`stint ${args.join(" ")}: ${String(error)}\n${printed.slice(-3).join("\n")}`))
-          )
-        )
-      )
+      const paths = args.map((arg) => ["FILE", "S3", "HANDLER"].includes(arg) ? join(folder, arg) : arg)
+      const { code, stderr } = await runCommand(paths, { env })
+      if (code !== 0) throw new Error(`stint ${args.join(" ")}\n${stderr}`)
     }
   })
   afterAll(async () => {
@@ -330,6 +311,15 @@ describe("the command line", () => {
     const missing = operations.map(({ id }) => id).filter((id) => !sent.has(id) && !(id in WITHOUT_COMMAND))
     expect(missing).toEqual([])
     expect(Object.keys(WITHOUT_COMMAND).filter((id) => !operations.some((one) => one.id === id) || sent.has(id))).toEqual([])
+  })
+
+  it("has every command in the reference", async () => {
+    const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
+    const groups = ["jobs", "batch", "endpoints", "keys", "webhooks"]
+    const verbs = COMMANDS.map(([first = "", second = ""]) =>
+      groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
+    )
+    expect([...new Set(verbs)].filter((verb) => !page.includes(`\`${verb}\``))).toEqual([])
   })
 
   it("has a flag for every option of every operation", () => {

@@ -62,7 +62,10 @@ export const streamToEnd = Effect.fnUntraced(
 const cancel = ({ endpoint, id }: JobName) =>
   Effect.map(
     call((api) => api.jobs.cancel({ params: { endpoint, id } })),
-    ({ status }) => status === "CANCELLED" ? `Job ${id} is cancelled.` : `Job ${id} had already ended as ${status}.`
+    ({ status }) =>
+      status === "CANCELLED"
+        ? `Job ${Output.inline(id)} is cancelled.`
+        : `Job ${Output.inline(id)} had already ended as ${status}.`
   )
 
 const describe = ({ endpoint, id }: JobName) =>
@@ -70,9 +73,11 @@ const describe = ({ endpoint, id }: JobName) =>
     call((api) => api.jobs.status({ params: { endpoint, id }, query: {} })),
     ({ status }) =>
       isTerminal(status)
-        ? `Job ${id} has ended as ${status}: stint status ${endpoint} ${id}`
-        : `Stopped waiting. Job ${id} is ${status} and continues.\n  Wait for it again:  stint status ${endpoint} ${id} --wait\n` +
-          `  Cancel it:          stint cancel ${endpoint} ${id}`
+        ? `Job ${Output.inline(id)} has ended as ${status}: stint status ${endpoint} ${Output.inline(id)}`
+        : `Stopped waiting. Job ${
+          Output.inline(id)
+        } is ${status} and continues.\n  Wait for it again:  stint status ${endpoint} ${Output.inline(id)} --wait\n` +
+          `  Cancel it:          stint cancel ${endpoint} ${Output.inline(id)}`
   )
 
 interface OnInterrupt {
@@ -87,8 +92,12 @@ const explainInterrupt = (job: JobName, options: OnInterrupt) =>
     Effect.orElseSucceed(() => Option.none<string>()),
     Effect.map(Option.getOrElse(() =>
       options.cancel
-        ? `The platform did not answer, so job ${job.id} may continue. Cancel it: stint cancel ${job.endpoint} ${job.id}`
-        : `Stopped waiting. The platform did not answer; job ${job.id} continues. See it: stint status ${job.endpoint} ${job.id}`
+        ? `The platform did not answer, so job ${Output.inline(job.id)} may continue. Cancel it: stint cancel ${job.endpoint} ${
+          Output.inline(job.id)
+        }`
+        : `Stopped waiting. The platform did not answer; job ${
+          Output.inline(job.id)
+        } continues. See it: stint status ${job.endpoint} ${Output.inline(job.id)}`
     )),
     Effect.flatMap((text) => Output.message(`\n${text}`))
   )

@@ -133,6 +133,10 @@ export const settingFlags = {
     Flag.optional
   ),
   limitBatchRequests: Flag.Int("limit-batch-requests").pipe(Flag.withDescription("Requests in a batch"), Flag.optional),
+  limitWaitingJobs: Flag.Int("limit-waiting-jobs").pipe(
+    Flag.withDescription("Jobs of the endpoint that may wait; further submissions get 429"),
+    Flag.optional
+  ),
   env: Flag.String("env").pipe(
     Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
     Flag.atLeast(0)
@@ -243,7 +247,8 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...given("priority", flags.limitPriority),
       ...millis("startDelayMs", flags.limitStartDelay),
       ...given("openBatches", flags.limitOpenBatches),
-      ...given("batchRequests", flags.limitBatchRequests)
+      ...given("batchRequests", flags.limitBatchRequests),
+      ...given("waitingJobs", flags.limitWaitingJobs)
     },
     retry: { ...given("maxAttempts", flags.retryAttempts), ...given("onError", flags.retryErrors) },
     backoff: {

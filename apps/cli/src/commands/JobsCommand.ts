@@ -64,7 +64,7 @@ const list = Command.make(
             ["JOB", "STATUS", "SUBMITTED", "WAITED", "RAN", "ATTEMPT", "PRIORITY", "TAGS", ""],
             ...requests.map(rowOf)
           ]),
-        ...(cursor === null ? [] : ["", `More: repeat the command with --cursor ${cursor}`])
+        ...(cursor === null ? [] : ["", `More: repeat the command with --cursor ${Output.inline(cursor)}`])
       ].join("\n"))
   })
 ).pipe(
@@ -84,7 +84,7 @@ const retry = Command.make(
     yield* Output.print(
       json,
       receipt,
-      ({ id, status }) => `${id}  ${status}\nWait for it: stint status ${endpoint} ${id} --wait`
+      ({ id, status }) => `${Output.inline(id)}  ${status}\nWait for it: stint status ${endpoint} ${Output.inline(id)} --wait`
     )
   })
 ).pipe(Command.withDescription("Run a FAILED or TIMED_OUT job again, under the same id"))

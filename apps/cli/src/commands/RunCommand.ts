@@ -75,8 +75,9 @@ export const command = Command.make(
     const request = call((api) => api.jobs.run({ params: { endpoint }, payload: { ...options, input: value } }))
     const receipt = yield* JobWait.submit(endpoint, request, onInterrupt)
     const job = { endpoint, id: receipt.id }
+    const shownId = Output.inline(job.id)
     const waiting = JobWait.onInterrupt(job, onInterrupt)
-    if (stream || sync) yield* Output.message(`Job ${job.id} of ${endpoint}`)
+    if (stream || sync) yield* Output.message(`Job ${shownId} of ${endpoint}`)
     if (stream) {
       const { count, job: ended } = yield* waiting(JobWait.streamToEnd(job, Output.jsonLine))
       if (count === 0 && ended.output !== undefined) yield* Output.jsonLine(ended.output)
@@ -87,7 +88,11 @@ export const command = Command.make(
       yield* Output.print(json, ended, Output.job)
       return yield* JobWait.requireCompleted(ended, { isPrinted: true })
     }
-    yield* Output.print(json, receipt, ({ id, status }) => `${id}  ${status}\nFollow it with: stint status ${endpoint} ${id}`)
+    yield* Output.print(
+      json,
+      receipt,
+      ({ status }) => `${shownId}  ${status}\nFollow it with: stint status ${endpoint} ${shownId}`
+    )
   })
 ).pipe(
   Command.withDescription("Submit a job"),

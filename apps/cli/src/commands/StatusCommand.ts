@@ -83,7 +83,9 @@ export const cancel = Command.make(
       json,
       receipt,
       ({ id, status }) =>
-        status === "CANCELLED" ? `${id}  CANCELLED` : `${id}  ${status}\nThe job had already ended; nothing was cancelled.`
+        status === "CANCELLED"
+          ? `${Output.inline(id)}  CANCELLED`
+          : `${Output.inline(id)}  ${status}\nThe job had already ended; nothing was cancelled.`
     )
   })
 ).pipe(Command.withDescription("Cancel a waiting or running job"))

@@ -57,7 +57,7 @@ const list = Command.make(
         ? "No deliveries. A job has one for each event of the `webhook` that it was submitted with."
         : [
           Output.table([["DELIVERY", "JOB", "EVENT", "STATE", "TRIES", "NEXT", "LAST"], ...deliveries.map(row)]),
-          ...(cursor === null ? [] : ["", `More: stint webhooks list ${endpoint} --cursor ${cursor}`])
+          ...(cursor === null ? [] : ["", `More: stint webhooks list ${endpoint} --cursor ${Output.inline(cursor)}`])
         ].join("\n"))
   })
 ).pipe(Command.withDescription("List an endpoint's webhook deliveries, newest first; times are UTC"), Command.withAlias("ls"))

@@ -15,7 +15,8 @@
  * Paths are relative to the file. Durations use Effect's syntax: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
-import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
+import { type FieldIssue, fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
+import { didYouMean } from "@stint/contract/Suggestion"
 import * as StintPackages from "@stint/pool-process/StintPackages"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -158,6 +159,9 @@ type Definition = typeof Definition.Type
 
 /** The part of a definition that says what the workers run. */
 export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external">
+
+/** Schema's message for an unknown key. */
+const EXCESS = "Expected no excess property"
 
 const decodeConfig = Schema.decodeUnknownEffect(
   Schema.Struct({ endpoints: Schema.Record(Schema.String, Definition) }),
@@ -302,6 +306,29 @@ export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<E
   })
 })
 
+const { limits, rateLimit, retry, workers } = Definition.fields
+
+/** The keys of the groups of an endpoint. */
+const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
+  workers: Object.keys(workers.schema.fields),
+  limits: Object.keys(limits.schema.fields),
+  retry: Object.keys(retry.schema.fields),
+  rateLimit: Object.keys(rateLimit.schema.fields),
+  scaler: ["type", "after", "perWorker"]
+}
+
+/** The keys that are allowed where a path ends: `endpoints`, or `endpoints.ID.key`, or `endpoints.ID.group.key`. */
+const keysAt = (path: FieldIssue["path"]): ReadonlyArray<string> => {
+  if (path.length === 1) return ["endpoints"]
+  return path.length === 3 ? Object.keys(Definition.fields) : GROUP_KEYS[String(path[2])] ?? []
+}
+
+/** Names an unknown key, and the closest known one. */
+const describeIssue = (issue: FieldIssue): string =>
+  issue.message === EXCESS
+    ? `${issue.path.join(".")}: There is no such key.${didYouMean(String(issue.path.at(-1)), keysAt(issue.path))}`
+    : formatFieldIssue(issue)
+
 /** Loads and decodes the file's default export. */
 export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
   const path = yield* Path.Path
@@ -323,7 +350,8 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
     Effect.mapError((error) =>
       new CliFailure({
         message: `The configuration ${absolute} has mistakes.`,
-        hint: fieldIssues(error).map(formatFieldIssue).join("\n  ")
+        hint: fieldIssues(error).map(describeIssue).join("\n  "),
+        code: "invalid-configuration"
       })
     )
   )

@@ -32,7 +32,6 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import process from "node:process"
 import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
@@ -124,7 +123,7 @@ const webAddress = (name: SettingName): Config.Config<Option.Option<string>> =>
 
 /** Reads all settings. Fails on the first invalid setting, and on a variable that looks like a setting but is none. */
 export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
-  Effect.suspend(() => rejectUnknown(process.env)),
+  rejectUnknown,
   Effect.all({
     port: setting(
       "PORT",

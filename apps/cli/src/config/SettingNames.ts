@@ -5,7 +5,9 @@
  * without this prefix are never checked: the environment belongs to the user, and `RUNPOD_*` to the workers.
  */
 import { didYouMean } from "@stint/contract/Suggestion"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import process from "node:process"
 import { CliFailure } from "../CliFailure.ts"
 
 export const SETTING_NAMES = [
@@ -63,8 +65,13 @@ const KNOWN: ReadonlySet<string> = new Set(SETTING_NAMES)
 /** Names that {@link didYouMean} would not find, because the prefix differs. */
 const MISTAKES: Readonly<Record<string, string>> = { STINT_PORT: "PORT" }
 
+/** The variables of this process. */
+export const Environment = Context.Reference<Readonly<Record<string, string | undefined>>>("@stint/cli/Environment", {
+  defaultValue: () => process.env
+})
+
 /** Fails when the environment contains a variable with Stint's prefix that Stint does not know. Names the closest known one. */
-export const rejectUnknown = (env: Readonly<Record<string, string | undefined>>): Effect.Effect<void, CliFailure> => {
+export const rejectUnknown: Effect.Effect<void, CliFailure> = Effect.flatMap(Environment, (env) => {
   const unknown = Object.entries(env).flatMap(([name, value = ""]) =>
     name.startsWith("STINT_") && !KNOWN.has(name) && !FOR_WORKERS.has(name) && !isFromKubernetes(name, value) ? [name] : []
   )
@@ -74,8 +81,9 @@ export const rejectUnknown = (env: Readonly<Record<string, string | undefined>>)
   return Effect.fail(
     new CliFailure({
       message: unknown.map((name) => `There is no setting ${name}.${suggestionFor(name)}`).join("\n"),
-      hint: "Correct or unset it: unset " + unknown.join(" ") + "\nAll settings: docs/reference/README.md#configuration",
+      hint: "Correct or unset it: unset " + unknown.join(" ") +
+        "\nAll settings: docs/reference/README.md#settings-of-the-platform",
       code: "unknown-setting"
     })
   )
-}
+})

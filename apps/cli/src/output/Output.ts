@@ -10,6 +10,9 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import process from "node:process"
 
+/** Text of others within a line: an id, a cursor. It cannot start a line. */
+export const inline = escapeLine
+
 /** Prints text on standard output. */
 export const text = (value: string): Effect.Effect<void> => Console.log(escapeUnprintable(value))
 
