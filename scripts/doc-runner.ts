@@ -222,7 +222,8 @@ class PageRun implements AsyncDisposable {
     }
     let value: unknown
     try {
-      value = JSON.parse(this.#output)
+      // A command may first say something on stderr, such as the id of its job.
+      value = JSON.parse(this.#output.replace(/^(?![{[]).*\n/gm, (line) => /^[\s}\]]/.test(line) ? line : ""))
     } catch {
       throw new Failed(`The page shows JSON. The output:\n${this.#output}`)
     }

@@ -79,16 +79,36 @@ const writeProgram = (file: string, command: string) => {
   chmodSync(file, 0o755)
 }
 
+/** Removes what a page left in a folder. */
+const removeExcept = (folder: string, kept: ReadonlyArray<string>) => {
+  for (const file of readdirSync(folder)) {
+    if (!kept.includes(file)) rmSync(join(folder, file), { recursive: true, force: true })
+  }
+}
+
+/** The packages are not on npm's registry, so a project that `stint init` wrote installs them from the tarballs. */
+const useTarballs = `const fs = require("node:fs")
+const manifest = JSON.parse(fs.readFileSync("package.json", "utf8"))
+const tarballs = JSON.parse(process.env.TARBALLS)
+for (const part of [manifest.dependencies ?? {}, manifest.devDependencies ?? {}]) {
+  for (const name of Object.keys(part)) part[name] = tarballs[name] ?? part[name]
+}
+manifest.overrides = tarballs
+fs.writeFileSync("package.json", JSON.stringify(manifest, null, 2))
+`
+
 const prepareClone = (folder: string): () => Setting => {
   const env = caches()
   const repository = repositoryOf(join(folder, "repository"))
-  const clone = join(folder, "stint")
+  const clone = join(folder, "work/stint")
   mkdirSync(join(folder, "modules"))
+  mkdirSync(join(folder, "work"))
   run(folder, ["git", "clone", "--quiet", repository, clone])
   run(clone, ["npx", "-y", "pnpm@12", "install", "--frozen-lockfile", "--prefer-offline"], env)
   linkModules(join(folder, "modules"), clone)
   writeProgram(join(folder, "bin/stint"), `node '${join(clone, "apps/cli/src/bin.ts")}'`)
   return () => {
+    removeExcept(join(folder, "work"), ["stint"])
     run(clone, ["git", "clean", "-ffdxq", "--exclude=node_modules"])
     run(clone, ["git", "checkout", "--quiet", "."])
     return {
@@ -105,7 +125,7 @@ const prepareClone = (folder: string): () => Setting => {
 const preparePackages = (folder: string): () => Setting => {
   const env = caches()
   const tarballs = packTo(join(folder, "tarballs"))
-  const project = join(folder, "project")
+  const project = join(folder, "work/project")
   const files = (names: ReadonlyArray<string>) =>
     Object.fromEntries(names.map((name) => [name, `file:${tarballs.get(name) ?? ""}`]))
   // The dependencies of the examples and of the modules on the pages, at this repository's versions.
@@ -120,17 +140,17 @@ const preparePackages = (folder: string): () => Setting => {
       return manifest === undefined ? [] : [[name, readManifest(join(root, manifest)).version]]
     })
   )
-  mkdirSync(project)
+  mkdirSync(project, { recursive: true })
+  writeFileSync(join(folder, "use-tarballs.cjs"), useTarballs)
   writeFileSync(
     join(project, "package.json"),
     JSON.stringify({ type: "module", private: true, dependencies: { ...files(publishable.map(({ name }) => name)), ...others } })
   )
   run(project, ["npm", "install", "--no-audit", "--no-fund"], env)
-  const kept = new Set(readdirSync(project))
+  const kept = readdirSync(project)
   return () => {
-    for (const file of readdirSync(project)) {
-      if (!kept.has(file)) rmSync(join(project, file), { recursive: true, force: true })
-    }
+    removeExcept(join(folder, "work"), ["project"])
+    removeExcept(project, kept)
     cpSync(join(root, "examples"), join(project, "examples"), {
       recursive: true,
       filter: (source) => !/(?:node_modules|package\.json|\.stint)$/.test(source)
@@ -140,8 +160,15 @@ const preparePackages = (folder: string): () => Setting => {
       folder: project,
       modules: project,
       examples: join(project, "examples"),
-      env: { ...env, PATH: path(join(project, "node_modules/.bin")) },
-      commands: [[/npx -y pnpm@12 (?:--silent )?stint\b/g, "npx stint"]]
+      env: {
+        ...env,
+        PATH: path(join(project, "node_modules/.bin")),
+        TARBALLS: JSON.stringify(files(publishable.map(({ name }) => name)))
+      },
+      commands: [
+        [/npx -y pnpm@12 (?:--silent )?stint\b/g, "npx stint"],
+        [/^npm install$/gm, `node ${join(folder, "use-tarballs.cjs")} && npm install`]
+      ]
     }
   }
 }

@@ -74,6 +74,16 @@ describe("running a page", () => {
     expect((await runLines(...page("1..9"))).problems).toEqual([expect.stringContaining("time is 40, and not from 1 to 9")])
   })
 
+  it("compares the JSON after the lines that a command prints first", async () => {
+    const { problems } = await runLines(
+      ...sh("echo Job 1; echo '{'; echo '  \"a\": [1]'; echo '}'"),
+      "```json",
+      "{ \"a\": [1] }",
+      "```"
+    )
+    expect(problems).toEqual([])
+  })
+
   it("runs each command of a transcript", async () => {
     const page = (second: string) => ["```console", "$ echo one", "one", "$ echo two", second, "```"]
     expect(await runLines(...page("two"))).toMatchObject({ run: 1, compared: 1, problems: [] })
