@@ -35,7 +35,10 @@ interface Section {
 const CHAPTERS: ReadonlyArray<{ readonly text: string; readonly sections: ReadonlyArray<Section> }> = [
   {
     text: "Tutorial",
-    sections: [{ text: "Start here", pages: ["docs/learning/{README,your-own-handler}.md", "docs/introduction/!(README).md"] }]
+    sections: [{
+      text: "Start here",
+      pages: ["docs/learning/your-own-handler.md", "docs/learning/README.md", "docs/introduction/!(README).md"]
+    }]
   },
   {
     text: "How-to guides",

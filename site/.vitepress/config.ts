@@ -85,7 +85,7 @@ export default defineConfig({
     search: { provider: "local" },
     sidebar: sidebarOf(root),
     nav: [
-      { text: "Tutorial", link: "/learning/" },
+      { text: "Tutorial", link: "/learning/your-own-handler" },
       { text: "How-to", link: "/learning/write-a-worker" },
       { text: "Operate", link: "/operations/" },
       { text: "Reference", link: "/reference/" },
