@@ -111,7 +111,8 @@ const CallerLimits = Schema.Struct({
   /** The number of requests in a batch. Default: the platform's limit, which applies as well. */
   batchRequests: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))),
   /**
-   * The number of IN_QUEUE jobs of the endpoint, including those in a backoff. A submission beyond it is rejected with 429. Default: no limit.
+   * The number of IN_QUEUE jobs of the endpoint, including those in a backoff or with a later start time. A submission beyond it is rejected
+   * with 429. Default: no limit.
    */
   waitingJobs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 })))
 })
