@@ -271,7 +271,7 @@ const toSettings = (definition: Definition) => {
 }
 
 /** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
-export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
+const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   return yield* decode({ id, source: yield* toSource(id, definition, directory), ...toSettings(definition) })
 })
 

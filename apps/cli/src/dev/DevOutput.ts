@@ -45,7 +45,7 @@ const duration = (millis: number): string => millis < 10_000 ? `${millis} ms` : 
 /** The line of a job whose attempt has ended at `now`, in milliseconds since 1970. */
 export const jobLine = (job: JobHead, error: string | null, now: number): string => {
   const { createdAt, endpoint, finishedAt, id, startedAt, status } = job
-  const outcome = status === "IN_QUEUE" ? "lost its worker and waits again" : status
+  const outcome = status === "IN_QUEUE" ? "attempt failed" : status
   const ran = startedAt === null ? "" : ` in ${duration((finishedAt ?? now) - startedAt)}`
   const waited = startedAt !== null && startedAt - createdAt >= LONG_WAIT
     ? ` after a wait of ${duration(startedAt - createdAt)}`

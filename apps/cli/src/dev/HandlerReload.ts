@@ -104,8 +104,9 @@ export const run = Effect.fnUntraced(function*({ directory, file, importers, onR
     } else {
       yield* onReload({ _tag: "Built", changed, problem: Result.isFailure(built) ? built.failure.message : undefined })
     }
-    changed = yield* nextChanges
-    // A rewrite with the same content and time, or a change of a file's permissions.
-    while (mistakes === undefined && (yield* HandlerBundle.find(file, directory)) !== undefined) changed = yield* nextChanges
+    // The bundle is still valid after a rewrite with the same content and time, and after a change of a file's permissions.
+    const isBroken = mistakes !== undefined
+    do changed = yield* nextChanges
+    while (!isBroken && (yield* HandlerBundle.find(file, directory)) !== undefined)
   }
 }, Effect.scoped)

@@ -1,0 +1,60 @@
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { describe, expect, it } from "vitest"
+import { jobLine } from "../src/dev/DevOutput.ts"
+
+const job = {
+  id: JobId.make("job-1"),
+  endpoint: EndpointId.make("words"),
+  status: "COMPLETED",
+  lowPriority: false,
+  priority: 0,
+  createdAt: 1_000,
+  queuedAt: 1_000,
+  notBefore: null,
+  ttlMs: 60_000,
+  expiresAt: 61_000,
+  executionTimeoutMs: 60_000,
+  leaseMs: 30_000,
+  maxAttempts: 3,
+  retry: null,
+  retentionMs: 60_000,
+  attempt: 1,
+  retries: 0,
+  worker: "w-1",
+  startedAt: 1_010,
+  leaseExpiresAt: null,
+  finishedAt: 1_030,
+  chunks: 0,
+  drained: 0,
+  webhook: null,
+  tags: [],
+  batchId: null
+} as const
+
+describe("the line of a job in stint dev", () => {
+  it("states the outcome, the duration and the id", () => {
+    expect(jobLine(job, null, 2_000)).toBe("words  COMPLETED in 20 ms  job-1")
+  })
+
+  it("states a long wait, such as that for the start of a worker", () => {
+    const late = { ...job, startedAt: 1_500, finishedAt: 13_500 }
+    expect(jobLine(late, null, 14_000)).toBe("words  COMPLETED in 12.0 s after a wait of 500 ms  job-1")
+  })
+
+  it("states the type and message of an exception, in one line", () => {
+    const exception = JSON.stringify({ error_type: "<class 'TypeError'>", error_message: "no\ntext", error_traceback: "..." })
+    expect(jobLine({ ...job, status: "FAILED" }, exception, 2_000)).toBe("words  FAILED in 20 ms  job-1  TypeError: no\\ntext")
+  })
+
+  it("states no duration for a job that never ran", () => {
+    const waiting = { ...job, status: "CANCELLED", startedAt: null } as const
+    expect(jobLine(waiting, null, 2_000)).toBe("words  CANCELLED  job-1")
+  })
+
+  it("states why an attempt failed, after which the job waits again", () => {
+    const lost = { ...job, status: "IN_QUEUE", finishedAt: null } as const
+    expect(jobLine(lost, "The worker exited with code 1.", 1_050)).toBe(
+      "words  attempt failed in 40 ms  job-1  The worker exited with code 1."
+    )
+  })
+})
