@@ -6,29 +6,9 @@ const job = {
   id: JobId.make("job-1"),
   endpoint: EndpointId.make("words"),
   status: "COMPLETED",
-  lowPriority: false,
-  priority: 0,
   createdAt: 1_000,
-  queuedAt: 1_000,
-  notBefore: null,
-  ttlMs: 60_000,
-  expiresAt: 61_000,
-  executionTimeoutMs: 60_000,
-  leaseMs: 30_000,
-  maxAttempts: 3,
-  retry: null,
-  retentionMs: 60_000,
-  attempt: 1,
-  retries: 0,
-  worker: "w-1",
   startedAt: 1_010,
-  leaseExpiresAt: null,
-  finishedAt: 1_030,
-  chunks: 0,
-  drained: 0,
-  webhook: null,
-  tags: [],
-  batchId: null
+  finishedAt: 1_030
 } as const
 
 describe("the line of a job in stint dev", () => {

@@ -43,8 +43,14 @@ const errorText = (error: string): string =>
 const duration = (millis: number): string => millis < 10_000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
 
 /** The line of a job whose attempt has ended at `now`, in milliseconds since 1970. */
-export const jobLine = (job: JobHead, error: string | null, now: number): string => {
-  const { createdAt, endpoint, finishedAt, id, startedAt, status } = job
+export const jobLine = (
+  { createdAt, endpoint, finishedAt, id, startedAt, status }: Pick<
+    JobHead,
+    "createdAt" | "endpoint" | "finishedAt" | "id" | "startedAt" | "status"
+  >,
+  error: string | null,
+  now: number
+): string => {
   const outcome = status === "IN_QUEUE" ? "attempt failed" : status
   const ran = startedAt === null ? "" : ` in ${duration((finishedAt ?? now) - startedAt)}`
   const waited = startedAt !== null && startedAt - createdAt >= LONG_WAIT

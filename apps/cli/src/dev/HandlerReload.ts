@@ -77,6 +77,14 @@ export const run = Effect.fnUntraced(function*({ directory, file, importers, onR
     }
   })
 
+  /** A change that outdates the bundle. A change of a file's permissions, for example, does not. */
+  const nextChangesOf = Effect.fnUntraced(function*(isBroken: boolean) {
+    while (true) {
+      const changed = yield* nextChanges
+      if (isBroken || (yield* HandlerBundle.find(file, directory)) === undefined) return changed
+    }
+  })
+
   /** Builds again when a source changed during the build, because the bundle may then contain its old or its new version. */
   const build = Effect.gen(function*() {
     let built = yield* Effect.result(HandlerBundle.bundle(file, directory, { importers }))
@@ -104,9 +112,6 @@ export const run = Effect.fnUntraced(function*({ directory, file, importers, onR
     } else {
       yield* onReload({ _tag: "Built", changed, problem: Result.isFailure(built) ? built.failure.message : undefined })
     }
-    // The bundle is still valid after a rewrite with the same content and time, and after a change of a file's permissions.
-    const isBroken = mistakes !== undefined
-    do changed = yield* nextChanges
-    while (!isBroken && (yield* HandlerBundle.find(file, directory)) !== undefined)
+    changed = yield* nextChangesOf(mistakes !== undefined)
   }
 }, Effect.scoped)
