@@ -9,6 +9,7 @@ import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import process from "node:process"
+import { pnpm } from "./pack.ts"
 import { root } from "./workspace.ts"
 
 const COMMANDS = ["dev", "build", "preview"]
@@ -22,10 +23,8 @@ const run = (program: string, args: ReadonlyArray<string>): number =>
 
 const install = (): number => {
   console.log("Installing the site generator into site/node_modules. This happens once.")
-  // pnpm sets this variable for scripts to the program that runs them.
-  const pnpm = process.env["npm_execpath"]
-  const args = ["install", "--frozen-lockfile"]
-  return pnpm === undefined ? run("npx", ["-y", "pnpm@12", ...args]) : run(process.execPath, [pnpm, ...args])
+  const [program = "npx", ...args] = pnpm
+  return run(program, [...args, "install", "--frozen-lockfile"])
 }
 
 if (!COMMANDS.includes(command)) {
