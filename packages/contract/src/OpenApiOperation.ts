@@ -83,7 +83,6 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
     }
   }
   if (status === "429") {
-    const all = Object.entries(limitHeaders).map(([name, header]) => [name, { ...header, required }] as const)
     return {
       "Retry-After": {
         description: "When to retry, in seconds.",
@@ -91,7 +90,8 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
         schema: { type: "integer" },
         example: 3
       },
-      ...Object.fromEntries(all)
+      // A full queue is also 429, without a rate limit.
+      ...limitHeaders
     }
   }
   // Requests without a valid key do not count towards the rate limit.
