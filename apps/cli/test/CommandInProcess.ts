@@ -51,10 +51,11 @@ export const runCommand = async (args: ReadonlyArray<string>, { env, interruptWh
       Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
     )
   )
-  while (interruptWhen !== undefined && fiber.pollUnsafe() === undefined && !interruptWhen(lines(stderr))) {
-    await new Promise((next) => setImmediate(next))
+  if (interruptWhen !== undefined) {
+    const isDue = () => fiber.pollUnsafe() !== undefined || interruptWhen(lines(stderr))
+    while (!isDue()) await new Promise((next) => setImmediate(next))
+    fiber.interruptUnsafe()
   }
-  if (interruptWhen !== undefined) fiber.interruptUnsafe()
   const exit = await Effect.runPromise(Fiber.await(fiber))
   let code = -1
   teardown(exit, (found) => (code = found))

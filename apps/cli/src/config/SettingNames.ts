@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import process from "node:process"
 import { CliFailure } from "../CliFailure.ts"
 
+/** The names, in alphabetical order. */
 export const SETTING_NAMES = [
   "PORT",
   "STINT_API_KEY",
@@ -47,6 +48,8 @@ export const SETTING_NAMES = [
   "STINT_WORKER_ENV",
   "STINT_WORKER_USER"
 ] as const
+
+/** The name of a setting. */
 export type SettingName = (typeof SETTING_NAMES)[number]
 
 /** Variables that are no settings: the platform sets them for its workers, whose handlers may run this command. */
