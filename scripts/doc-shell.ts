@@ -6,6 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { mkdirSync, readFileSync, watch, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { Readable } from "node:stream"
+import { setTimeout as sleep } from "node:timers/promises"
 import { stripVTControlCharacters } from "node:util"
 
 /** The exit code of a block, its output on both streams, and the command that failed. */
@@ -25,11 +26,6 @@ export interface Background {
   readonly interrupt: () => void
 }
 
-interface Job {
-  readonly group: number
-  readonly ended: Promise<unknown>
-}
-
 /**
  * A block ends at its first failed command. The condition excludes the shell's own commands, which are not in a sourced file.
  */
@@ -45,7 +41,7 @@ export class DocShell implements AsyncDisposable {
   readonly #bash: ChildProcess
   readonly #exit: Promise<number>
   readonly #waiting = new Map<string, (words: ReadonlyArray<string>) => void>()
-  readonly #jobs: Array<Job> = []
+  readonly #groups: Array<number> = []
   #count = 0
 
   /** @param folder for the scripts and outputs of the blocks */
@@ -131,7 +127,7 @@ export class DocShell implements AsyncDisposable {
       `set -m; { trap 'echo "${key}" >&3' EXIT; trap : INT TERM; . '${file}' >'${output}' 2>&1 </dev/null; } & set +m; echo "started-${key} $!" >&3`
     )
     const group = Number((await started)[0])
-    this.#jobs.push({ group, ended })
+    this.#groups.push(group)
     return {
       output: () => read(output),
       until: (isReached, timeoutMillis) =>
@@ -152,10 +148,10 @@ export class DocShell implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { ended, group } of this.#jobs.toReversed()) {
+    for (const group of this.#groups.toReversed()) {
       signal(group, "SIGTERM")
-      const timeout = AbortSignal.timeout(40_000)
-      await Promise.race([ended, new Promise((resolve) => timeout.addEventListener("abort", resolve))])
+      // npm ends before the program that it started, which still stops its workers. So the whole group must be gone.
+      for (let waited = 0; isRunning(group) && waited < 40_000; waited += 20) await sleep(20)
       signal(group, "SIGKILL")
     }
     this.#bash.stdin?.end()
@@ -166,11 +162,14 @@ export class DocShell implements AsyncDisposable {
 
 const read = (file: string) => stripVTControlCharacters(readFileSync(file, "utf8"))
 
-/** Signals a process group, which may have ended. */
-const signal = (group: number, name: NodeJS.Signals) => {
+/** Signals a process group. Returns false when it has ended. */
+const signal = (group: number, name: NodeJS.Signals | 0): boolean => {
   try {
-    process.kill(-group, name)
+    return process.kill(-group, name)
   } catch (error) {
-    if (!(error instanceof Error && "code" in error && error.code === "ESRCH")) throw error
+    if (error instanceof Error && "code" in error && error.code === "ESRCH") return false
+    throw error
   }
 }
+
+const isRunning = (group: number) => signal(group, 0)

@@ -13,7 +13,7 @@ export const pnpm: ReadonlyArray<string> = process.env["npm_execpath"]?.includes
 
 /** Packs every published package into a folder. Returns the tarball of each package by its name. */
 export const packTo = (folder: string): ReadonlyMap<string, string> => {
-  const [program = "", ...args] = [
+  const [program, ...args] = [
     ...pnpm,
     "-r",
     ...publishable.flatMap((one) => ["--filter", one.name]),

@@ -24,7 +24,7 @@ const MINUTES = 60_000
 
 beforeAll(async () => {
   if (uplink === undefined) return
-  const [program = "", ...args] = [...pnpm, "build", "--output-logs=errors-only"]
+  const [program, ...args] = [...pnpm, "build", "--output-logs=errors-only"]
   execFileSync(program, args, { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
   started = await LocalRegistry.start(uplink)
   registry = started

@@ -129,6 +129,14 @@ describe("running a page", () => {
     expect(stopped.problems).toEqual([])
   })
 
+  it("waits for the programs that a background program started before it kills them", async () => {
+    // As npm does, the shell ends at the signal; the program that it started needs a moment.
+    const child = "trap 'sleep 0.3; echo done > finished; exit' TERM; echo ready; while :; do read -r -t 0.05 < <(:) || :; done"
+    expect((await runLines("<!-- background: ready -->", ...sh(`bash -c "${child}" & trap 'exit 1' TERM; wait`))).problems)
+      .toEqual([])
+    expect((await runLines(...sh("cat finished"))).problems).toEqual([])
+  })
+
   it("compares what a background program prints later", async () => {
     const page = (line: string) => [
       "<!-- background: ready -->",
