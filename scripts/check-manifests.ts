@@ -32,7 +32,7 @@ const NODE = "^22.19.0 || >=24"
 /** Packages whose versions must be the user's: two copies of them do not recognize each other's values or types. */
 const PEERS = ["effect", "vitest", "@effect/vitest", "fast-check"]
 
-/** The address of the repository, from the root's package.json. Provenance needs it. */
+/** The addresses that the registry shows, from the root's package.json. */
 const { bugs, homepage, repository } = readManifest(join(root, "package.json"))
 
 const same = (left: unknown, right: unknown) => JSON.stringify(left) === JSON.stringify(right)
@@ -73,8 +73,6 @@ for (const { folder, path, manifest } of packages) {
       // version.
       engines: { node: NODE }
     }
-    // npm signs where and from which commit the package was built. Only a public repository has that.
-    if (repository !== undefined) publishConfig.provenance = true
     // A bundle (bundle.ts) has no other modules than its entry points.
     const isBundle = manifest.scripts?.["build"]?.includes("bundle.ts") === true
     const entries = new Set(["./src/index.ts", ...Object.values(manifest.bin ?? {})])

@@ -28,7 +28,6 @@ export interface Manifest {
   scripts?: Record<string, string>
   publishConfig?: {
     access?: string
-    provenance?: boolean
     engines?: Record<string, string>
     exports?: Exports
     bin?: Record<string, string>

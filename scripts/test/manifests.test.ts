@@ -49,12 +49,11 @@ test("the manifests check requires effect as a peer, and what the registry shows
   expect(planted.output).toContain("packages/contract: README.md is missing")
 })
 
-test("the manifests of all packages get the repository's address and provenance once the root has an address", async () => {
+test("the manifests of all packages get the repository's address once the root has an address", async () => {
   using workspace = new SmallWorkspace()
   const address = { type: "git", url: "git+https://example.com/stint.git" }
   workspace.write("package.json", JSON.stringify({ name: "small", private: true, type: "module", repository: address }))
   await workspace.run([...check, "--fix"])
-  const { publishConfig, repository } = readManifest(join(workspace.root, "packages/contract/package.json"))
+  const { repository } = readManifest(join(workspace.root, "packages/contract/package.json"))
   expect(repository).toEqual({ ...address, directory: "packages/contract" })
-  expect(publishConfig?.provenance).toBe(true)
 })
