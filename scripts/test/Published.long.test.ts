@@ -257,6 +257,35 @@ it.effect("squares", () => Effect.map(WorkerTest.run(Square, { n: 3 }), ({ outpu
     expect(output).not.toMatch(/cannot be bundled|ERROR/)
   }, 5 * MINUTES)
 
+  test.each([["function", []], ["effect", ["--", "--effect"]]] as const)(
+    "let a stranger create a project with the %s form, test it and run a job",
+    async (form, flags) => {
+      const folder = registry.project(`create-${form}`, {})
+      await registry.succeed(folder, ["npm", "create", "--yes", "stint", "my-app", ...flags])
+      const app = join(folder, "my-app")
+      await registry.succeed(app, ["npm", "install"])
+      await registry.succeed(app, ["npm", "ls", "--all"])
+      await registry.succeed(app, ["npm", "test"])
+      await registry.succeed(app, ["npm", "run", "types"])
+      expect(await registry.succeed(app, ["npm", "run", "once"])).toMatch(/"count": ?6/)
+      const output = await withPlatform(app, process.execPath, ["npm", "start"], async ({ key, url }) => {
+        const response = await fetch(`${url}/v2/words/runsync`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+          body: JSON.stringify({ input: { text: "one three" } })
+        })
+        expect(await response.json()).toMatchObject({ status: "COMPLETED", output: { count: 2, longest: "three" } })
+      })
+      expect(output).not.toMatch(/Warning:|cannot be bundled|ERROR/)
+    },
+    5 * MINUTES
+  )
+
+  test("start from npx without a project", async () => {
+    const folder = registry.project("npx", {})
+    expect(await registry.succeed(folder, ["npx", "--yes", "@stint/cli", "--version"])).toMatch(/^stint v\d/)
+  }, 5 * MINUTES)
+
   test("install no more than docs/operations/install.md says", async () => {
     const page = readFileSync(join(root, "docs/operations/install.md"), "utf8")
     const limits: Record<string, number> = { "@stint/sdk": 45, "@stint/client": 1, "@stint/cli": 45 }
