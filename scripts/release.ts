@@ -16,7 +16,8 @@ const [command = "", ...flags] = process.argv.slice(2)
 const isDryRun = flags.includes("--dry-run")
 
 const run = ([program = "", ...args]: ReadonlyArray<string>) => execFileSync(program, args, { cwd: root, stdio: "inherit" })
-const read = ([program = "", ...args]: ReadonlyArray<string>) => execFileSync(program, args, { cwd: root, encoding: "utf8" }).trim()
+const read = ([program = "", ...args]: ReadonlyArray<string>) =>
+  execFileSync(program, args, { cwd: root, encoding: "utf8" }).trim()
 const versionNow = () => readManifest(join(root, "packages/contract/package.json")).version ?? "0.0.0"
 const changesets = () => globSync(".changeset/*.md", { cwd: root })
 
@@ -26,7 +27,9 @@ const version = () => {
   const file = join(root, "packages/worker/src/runtime/Version.ts")
   const source = readFileSync(file, "utf8")
   writeFileSync(file, source.replace(/(?<=VERSION = ")[^"]+/, versionNow()))
-  console.log(`The next version is ${versionNow()}. Review the changelogs, run \`pnpm test\` and commit. Then run \`pnpm release:publish\`.`)
+  console.log(
+    `The next version is ${versionNow()}. Review the changelogs, run \`pnpm test\` and commit. Then run \`pnpm release:publish\`.`
+  )
 }
 
 /** What must be done before publishing, as sentences. */
@@ -41,8 +44,12 @@ const obstacles = (): ReadonlyArray<string> => {
   if (changesets().length > 0) {
     found.push(`${changesets().length} changesets are not in a version yet. Run \`pnpm release:version\` and commit.`)
   }
-  if (read(["git", "status", "--porcelain"]) !== "") found.push("The working tree has changes. Commit them, because the tag names a commit.")
-  if (!flags.includes("--without-provenance") && process.env["GITHUB_ACTIONS"] !== "true" && process.env["GITLAB_CI"] !== "true") {
+  if (read(["git", "status", "--porcelain"]) !== "") {
+    found.push("The working tree has changes. Commit them, because the tag names a commit.")
+  }
+  if (
+    !flags.includes("--without-provenance") && process.env["GITHUB_ACTIONS"] !== "true" && process.env["GITLAB_CI"] !== "true"
+  ) {
     found.push(
       "Provenance needs a CI job of the public repository with an identity token (`id-token: write` in GitHub Actions). Publish there, or pass " +
         "--without-provenance."
@@ -62,7 +69,9 @@ const publish = () => {
   if (isDryRun) {
     const folder = mkdtempSync(join(tmpdir(), "stint-release-"))
     try {
-      for (const tarball of packTo(folder).values()) run(["npm", "publish", "--dry-run", "--silent", "--access=public", "--tag=latest", tarball])
+      for (const tarball of packTo(folder).values()) {
+        run(["npm", "publish", "--dry-run", "--silent", "--access=public", "--tag=latest", tarball])
+      }
     } finally {
       rmSync(folder, { recursive: true, force: true })
     }
@@ -80,6 +89,8 @@ const publish = () => {
 if (command === "version") version()
 else if (command === "publish") publish()
 else {
-  console.error(`Unknown command "${command}". Run \`node scripts/release.ts version\` or \`node scripts/release.ts publish [--dry-run]\`.`)
+  console.error(
+    `Unknown command "${command}". Run \`node scripts/release.ts version\` or \`node scripts/release.ts publish [--dry-run]\`.`
+  )
   process.exitCode = 1
 }
