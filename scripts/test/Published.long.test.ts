@@ -72,7 +72,7 @@ sdk.serverless.start({ handler: async (job) => ({ greeting: "Hi, " + job.input.n
   "common.cts": `import sdk = require("@stint/sdk")
 import { createClient } from "@stint/client"
 sdk.serverless.start({ handler: async (job: { input: { name: string } }) => ({ greeting: "Hi, " + job.input.name }) })
-export const greeting: Promise<string> = createClient({ apiKey: "" }).endpoint<{ name: string }, string>("common").runSync({ name: "Bob" })
+export const greeting: Promise<string> = createClient({ baseUrl: "http://127.0.0.1", apiKey: "" }).endpoint<{ name: string }, string>("common").runSync({ name: "Bob" })
 `,
   "stint.config.ts": `import { defineConfig } from "@stint/cli"
 export default defineConfig({ endpoints: { hello: { handler: "./handler.ts" }, common: { handler: "./common.cjs" } } })
