@@ -16,6 +16,7 @@
  * | `<!-- background: text -->`     | does not end; the next block runs when it has printed the text. Ends with the page           |
  * | `<!-- interrupt -->`            | before an output: Ctrl-C is sent to the background program, and this is what it prints then  |
  * | `<!-- prints -->`               | before an output: the background program prints it, and not the block before                |
+ * | `<!-- stdout -->`               | its output on stderr, such as its progress, is not compared                                  |
  * | `<!-- exit: 1 -->`              | must end with this exit code instead of 0                                                    |
  * | `<!-- replace: a => b -->`      | runs with `b` in place of `a`. For placeholders such as `<address>`                          |
  * | `<!-- varies: id, ms 1..90 -->` | before JSON: values that differ on each run, with the range of a number                      |
@@ -50,6 +51,7 @@ const marks = new Set([
   "background",
   "interrupt",
   "prints",
+  "stdout",
   "exit",
   "replace",
   "varies",
@@ -76,7 +78,7 @@ export const planOf = (source: string, setting: SettingName): Plan => {
     }
     const step = stepOf(fence, isOfBackground(fence) ? background : before, setting, problem)
     steps.push(step)
-    if (markOf(fence, "background") !== undefined) background = step
+    if (markOf(fence, "background") !== undefined && (background === undefined || step.kind !== "skip")) background = step
     before = step.kind === "output" || isOutput(fence) ? undefined : step
     if (step.kind === "module") {
       const declared = fence.given.find(([, line]) => line.startsWith("declare "))

@@ -139,7 +139,7 @@ class PageRun implements AsyncDisposable {
   }
 
   async #command(code: string, fence: Fence): Promise<string> {
-    const ended = await this.#shell.run(code)
+    const ended = await this.#shell.run(markOf(fence, "stdout") === undefined ? code : `{ ${code}\n} 2>/dev/null`)
     const output = this.#shown(ended.output)
     const expected = Number(markOf(fence, "exit") ?? 0)
     if (ended.code !== expected) {

@@ -84,6 +84,12 @@ describe("running a page", () => {
     expect(problems).toEqual([])
   })
 
+  it("ignores stderr when a comment says so", async () => {
+    const page = [...sh("echo 3; echo progress >&2; echo 2"), ...text("3", "2")]
+    expect((await runLines("<!-- stdout -->", ...page)).problems).toEqual([])
+    expect((await runLines(...page)).problems).toHaveLength(1)
+  })
+
   it("runs each command of a transcript", async () => {
     const page = (second: string) => ["```console", "$ echo one", "one", "$ echo two", second, "```"]
     expect(await runLines(...page("two"))).toMatchObject({ run: 1, compared: 1, problems: [] })
@@ -201,6 +207,21 @@ describe("planning a page", () => {
     const page = ["<!-- only: clone: the repository's own script -->", ...sh("pnpm start"), ...text("up")].join("\n")
     expect(planOf(page, "clone").steps.map(({ kind }) => kind)).toEqual(["shell", "output"])
     expect(planOf(page, "packages").steps.map(({ kind }) => kind)).toEqual(["skip", "skip"])
+  })
+
+  it("compares the output of the program that runs in this setting", () => {
+    const page = [
+      "<!-- only: clone: the repository's own script -->",
+      "<!-- background: up -->",
+      ...sh("pnpm start"),
+      "<!-- only: packages: the clone has a script -->",
+      "<!-- background: up -->",
+      ...sh("stint serve"),
+      "<!-- interrupt -->",
+      ...text("down")
+    ].join("\n")
+    expect(planOf(page, "clone").steps.map(({ kind }) => kind)).toEqual(["shell", "skip", "output"])
+    expect(planOf(page, "packages").steps.map(({ kind }) => kind)).toEqual(["skip", "shell", "output"])
   })
 
   it("rejects a comment that it does not know", () => {
