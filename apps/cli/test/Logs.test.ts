@@ -118,7 +118,10 @@ describe("logs", () => {
       return (all.at(-1) ?? 0) > printed + 100 ? all : undefined
     })
     expect(numbers.length).toBeGreaterThan(200)
-    const steps = numbers.slice(1).map((number, index) => ({ after: numbers[index] ?? 0, gap: number - (numbers[index] ?? 0) - 1 }))
+    const steps = numbers.slice(1).map((number, index) => ({
+      after: numbers[index] ?? 0,
+      gap: number - (numbers[index] ?? 0) - 1
+    }))
     const gaps = steps.filter(({ gap }) => gap !== 0).map(({ gap }) => gap)
     expect(gaps.length, JSON.stringify(steps.filter(({ gap }) => gap !== 0))).toBeLessThanOrEqual(1)
     expect(gaps[0] ?? 0).toBeGreaterThanOrEqual(0)
