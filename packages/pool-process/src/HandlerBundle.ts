@@ -20,6 +20,7 @@
  * A bundle is reused while its inputs are unchanged and every imported package resolves to the same folder; an upgrade changes that folder.
  * A file that cannot be bundled runs from its sources, and the caller logs the failure.
  */
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -320,9 +321,9 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       await prune(folder)
       return programOf(folder, name)
     },
-    catch: (cause) => cause
+    catch: (cause) => new Cause.UnknownError(cause)
   }).pipe(
-    Effect.catch((cause) =>
+    Effect.catch(({ cause }) =>
       Effect.flatMap(
         Effect.promise(() => mistakesOf(cause, dirname(file))),
         (mistakes) =>

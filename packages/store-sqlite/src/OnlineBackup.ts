@@ -116,10 +116,10 @@ export const write = Effect.fn("OnlineBackup.write")(function*(
   const clock = yield* Clock.Clock
   const moment = yield* Effect.tryPromise({
     try: (signal) => attempt(db, path, () => clock.currentTimeMillisUnsafe(), signal),
-    catch: (cause) => cause
+    catch: (cause) => new CopyFailed({ cause })
   }).pipe(
-    Effect.retry({ while: isBusyAtStart, times: 100, schedule: Schedule.spaced("5 millis") }),
-    Effect.mapError((cause) => new OnlineBackupError({ file, reason: new CopyFailed({ cause }) })),
+    Effect.retry({ while: ({ cause }) => isBusyAtStart(cause), times: 100, schedule: Schedule.spaced("5 millis") }),
+    Effect.mapError((reason) => new OnlineBackupError({ file, reason })),
     Effect.onError(() => Effect.sync(() => removeCopy(path)))
   )
   return { path, moment, tables: versionOf(db) }

@@ -93,7 +93,7 @@ describe("a worker in a program of one's own", () => {
 
   it("fails its layer when a fitness check fails, and reports the worker as unhealthy", async () => {
     const { config, stub } = await startStub()
-    const unfit = FitnessChecks.layerOf("gpu", Effect.fail(new Error("no GPU")))
+    const unfit = FitnessChecks.layerOf("gpu", Effect.fail("no GPU"))
     const app = EmbeddedWorker.layer(Worker.layer(Count).pipe(Layer.provide(unfit))).pipe(
       Layer.provide([Counter.layer, config])
     )
