@@ -5,17 +5,21 @@ import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import { describe, expect, it } from "vitest"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
+import * as SettingNames from "../src/config/SettingNames.ts"
 import { PlatformProcess } from "./PlatformProcess.ts"
 
 const MEBIBYTE = 1024 * 1024
 
-const load = (env: Record<string, string>) =>
-  Effect.runPromise(Effect.provide(PlatformConfig.load, ConfigProvider.layer(ConfigProvider.fromEnv({ env }))))
-
-const refused = (env: Record<string, string>) =>
-  Effect.runPromise(
-    Effect.flip(PlatformConfig.load).pipe(Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env }))))
+/** The settings of a process with these variables and no others. */
+const loadFrom = (env: Record<string, string>) =>
+  PlatformConfig.load.pipe(
+    Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env }))),
+    Effect.provideService(SettingNames.Environment, env)
   )
+
+const load = (env: Record<string, string>) => Effect.runPromise(loadFrom(env))
+
+const refused = (env: Record<string, string>) => Effect.runPromise(Effect.flip(loadFrom(env)))
 
 describe("limits", () => {
   it("are 10 MiB for run, 20 MiB for runsync and results and 1 MiB for a chunk by default, and configurable", async () => {
