@@ -7,16 +7,26 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import { delimiter, dirname, join } from "node:path"
+import process from "node:process"
 import { setTimeout as sleep } from "node:timers/promises"
 
 /** The tools of package.json in this folder, which npm installs on first use. */
 const TOOLS = import.meta.dirname
 
+/** A setting of npm; the text `null` when it is not set. */
+const npmSetting = (name: string): string =>
+  execFileSync("npm", ["config", "get", name], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim()
+
+/** The certificate authorities that npm trusts, for the registry's own requests to npm's configured registry. */
+const authorities = (): Readonly<Record<string, string>> => {
+  const file = npmSetting("cafile")
+  return file === "null" || process.env["NODE_EXTRA_CA_CERTS"] !== undefined ? {} : { NODE_EXTRA_CA_CERTS: file }
+}
+
 /** The address of npm's configured registry; undefined when it does not answer. */
 export const upstream = (): string | undefined => {
   try {
-    const url = execFileSync("npm", ["config", "get", "registry"], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] })
-      .trim()
+    const url = npmSetting("registry")
     execFileSync("npm", ["ping"], { stdio: "ignore", timeout: 20_000 })
     return url
   } catch {
@@ -81,6 +91,7 @@ export class LocalRegistry implements AsyncDisposable {
       `127.0.0.1:${port}`
     ], {
       cwd: registry.folder,
+      env: { ...process.env, ...authorities() },
       stdio: "ignore"
     })
     for (let attempt = 0;; attempt += 1) {

@@ -55,7 +55,7 @@ const planted: ReadonlyArray<Planted> = [
 describe("chaos: planted bugs between real processes", () => {
   it.each(planted)("$rule: the scenario detects that $what", async ({ bug, rule, run }) => {
     const preload = pathToFileURL(join(FIXTURES, "planted.ts")).href
-    const { counts, violations } = await run({ env: { NODE_OPTIONS: `--import=${preload}`, STINT_PLANTED_BUG: bug } })
+    const { counts, violations } = await run({ env: { NODE_OPTIONS: `--import=${preload}`, PLANTED_BUG: bug } })
     expect(violations.map((violation) => violation.rule), JSON.stringify(counts)).toContain(rule)
   }, 90_000)
 })
