@@ -117,11 +117,15 @@ const withPlatform = async (
   let output = ""
   try {
     const platform = await new Promise<{ url: string; key: string }>((resolve, reject) => {
+      let isUp = false
       const collect = (data: Buffer) => {
         output += data.toString()
+        // It also prints while it stops, when its folder may be gone.
+        if (isUp) return
         const url = /Stint is up at +(\S+)/.exec(output)?.[1]
         const key = /API key +in (.+)/.exec(output)?.[1]
         if (url !== undefined && key !== undefined && output.includes("Endpoints ")) {
+          isUp = true
           resolve({ url, key: readFileSync(key, "utf8").trim() })
         }
       }
