@@ -344,5 +344,3 @@ it.effect("squares", () => Effect.map(WorkerTest.run(Square, { n: 3 }), ({ outpu
     expect(output).toMatch(/^stint cannot run on Node 18\.\S+\. It needs Node 24 or newer.*\nInstall Node 24/)
   }, 5 * MINUTES)
 })
-
-test.skipIf(uplink !== undefined)("npm's registry does not answer, so the published packages are not installed", () => {})
