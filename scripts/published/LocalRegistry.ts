@@ -34,9 +34,6 @@ export const upstream = (): string | undefined => {
   }
 }
 
-/** A fault of npm itself: now and then, an installation with peers ends with it, and the next one works. */
-const NPM_FAULT = "Cannot read properties of null (reading 'children')"
-
 const freePort = (): Promise<number> =>
   new Promise((resolve, reject) => {
     const server = createServer().once("error", reject).listen(0, "127.0.0.1", () => {
@@ -128,12 +125,9 @@ export class LocalRegistry implements AsyncDisposable {
     }
   }
 
-  /** Like {@link run}. Throws when the command fails, with its output. Repeats a command that ended with {@link NPM_FAULT}. */
+  /** Like {@link run}. Throws when the command fails, with its output. */
   async succeed(cwd: string, command: ReadonlyArray<string>, node?: string): Promise<string> {
-    let { code, output } = await this.run(cwd, command, node)
-    for (let attempt = 0; code !== 0 && output.includes(NPM_FAULT) && attempt < 3; attempt += 1) {
-      ;({ code, output } = await this.run(cwd, command, node))
-    }
+    const { code, output } = await this.run(cwd, command, node)
     if (code !== 0) throw new Error(`${command.join(" ")} in ${cwd} failed:\n${output}`)
     return output
   }
