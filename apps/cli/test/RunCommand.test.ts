@@ -1,5 +1,5 @@
 /**
- * `stint run` against a scripted platform: what it shows while it waits, what it says on Ctrl-C, and its errors as JSON.
+ * `stint run` against a scripted platform: its output while it waits and after Ctrl-C, and its errors as JSON.
  */
 import { createServer, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"

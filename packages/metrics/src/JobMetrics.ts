@@ -14,7 +14,7 @@
  * MAX_ENDPOINTS} endpoints have a label of their own, so the number of series is bounded.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import { isTerminal, type JobStatus } from "@stint/contract/Job"
+import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { BatchStore } from "@stint/store/BatchStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -63,7 +63,7 @@ const seriesOf = (endpoint: string) => {
     submitted: Metric.withAttributes(submitted, labels),
     wait: Metric.withAttributes(wait, labels),
     execution: Metric.withAttributes(execution, labels),
-    ended: (status: JobStatus) => Metric.withAttributes(ended, { ...labels, status }),
+    ended: new Map(JobStatus.literals.map((status) => [status, Metric.withAttributes(ended, { ...labels, status })])),
     returned: (reason: string) => Metric.withAttributes(returned, { ...labels, reason })
   }
 }
@@ -91,7 +91,7 @@ const make = Effect.gen(function*() {
     if (after.status === "IN_PROGRESS") taken(after)
     if (isTerminal(after.status)) {
       const { ended, execution } = series(after.endpoint)
-      ended(after.status).updateUnsafe(1, context)
+      ended.get(after.status)?.updateUnsafe(1, context)
       if (before.status === "IN_PROGRESS" && after.finishedAt !== null && before.startedAt !== null) {
         execution.updateUnsafe((after.finishedAt - before.startedAt) / 1_000, context)
       }
