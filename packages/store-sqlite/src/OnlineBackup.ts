@@ -95,6 +95,22 @@ const attempt = async (db: DatabaseSync, path: string, now: () => number, signal
   }
 }
 
+/**
+ * {@link attempt} as an effect. An interrupted attempt is awaited: until its end, SQLite's thread writes the copy and its journal, and would
+ * fail if a later attempt replaced them.
+ */
+const attemptToEnd = (db: DatabaseSync, path: string, now: () => number): Effect.Effect<number, CopyFailed> =>
+  Effect.suspend(() => {
+    const controller = new AbortController()
+    const running = attempt(db, path, now, controller.signal)
+    return Effect.tryPromise({ try: () => running, catch: (cause) => new CopyFailed({ cause }) }).pipe(
+      Effect.onInterrupt(() => {
+        controller.abort()
+        return Effect.promise(() => running.then(() => {}, () => {}))
+      })
+    )
+  })
+
 const versionOf = (db: DatabaseSync): number => Number(db.prepare("PRAGMA user_version").get()?.["user_version"])
 
 const checkSpace = (file: string, path: string): Effect.Effect<void, OnlineBackupError> =>
@@ -114,10 +130,7 @@ export const write = Effect.fn("OnlineBackup.write")(function*(
 ): Effect.fn.Return<DatabaseBackup, OnlineBackupError> {
   yield* checkSpace(file, path)
   const clock = yield* Clock.Clock
-  const moment = yield* Effect.tryPromise({
-    try: (signal) => attempt(db, path, () => clock.currentTimeMillisUnsafe(), signal),
-    catch: (cause) => new CopyFailed({ cause })
-  }).pipe(
+  const moment = yield* attemptToEnd(db, path, () => clock.currentTimeMillisUnsafe()).pipe(
     Effect.retry({ while: ({ cause }) => isBusyAtStart(cause), times: 100, schedule: Schedule.spaced("5 millis") }),
     Effect.mapError((reason) => new OnlineBackupError({ file, reason })),
     Effect.onError(() => Effect.sync(() => removeCopy(path)))
