@@ -40,6 +40,9 @@ export const result = (
   return { violations, counts: { ...History.count(history.events(), violations), "platform kills": restarts, ...more } }
 }
 
+/** A storm goes on for up to this time until a kill has ended an attempt. Milliseconds. */
+const KILL_WITHIN = 20_000
+
 /**
  * Workers killed and frozen past their lease, lost responses, readers cut every 200 ms, cancels, and a kill -9 of the platform. All jobs
  * must have ended a lease and 5 s after the last fault.
@@ -55,6 +58,8 @@ export const storm = async (
   const frozen = new Set<Worker>()
   let freezes = 0
   let kills = 0
+  /** Attempts that a kill ended. */
+  let lost = 0
   let connections = 0
 
   const pick = <A>(list: ReadonlyArray<A>): A | undefined => list[Math.floor(random() * list.length)]
@@ -73,6 +78,12 @@ export const storm = async (
   }
 
   const kill = (worker: Worker) => {
+    const job = world.runningJob(worker)
+    // A result that was sent before the kill may still arrive.
+    worker.process.once("exit", () =>
+      void pause(100).then(() => {
+        if (job !== undefined && world.runningJob(worker) === job) lost += 1
+      }))
     worker.process.kill("SIGKILL")
     kills += 1
     world.startWorker()
@@ -96,14 +107,14 @@ export const storm = async (
   proxy.cutResponses(0.02, random)
   const stopAt = performance.now() + millis
   const killAt = performance.now() + millis / 2
-  for (let n = 0; performance.now() < stopAt; n++) {
+  for (let n = 0; performance.now() < stopAt || (lost === 0 && performance.now() < stopAt + KILL_WITHIN); n++) {
     callers.push(caller(n))
     await pause(120 + random() * 120)
     const dice = random()
     const busy = world.busyWorkers().filter((worker) => !frozen.has(worker))
     const worker = pick([...world.workers].filter((one) => !frozen.has(one)))
-    // Every run kills a worker and freezes a worker that have a job.
-    if (kills === 0 && busy[0] !== undefined) kill(busy[0])
+    // Every run ends an attempt by a kill, and freezes a worker that has a job.
+    if (lost === 0 && busy[0] !== undefined) kill(busy[0])
     else if (freezes === 0 && busy[0] !== undefined) world.background.push(freeze(busy[0]))
     else if (worker !== undefined && dice < 0.05) kill(worker)
     else if (dice < 0.12 && frozen.size < 2) {

@@ -186,14 +186,20 @@ export class FaultWorld implements AsyncDisposable {
     await this.observe(job)
   }
 
-  /** The workers that took a job whose result they have not delivered yet. */
-  busyWorkers(): ReadonlyArray<Worker> {
-    const running = new Map<string, string>()
+  /** The job that a worker took last, unless its result was delivered or it was cancelled. */
+  runningJob({ name }: Worker): string | undefined {
+    let running: string | undefined
     for (const event of this.history.events()) {
-      if (event._tag === "Started") running.set(event.worker, event.job)
-      if (event._tag === "Delivered" && running.get(event.worker) === event.job) running.delete(event.worker)
+      if (event._tag === "Started" && event.worker === name) running = event.job
+      else if (event._tag === "Delivered" && event.worker === name && event.job === running) running = undefined
+      else if (event._tag === "Cancelled" && event.job === running) running = undefined
     }
-    return [...this.workers].filter(({ name }) => running.has(name))
+    return running
+  }
+
+  /** The workers that run a job. */
+  busyWorkers(): ReadonlyArray<Worker> {
+    return [...this.workers].filter((worker) => this.runningJob(worker) !== undefined)
   }
 
   /** Reads all events of a job over connections that are cut after `cutMs`. Returns the number of connections. */
