@@ -146,7 +146,7 @@ describe("running a page", () => {
   it("compares what a background program prints later", async () => {
     const page = (line: string) => [
       "<!-- background: ready -->",
-      ...sh("echo ready; until test -e go; do read -r -t 0.05 < <(:) || :; done; echo gone; sleep 600"),
+      ...sh("echo ready; until test -e go; do read -r -t 0.05 < <(:) || :; done; sleep 600 & echo gone; wait"),
       ...sh("touch go"),
       "## Later",
       "<!-- prints -->",
