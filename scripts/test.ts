@@ -5,6 +5,9 @@
  *
  * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI, a
  * skipped test is a failure too: `.ci/run` installs everything that the tests need, so a skipped test means that something is missing.
+ *
+ * In CI, a failed test gets a second try, because many tests kill, freeze and restart real processes on a machine with two cores. Each test
+ * that needed it is named with its first error. More than {@link MAX_SECOND_TRIES} of them are failures.
  */
 import process from "node:process"
 import type { Reporter } from "vitest/node"
@@ -15,7 +18,13 @@ const isLong = process.argv.includes("--long")
 const isCi = process.env["CI"] === "true"
 process.env["STINT_TIER"] = isLong ? "long" : "quick"
 
+/** The number of tests of a tier that may pass at their second try. */
+const MAX_SECOND_TRIES = 4
+
 const counts = { passed: 0, failed: isLong ? 0 : await runChecks(), skipped: 0 }
+
+/** The tests that passed at their second try. */
+const secondTries: Array<string> = []
 
 const counter: Reporter = {
   onTestRunEnd: (modules, errors) => {
@@ -30,6 +39,10 @@ const counter: Reporter = {
           console.log(`Skipped in CI: ${module.relativeModuleId} > ${test.fullName}. Make .ci/run install what the test needs.`)
         }
         counts[verdict] += 1
+        if (test.diagnostic()?.flaky === true) {
+          const [error] = test.result().errors ?? []
+          secondTries.push(`${module.relativeModuleId} > ${test.fullName}: ${error?.message.split("\n")[0] ?? "no error"}`)
+        }
       }
     }
   }
@@ -44,6 +57,7 @@ try {
     root,
     watch: false,
     reporters: ["minimal", counter],
+    retry: isCi ? 1 : 0,
     // The long tier measures durations of real processes, and two files that run at the same time would slow each other down.
     ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
   })
@@ -51,6 +65,11 @@ try {
 } catch (error) {
   counts.failed += 1
   console.log("vitest could not run. Check vitest.config.ts, then run `pnpm install`.", error)
+}
+for (const test of secondTries) console.log(`Passed at the second try: ${test}`)
+if (secondTries.length > MAX_SECOND_TRIES) {
+  counts.failed += secondTries.length
+  console.log(`${secondTries.length} tests needed a second try; at most ${MAX_SECOND_TRIES} may.`)
 }
 console.log(
   line(isLong ? "long tests" : "tests", counts.failed === failedBefore ? "ok" : "FAILED", (performance.now() - start) / 1000)
