@@ -1,5 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import { EndpointSpec } from "@stint/contract/Endpoint"
+import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
+import * as Releases from "@stint/releases/Releases"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -37,7 +39,7 @@ it.effect("keeps endpoints that the configuration no longer names, and logs them
   }).pipe(
     Effect.provide(
       Layer.merge(
-        EndpointStore.layerMemory,
+        Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone), Layer.provideMerge(EndpointStore.layerMemory)),
         Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])
       )
     )

@@ -226,7 +226,8 @@ export const make = Effect.fnUntraced(function*(
   const start = Effect.fnUntraced(function*(from: Endpoint) {
     const worker = yield* newWorkerId
     const request = { endpoint: from, worker, variables: variablesOf(worker, from) }
-    const life = WorkerLifecycle.make(pool.start(request), worker, now(), fingerprintOf(from))
+    const starting = Effect.tap(pool.start(request), () => registry.created(id, worker))
+    const life = WorkerLifecycle.make(starting, worker, now(), fingerprintOf(from))
     lifecycles.set(worker, life)
     lastStartAt = life.startedAt
     yield* registry.starting(id, worker)

@@ -138,6 +138,21 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
+  test("records when a worker was requested, created, and first called", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_MS: "700" } })
+      const job = yield* jobOf(endpoint, yield* submit(endpoint))
+      yield* after("1 second")
+      const { queuedAt, startedAt, worker } = yield* jobOf(endpoint, job.id)
+      const start = registry.startOf(endpoint.id, worker ?? "")
+      assert.isDefined(start)
+      const { calledAt, createdAt, readyAt, requestedAt } = start
+      assert.deepStrictEqual([createdAt, calledAt, readyAt], [requestedAt, requestedAt + 700, requestedAt + 700])
+      assert.isAtLeast(requestedAt, queuedAt)
+      assert.strictEqual(startedAt, readyAt)
+    }))
+
   test("REQUEST_COUNT: runs ceil((waiting + running) / value) workers, up to max", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ scaler: { type: "REQUEST_COUNT", value: 2 }, workers: { max: 4 } })

@@ -6,6 +6,7 @@ import { BatchApi } from "./batches/BatchApi.ts"
 import { BackupApi } from "./control/BackupApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
+import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
@@ -30,6 +31,7 @@ export class Api extends HttpApi.make("stint")
   .add(OpenAiApi)
   .add(WorkerApi)
   .add(ControlApi)
+  .add(ReleasesApi)
   .add(KeysApi)
   .add(WebhooksApi)
   .add(BackupApi)

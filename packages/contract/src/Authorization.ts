@@ -41,15 +41,17 @@ export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthori
   { security, error }
 ) {}
 
+/** The key of an operator's request, after the server has checked it. The platform's own key has the id `platform`. */
+export class CurrentOperator extends Context.Service<CurrentOperator, {
+  readonly key: string
+  /** In words, such as `the key "ci"`. */
+  readonly name: string
+}>()("@stint/contract/CurrentOperator") {}
+
 /** Operators need a key with the scope `deploy` or `admin`. */
-export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization>()(
+export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization, { provides: CurrentOperator }>()(
   "@stint/contract/ControlAuthorization",
   { security, error }
-) {}
-
-/** The key of an operator's request, after the server has checked it. The platform's own key has the id `platform`. */
-export class CurrentOperator extends Context.Service<CurrentOperator, { readonly key: string }>()(
-  "@stint/contract/CurrentOperator"
 ) {}
 
 /** Operators who manage keys need an admin key. */

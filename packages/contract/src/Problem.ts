@@ -54,6 +54,13 @@ export class KeyNotFound extends HttpApiError.Problem<KeyNotFound>()("KeyNotFoun
   title: "Key not found"
 }, members) {}
 
+/** 404: the release does not exist, or is not stored any more. */
+export class ReleaseNotFound extends HttpApiError.Problem<ReleaseNotFound>()("ReleaseNotFound", {
+  type: "/problems/release-not-found",
+  status: 404,
+  title: "Release not found"
+}, members) {}
+
 /** 404: the route does not exist. */
 export class RouteNotFound extends HttpApiError.Problem<RouteNotFound>()("RouteNotFound", {
   type: "/problems/route-not-found",

@@ -1,6 +1,7 @@
 /**
  * The contract of worker pools, and an in-memory pool.
  */
+export * as CodeArtifacts from "./CodeArtifacts.ts"
 export * as LogTail from "./LogTail.ts"
 export * as MemoryWorkerPool from "./MemoryWorkerPool.ts"
 export * as ParsedLogLine from "./ParsedLogLine.ts"

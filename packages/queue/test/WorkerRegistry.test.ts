@@ -10,6 +10,7 @@ import {
 } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
+import { REMEMBERED } from "../src/workers/WorkerStarts.ts"
 
 const E = EndpointId.make("letters")
 const OTHER = EndpointId.make("numbers")
@@ -42,6 +43,39 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(yield* only(registry), { state: "idle", idleSince: 3_000, jobs: [] })
       yield* registry.removed(E, "ann")
       assert.deepStrictEqual(yield* registry.list(E), [])
+    }))
+
+  test("remembers when a pool requested, created and first heard of a worker, also after its removal", (registry) =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust(10)
+      yield* registry.starting(E, "ann")
+      const start = () => registry.startOf(E, "ann")
+      assert.deepStrictEqual(start(), { requestedAt: 10, createdAt: null, calledAt: null, readyAt: null })
+      yield* TestClock.adjust(5)
+      yield* registry.created(E, "ann")
+      yield* TestClock.adjust(100)
+      yield* registry.touch(E, "ann")
+      yield* TestClock.adjust(20)
+      yield* registry.touch(E, "ann", "take")
+      yield* TestClock.adjust(1_000)
+      for (const call of [undefined, "take"] as const) yield* registry.touch(E, "ann", call)
+      yield* registry.removed(E, "ann")
+      yield* registry.touch(E, "ann", "take")
+      assert.deepStrictEqual(start(), { requestedAt: 10, createdAt: 15, calledAt: 115, readyAt: 135 })
+      assert.isUndefined(registry.startOf(OTHER, "ann"))
+      assert.strictEqual(registry.createdAt, 0)
+    }))
+
+  test("remembers the starts of the last workers, and none of workers without a pool", (registry) =>
+    Effect.gen(function*() {
+      for (let at = 0; at < REMEMBERED + 2; at += 1) {
+        yield* registry.starting(E, `w-${at}`)
+      }
+      assert.isUndefined(registry.startOf(E, "w-1"))
+      assert.isDefined(registry.startOf(E, "w-2"))
+      yield* registry.touch(E, "of no pool", "take")
+      assert.isUndefined(registry.startOf(E, "of no pool"))
+      assert.isDefined(registry.startOf(E, "w-2"))
     }))
 
   test("forgets the idle workers that were silent for longest when there are too many, but no worker of a pool and none with a job", (registry) =>

@@ -14,6 +14,7 @@ import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { control } from "./control/ControlSuite.ts"
+import { releases } from "./control/ReleaseSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
@@ -72,6 +73,7 @@ export const suite = <E>(
     describe("ownership", () => keyOwnership(it))
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
+    describe("releases", () => releases(it))
     describe("webhooks", () => webhooks(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))

@@ -3,12 +3,14 @@
  *
  * The waits are short (see {@link LIMITS}), so that tests in which a wait elapses are fast.
  */
+import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Releases from "@stint/releases/Releases"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import type { AuthGuards } from "@stint/server/AuthGuards"
 import { FastPathEnabled } from "@stint/server/FastPath"
@@ -22,6 +24,7 @@ import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -113,6 +116,7 @@ export type Stores =
   | JobLogStore
   | BatchStore
   | EndpointStore.EndpointStore
+  | ReleaseStore
   | KeyStore.KeyStore
   | WebhookStore
   | WebhookSecretStore.WebhookSecretStore
@@ -158,7 +162,12 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),
-    Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))).pipe(Layer.provideMerge(stores))),
+    Layer.provide(
+      Layer.merge(
+        AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
+        Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))
+      ).pipe(Layer.provideMerge(stores))
+    ),
     Layer.provide([
       layerLogs,
       Layer.succeed(Limits, { ...LIMITS, ...options.limits }),

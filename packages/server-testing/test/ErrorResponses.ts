@@ -81,6 +81,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
+  if (template.startsWith("/api/v1/endpoints/{endpoint}/releases")) return { spec: { source: { type: "external" } } }
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }
   return {}
@@ -128,6 +129,7 @@ export const sweep = (): void => {
               worker: "w-1",
               key: key.id,
               delivery: "no-such-delivery",
+              number: "77",
               ...place
             }
             const json = "json" in over ? over.json : bodyOf(operation, at["endpoint"] ?? "")

@@ -4,10 +4,12 @@
  * API.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Releases from "@stint/releases/Releases"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Limits from "@stint/server/Limits"
 import { PublicAddress } from "@stint/server/PublicAddress"
@@ -64,6 +66,7 @@ class World {
   readonly #handler = HttpRouter.toWebHandler(
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN)))),
+      Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
       Layer.provide(BatchQueue.layer),
       Layer.provide(JobQueue.layer),
       Layer.provide(JobLogs.layer),

@@ -8,6 +8,7 @@
  *   caller   --/v2/{endpoint}/logs ...------> LogHandlers --------> JobLogs
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
+ *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
@@ -28,6 +29,7 @@ import * as BatchHandlers from "./batches/BatchHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
+import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
 import * as FastPath from "./FastPath.ts"
 import * as Cors from "./http/Cors.ts"
@@ -52,6 +54,7 @@ const layerApi = Layer.mergeAll(
       OpenAiHandlers.layer,
       WorkerHandlers.layer,
       ControlHandlers.layer,
+      ReleaseHandlers.layer,
       KeyHandlers.layer,
       WebhookHandlers.layer,
       BackupHandlers.layer,

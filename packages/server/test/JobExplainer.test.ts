@@ -62,11 +62,91 @@ const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
     errorTraceback: "full"
   },
   workers: [],
+  workerStart: { start: undefined, knownSince: 0 },
   now: NOW,
   ...rest
 })
 
 const isExplanation = Schema.is(Explanation)
+
+/** The wait of a job that was ready 812 ms before now and is taken now. */
+const waitOf = (
+  start: ExplainInput["workerStart"]["start"],
+  rest: Partial<JobReport> & { readonly knownSince?: number } = {}
+) => {
+  const { knownSince = 0, ...changes } = rest
+  const taken: JobReport = {
+    ...job,
+    status: "IN_PROGRESS",
+    attempt: 1,
+    worker: "w",
+    queuedAt: NOW - 812,
+    startedAt: NOW,
+    leaseExpiresAt: NOW + 1_000,
+    ...changes
+  }
+  return explain(facts({ job: taken, workerStart: { start, knownSince } })).wait
+}
+
+describe("the wait in explain", () => {
+  const ago = (requested: number, created: number | null, called: number | null, ready: number | null) => {
+    const at = (millis: number | null) => millis === null ? null : NOW - millis
+    return { requestedAt: NOW - requested, createdAt: at(created), calledAt: at(called), readyAt: at(ready) }
+  }
+
+  it("has one part for each step of a cold start, and they add up", () => {
+    expect(waitOf(ago(809, 800, 169, 19))).toEqual({
+      millis: 812,
+      words: "3 ms until its worker was requested, 9 ms to create the worker, 631 ms for the worker to start, " +
+        "150 ms until the worker asked for a job, 19 ms to be taken",
+      parts: [
+        { phase: "queue", millis: 3 },
+        { phase: "create", millis: 9 },
+        { phase: "start", millis: 631 },
+        { phase: "prepare", millis: 150 },
+        { phase: "take", millis: 19 }
+      ]
+    })
+  })
+
+  it("counts only the part of the start that the job waited for", () => {
+    expect(waitOf(ago(5_000, 4_990, 700, 700))?.parts).toEqual([{ phase: "start", millis: 112 }, { phase: "take", millis: 700 }])
+  })
+
+  it("names a worker that was already running", () => {
+    expect(waitOf(ago(60_000, 59_990, 59_000, 59_000))).toEqual({
+      millis: 812,
+      words: "until a running worker took it",
+      parts: [{ phase: "take", millis: 812 }]
+    })
+    expect(waitOf(ago(60_000, 59_990, 59_000, 59_000), { queuedAt: NOW })).toEqual({
+      millis: 0,
+      words: "it was taken at once",
+      parts: []
+    })
+  })
+
+  it("adds the time of an unknown step to the next one", () => {
+    expect(waitOf(ago(809, null, 169, 169))?.parts).toEqual([
+      { phase: "queue", millis: 3 },
+      { phase: "start", millis: 640 },
+      { phase: "take", millis: 169 }
+    ])
+  })
+
+  it("says why the parts are unknown", () => {
+    expect(waitOf(undefined, { knownSince: NOW + 1 })).toMatchObject({ millis: 812, unknown: "restarted", parts: [] })
+    expect(waitOf(undefined, { knownSince: NOW - 9_000 })).toMatchObject({ unknown: "unknown-worker", parts: [] })
+  })
+
+  it("is absent while the job waits, and before the first attempt", () => {
+    const start = ago(809, 800, 169, 19)
+    expect(waitOf(start, { status: "IN_QUEUE" })).toBeUndefined()
+    expect(waitOf(start, { status: "CANCELLED", worker: null, startedAt: null })).toBeUndefined()
+    // It ran before, lost its worker, and was cancelled while it waited again.
+    expect(waitOf(start, { status: "CANCELLED", queuedAt: NOW + 1 })).toBeUndefined()
+  })
+})
 
 describe("explain", () => {
   it("states the reason in a sentence, with the numbers and the remedy", () => {
@@ -139,12 +219,30 @@ describe("explain", () => {
     )
     const endpoints = fc.record({ max: fc.integer({ min: 0, max: 4 }), external: fc.boolean() })
     const aheads = fc.option(fc.record({ jobs: fc.nat(20), more: fc.boolean() }))
+    const starts = fc.record({
+      start: fc.option(
+        fc.record({ requestedAt: time, createdAt: fc.option(time), calledAt: fc.option(time), readyAt: fc.option(time) }),
+        { nil: undefined }
+      ),
+      knownSince: time
+    })
     fc.assert(
-      fc.property(reports, workers, endpoints, aheads, fc.nat(20), (job, workers, { external, max }, ahead, waiting) => {
+      fc.property(reports, workers, endpoints, aheads, fc.nat(20), starts, (
+        job,
+        workers,
+        { external, max },
+        ahead,
+        waiting,
+        workerStart
+      ) => {
         const base = facts({}).endpoint
         const source = external ? { type: "external" as const } : base.source
         const endpoint = { ...base, source, workers: { ...base.workers, max } }
-        const explanation = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
+        const explanation = explain(facts({ job, workers, endpoint, ahead, depth: { waiting }, workerStart }))
+        if (explanation.wait !== undefined && explanation.wait.unknown === undefined) {
+          expect(explanation.wait.parts.reduce((sum, { millis }) => sum + millis, 0)).toBe(explanation.wait.millis)
+          expect(explanation.wait.parts.every(({ millis }) => millis > 0)).toBe(true)
+        }
         expect(isExplanation(explanation)).toBe(true)
         expect(explanation.words).toMatch(/^[A-Z0-9].*[.]$/s)
         if (explanation.nextRetryAt !== undefined) expect(explanation.nextRetryAt).toBeGreaterThan(NOW)

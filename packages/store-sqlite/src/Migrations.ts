@@ -27,6 +27,7 @@
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
  *   keys      access keys: digests of their secrets and permissions
+ *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
  * ```
  *
@@ -323,6 +324,18 @@ CREATE TABLE upgrades (
 ) STRICT;
 `
 
+/** Releases of endpoints, and the release that ran the last attempt of a job. */
+const releases = `
+CREATE TABLE releases (
+  endpoint TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  code TEXT,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, number)
+) STRICT;
+ALTER TABLE jobs ADD COLUMN release INTEGER;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -337,7 +350,8 @@ export const steps: ReadonlyArray<string> = [
   delayedJobs,
   owners,
   isolated,
-  upgrades
+  upgrades,
+  releases
 ]
 
 /** The table version of this program. */

@@ -1,16 +1,19 @@
 /**
- * Endpoints in SQLite. All endpoints are cached in memory, because each request reads one.
+ * Endpoints in SQLite, and their releases. All endpoints are cached in memory, because each request reads one.
  *
  * The ids of removed endpoints are stored, and later transactions reject jobs for these endpoints. No job can therefore be inserted between
  * the check for unfinished jobs and the removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
+import { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
+import * as SqliteReleases from "./SqliteReleases.ts"
 
 const Body = Schema.fromJsonString(Endpoint)
 const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ body: Body }))
@@ -18,13 +21,14 @@ const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { endpoints, hasBatch, isBusy, isKept, put, markRemoved, remove, unmarkRemoved } = yield* db.read("open", () => ({
+  const { body, endpoints, hasBatch, isBusy, isKept, put, markRemoved, remove, unmarkRemoved } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
       db.statement(`SELECT body FROM endpoints`).all().map((row) => {
         const endpoint = decodeRow(row).body
         return [endpoint.id, endpoint]
       })
     ),
+    body: db.statement(`SELECT body FROM endpoints WHERE id = ?`),
     put: db.statement(`INSERT OR REPLACE INTO endpoints (id, body) VALUES (?, ?)`),
     remove: db.statement(`DELETE FROM endpoints WHERE id = ?`),
     isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
@@ -43,7 +47,19 @@ const make = Effect.gen(function*() {
     unmarkRemoved.run(endpoint.id)
   }
 
-  return EndpointStore.of({
+  const releases = yield* db.read("open releases", () =>
+    SqliteReleases.make(db, {
+      read: (id) => {
+        const row = body.get(id)
+        return row === undefined ? undefined : decodeRow(row).body
+      },
+      write,
+      written: (endpoint) => {
+        endpoints.set(endpoint.id, endpoint)
+      }
+    }))
+
+  const service = EndpointStore.of({
     get: (id) => Effect.sync(() => endpoints.get(id)),
     list: Effect.sync(() => [...endpoints.values()].sort((a, b) => (a.id < b.id ? -1 : 1))),
     create: (endpoint) =>
@@ -65,6 +81,7 @@ const make = Effect.gen(function*() {
         if (isKept.get(id) === undefined) return "missing"
         if (isBusy.get(id) !== undefined || hasBatch.get(id) !== undefined) return "busy"
         remove.run(id)
+        releases.removeAll(id)
         markRemoved.run(id)
         return "removed"
       }).pipe(
@@ -72,7 +89,8 @@ const make = Effect.gen(function*() {
         Effect.uninterruptible
       )
   })
+  return Context.make(EndpointStore, service).pipe(Context.add(ReleaseStore, releases.service))
 })
 
-/** The endpoint store of a database file. */
-export const layer: Layer.Layer<EndpointStore, StoreError, SqliteDatabase> = Layer.effect(EndpointStore, make)
+/** The stores of endpoints and releases of a database file. */
+export const layer: Layer.Layer<EndpointStore | ReleaseStore, StoreError, SqliteDatabase> = Layer.effectContext(make)

@@ -6,6 +6,7 @@ import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -43,6 +44,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | EndpointStore
+  | ReleaseStore
   | KeyStore
   | WebhookStore
   | WebhookSecretStore

@@ -132,7 +132,8 @@ const HASHES = [
   "23e8b7ad76dcfb99",
   "819ba01a7257fd90",
   "42a45750ac5b99e5",
-  "55ae95a07927fcc7"
+  "55ae95a07927fcc7",
+  "18bb71c2bb14cf02"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -9,12 +9,14 @@ import { EndpointId } from "@stint/contract/Ids"
 import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS } from "@stint/contract/Job"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
+import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Releases from "@stint/releases/Releases"
 import { AccessKeys } from "@stint/server/AccessKeys"
 import * as Limits from "@stint/server/Limits"
 import { PublicAddress } from "@stint/server/PublicAddress"
@@ -148,6 +150,9 @@ const layerQueue = BatchQueue.layer.pipe(
   Layer.orDie
 )
 
+/** Part of the server; local test mode does not serve the control API. */
+const layerReleases = Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))
+
 /** Fails with Node's error when the server cannot listen. */
 const layerListener = ({ host, port }: StartOptions) =>
   Server.layerNode({ host, port, gracefulShutdownTimeout: ANSWERS_TIMEOUT }).pipe(
@@ -193,7 +198,7 @@ export const layer = (
   Layer.mergeAll(Server.layer, JobTimers.layer(), BatchTimers.layer(), layerWebhooks, layerEndpoint).pipe(
     Layer.provide([layerHttp, Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))]),
     Layer.provideMerge(layerLocalApi),
-    Layer.provideMerge(Layer.merge(layerListener(options), layerQueue)),
+    Layer.provideMerge(Layer.merge(layerListener(options), layerReleases.pipe(Layer.provideMerge(layerQueue)))),
     Layer.provide([layerKeys(workerKey), Layer.succeed(Limits.Limits, { ...Limits.defaults, minWaitMs: 0 })])
   )
 

@@ -36,12 +36,13 @@ const formatWorkers = ({ draining, idle, initializing, max, running, throttled, 
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-/** Formats a job as text, with an explanation of its state. */
-const formatJob = (job: ExplainedJob): string => {
+/** Formats a job as text, with what its wait was spent on. `complete`: and with an explanation of its state. */
+const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   const { explain } = job
-  if (explain === undefined) return Output.job(job)
+  const text = Output.job(job, explain?.wait?.words)
+  if (explain === undefined || !complete) return text
   const { attempts, expiresAt, lease, nextRetryAt, position, startAt, workers } = explain
-  const lines = [Output.job(job), Output.field("why", explain.words)]
+  const lines = [text, Output.field("why", explain.words)]
   if (position !== undefined) {
     lines.push(Output.field("place", `${position.more ? "over " : ""}${position.place} of ${position.of}`))
   }
@@ -67,9 +68,10 @@ export const status = Command.make(
       yield* Output.print(json, ended, Output.job)
       return yield* JobWait.requireCompleted(ended, { isPrinted: true })
     }
-    const query = explain ? { explain: "true" } : {}
+    // The text shows what the wait was spent on, which is part of the explanation.
+    const query = explain || !json ? { explain: "true" } : {}
     const job = yield* call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query }))
-    yield* Output.print(json, job, formatJob)
+    yield* Output.print(json, job, formatJob(explain))
   })
 ).pipe(Command.withDescription("Show a job; --explain says why it is in its state, --wait waits for its end"))
 

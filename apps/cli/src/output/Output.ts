@@ -63,10 +63,12 @@ export const field = (name: string, value: string): string =>
 
 const FIELD_WIDTH = 9
 
-/** Formats a job as text. */
-export const job = (value: Job): string => {
+/** Formats a job as text. `waitDetail`: what its wait was spent on. */
+export const job = (value: Job, waitDetail?: string): string => {
   const lines = [field("job", value.id), field("status", value.status)]
-  if (value.delayTime !== undefined) lines.push(field("waited", seconds(value.delayTime)))
+  if (value.delayTime !== undefined) {
+    lines.push(field("waited", waitDetail === undefined ? seconds(value.delayTime) : `${value.delayTime} ms: ${waitDetail}`))
+  }
   if (value.executionTime !== undefined) lines.push(field("ran", seconds(value.executionTime)))
   if (value.retries !== undefined) lines.push(field("retries", String(value.retries)))
   if (value.workerId !== undefined) lines.push(field("worker", value.workerId))

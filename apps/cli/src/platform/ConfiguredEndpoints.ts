@@ -1,21 +1,23 @@
 /**
- * Writes the endpoints of the configuration to the store when the platform starts.
+ * Deploys the endpoints of the configuration when the platform starts: each that differs from its release, in its settings or its code,
+ * becomes a new release. Gives every stored endpoint a release that has none, because an earlier version stored it.
  *
  * Nothing is removed: an endpoint that the configuration no longer names keeps its jobs and workers. The log names it, and
  * `stint endpoints delete` removes it.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
+import { Releases } from "@stint/releases/Releases"
 import { EndpointStore } from "@stint/store/EndpointStore"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** Creates or updates the endpoints. Existing ones keep their creation time. Logs stored endpoints that are not among them. */
+/** Creates or updates the endpoints. Logs stored endpoints that are not among them. */
 export const apply = Effect.fn("ConfiguredEndpoints.apply")(function*(endpoints: ReadonlyArray<EndpointSpec>) {
   const store = yield* EndpointStore
-  for (const spec of endpoints) {
-    const known = yield* store.get(spec.id)
-    yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
+  const releases = yield* Releases
+  for (const spec of endpoints) yield* releases.adopt({ spec, createdBy: "configuration" })
+  for (const { createdAt: _, previousRelease: __, release, ...spec } of yield* store.list) {
+    if (release === undefined) yield* releases.adopt({ spec, createdBy: "configuration" })
   }
   // Without a configuration, all endpoints were created by commands.
   if (endpoints.length === 0) return

@@ -20,12 +20,14 @@ import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Metrics from "@stint/metrics"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
+import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Releases from "@stint/releases/Releases"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
@@ -42,6 +44,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -96,6 +99,7 @@ type Stores =
   | JobLogStore
   | BatchStore
   | EndpointStore.EndpointStore
+  | ReleaseStore
   | KeyStore.KeyStore
   | WebhookStore
   | WebhookSecretStore.WebhookSecretStore
@@ -218,6 +222,7 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
+    Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }).pipe(

@@ -198,6 +198,10 @@ export const withImpliedLimits = (undecoded: unknown, spec: EndpointSpec): Endpo
 export const Endpoint = Schema.Struct({
   ...EndpointSpec.fields,
   /** Milliseconds since 1970. */
-  createdAt: Schema.Int
+  createdAt: Schema.Int,
+  /** The release that the endpoint runs, or is about to run. Absent when its workers always run the present files, as in `stint dev`. */
+  release: Schema.optionalKey(Schema.Int),
+  /** The release that serves until the first worker of `release` is ready. Absent when no roll is in progress. */
+  previousRelease: Schema.optionalKey(Schema.Int)
 })
 export type Endpoint = typeof Endpoint.Type

@@ -29,6 +29,35 @@ export const WaitReason = Schema.Literals([
 ])
 export type WaitReason = typeof WaitReason.Type
 
+/** A part of a wait, without the parts that took less than a millisecond. */
+export const WaitPart = Schema.Struct({
+  /**
+   * | | | |---|---| | `queue` | from when the job was ready until the platform requested the start of its worker | | `create` | until the
+   * worker's process existed | | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they
+   * ask for a job, as Stint's SDK does | | `prepare` | until it asked for a job, for workers that send heartbeats before | | `take` | until
+   * it took the job. The only part when the worker was already running |
+   */
+  phase: Schema.Literals(["queue", "create", "start", "prepare", "take"]),
+  millis: Schema.Int
+})
+export type WaitPart = typeof WaitPart.Type
+
+/** What the wait of the last attempt was spent on. */
+export const WaitBreakdown = Schema.Struct({
+  /** The job's `delayTime`. */
+  millis: Schema.Int,
+  /** The parts in one sentence, such as `3 ms until its worker was requested, 640 ms for the worker to start, 19 ms to be taken`. */
+  words: Schema.String,
+  /** In order. They add up to `millis`. Empty when the start of the worker is unknown. */
+  parts: Schema.Array(WaitPart),
+  /**
+   * Why the parts are unknown. `restarted`: the platform was restarted since. `unknown-worker`: the platform did not start the worker, or has
+   * started 1,000 others since.
+   */
+  unknown: Schema.optionalKey(Schema.Literals(["restarted", "unknown-worker"]))
+})
+export type WaitBreakdown = typeof WaitBreakdown.Type
+
 /** Why a job has its current status. Times are in milliseconds since 1970. */
 export const Explanation = Schema.Struct({
   reason: WaitReason,
@@ -53,6 +82,8 @@ export const Explanation = Schema.Struct({
   }),
   /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
+  /** Absent while the job waits, and when no worker has taken it. */
+  wait: Schema.optionalKey(WaitBreakdown),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
   /** When the job may start, if it was submitted with a start time that has not passed. */
   startAt: Schema.optionalKey(Schema.Int),

@@ -192,7 +192,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
 
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*(options) {
     const { endpoint, holding, limit, tokens, waitMs, worker } = options
-    const renew = yield* registry.touch(endpoint, worker)
+    const renew = yield* registry.touch(endpoint, worker, "take")
     let until: number | undefined
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
     else if (renew) yield* renewLeases(endpoint, worker)

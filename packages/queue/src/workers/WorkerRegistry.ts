@@ -17,6 +17,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { monotonicMillis } from "../ClockWatch.ts"
+import * as WorkerStarts from "./WorkerStarts.ts"
+
+export type { WorkerStart } from "./WorkerStarts.ts"
 
 /** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
 export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
@@ -85,6 +88,8 @@ interface Entry {
   pooled: boolean
   /** Whether a pool of an earlier platform process started the worker. */
   adopted: boolean
+  /** When a pool of this process started the worker; null for other workers. */
+  start: WorkerStarts.WorkerStart | null
 }
 
 /**
@@ -135,10 +140,15 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The pool has created the worker, which has not called yet. */
+  readonly created: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** A pool took over the worker of an earlier platform process. It is draining. */
   readonly adopted: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
-  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
+  /**
+   * The worker made a call; with `take`, it asked for a job. Returns true when the call must renew the worker's leases, because no heartbeat
+   * has renewed them.
+   */
+  readonly touch: (endpoint: EndpointId, worker: string, call?: "take") => Effect.Effect<boolean>
   /** The worker took a job. */
   readonly assigned: (
     endpoint: EndpointId,
@@ -185,6 +195,10 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   ) => Effect.Effect<void>
   readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** When a pool of this process started the worker, also after its exit; undefined when that is not remembered. */
+  readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
+  /** When this registry was created: earlier starts are unknown. Milliseconds since 1970. */
+  readonly createdAt: number
   /** The attempt number of a job that the worker took, including ended jobs; undefined when it is not remembered. */
   readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
   /**
@@ -231,6 +245,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const clock = yield* Clock.Clock
     const elapsed = () => monotonicMillis(clock)
     const endpoints = new Map<EndpointId, Map<string, Entry>>()
+    const wallClock = () => clock.currentTimeMillisUnsafe()
+    const starts = WorkerStarts.make()
+    const createdAt = wallClock()
 
     const entryOf = (endpoint: EndpointId, worker: string): Entry => {
       let workers = endpoints.get(endpoint)
@@ -264,7 +281,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           answeredAt: 0,
           cutAt: null,
           pooled: false,
-          adopted: false
+          adopted: false,
+          start: null
         }
         forgetIdle(workers)
         workers.set(worker, entry)
@@ -293,6 +311,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         entry.reason = null
         entry.retryAt = null
         entry.idleSince = entry.jobs.size === 0 ? entry.lastSeenAt : null
+        if (entry.start !== null) entry.start.calledAt ??= wallClock()
       }
     }
 
@@ -301,6 +320,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
+          entry.start = starts.requested(endpoint, worker, wallClock())
+        }),
+      created: (endpoint, worker) =>
+        Effect.sync(() => {
+          const start = starts.find(endpoint, worker)
+          if (start !== undefined) start.createdAt ??= wallClock()
         }),
       adopted: (endpoint, worker) =>
         Effect.sync(() => {
@@ -310,10 +335,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           markSeen(entry)
           entry.drainingSince ??= entry.lastSeenAt
         }),
-      touch: (endpoint, worker) =>
+      touch: (endpoint, worker, call) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           markSeen(entry)
+          if (call !== undefined && entry.start !== null && entry.start.readyAt === null) entry.start.readyAt = wallClock()
           return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
         }),
       assigned: (endpoint, worker, job, attempt, needsToken) =>
@@ -417,6 +443,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             results: entry.results
           }))
         }),
+      startOf: starts.find,
+      createdAt,
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),
       soleJob: (endpoint, worker, within) => {
         const entry = endpoints.get(endpoint)?.get(worker)

@@ -83,7 +83,8 @@ const reading = (it: ServerIt) => {
         id,
         source: { type: "handler", file: "/h.ts" },
         ...DEFAULTS,
-        createdAt: expect.any(Number)
+        createdAt: expect.any(Number),
+        release: 1
       })
       expect((yield* call(`/api/v1/endpoints/${id}`)).json).toEqual(endpoint)
       const list = yield* Effect.flatMap(
@@ -183,7 +184,7 @@ const changing = (it: ServerIt) => {
         call(path, { method: "PUT", json: { source: external, leaseMs: 4_000 } }),
         expectJson(200, Endpoint)
       )
-      expect(replaced).toEqual({ ...created, leaseMs: 4_000, maxAttempts: 2 })
+      expect(replaced).toEqual({ ...created, leaseMs: 4_000, maxAttempts: 2, release: 2 })
       expect((yield* call(path)).json).toEqual(replaced)
       yield* Effect.flatMap(
         call("/api/v1/endpoints/has%20space", { method: "PUT", json: { source: external } }),

@@ -85,7 +85,12 @@ const sendThrottle = (error: TooManyRequests) => HttpServerRespondable.toRespons
 const layerControl = Layer.effect(
   ControlAuthorization,
   Effect.map(AuthGuards, ({ operator }) => ({
-    key: (respond, { credential }) => Effect.catchIf(operator(() => respond, credential, "deploy"), isThrottle, sendThrottle)
+    key: (respond, { credential }) =>
+      Effect.catchIf(
+        operator((by) => Effect.provideService(respond, CurrentOperator, { key: by.id, name: by.name }), credential, "deploy"),
+        isThrottle,
+        sendThrottle
+      )
   }))
 )
 
@@ -94,7 +99,7 @@ const layerKeys = Layer.effect(
   Effect.map(AuthGuards, ({ operator }) => ({
     key: (respond, { credential }) =>
       Effect.catchIf(
-        operator(({ id }) => Effect.provideService(respond, CurrentOperator, { key: id }), credential, "admin"),
+        operator((by) => Effect.provideService(respond, CurrentOperator, { key: by.id, name: by.name }), credential, "admin"),
         isThrottle,
         sendThrottle
       )

@@ -2,12 +2,13 @@
  * The control API: endpoints and the environment variables of their workers.
  */
 import { Api } from "@stint/contract/Api"
-import { type Endpoint, EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
+import { CurrentOperator } from "@stint/contract/Authorization"
+import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { Conflict, problemMembers } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { Releases } from "@stint/releases/Releases"
 import { EndpointStore } from "@stint/store/EndpointStore"
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -19,6 +20,7 @@ import { Limits } from "../http/Limits.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
+import { mapCreateErrors, mapPreviewErrors } from "./ReleaseProblems.ts"
 
 const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
@@ -31,6 +33,7 @@ export const layer = HttpApiBuilder.group(
   "control",
   Effect.fnUntraced(function*(handlers) {
     const endpoints = yield* EndpointStore
+    const releases = yield* Releases
     const queue = yield* JobQueue
     const keys = yield* AccessKeys
     const address = yield* PublicAddress
@@ -43,24 +46,15 @@ export const layer = HttpApiBuilder.group(
         (text) => parseJson(text, specHint)
       )
 
-    const save = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
-      const endpoint: Endpoint = { ...spec, createdAt }
-      yield* mapStoreErrors(endpoints.put(endpoint))
-      return endpoint
-    })
-
     return handlers
       .handle("listEndpoints", () => Effect.map(mapStoreErrors(endpoints.list), (list) => ({ endpoints: list })))
       .handleRaw(
         "createEndpoint",
         Effect.fnUntraced(function*({ request }) {
+          const { name: createdBy } = yield* CurrentOperator
           const spec = yield* decodeSpec(yield* read(request))
-          const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
-          if (yield* mapStoreErrors(endpoints.create(endpoint))) return endpoint
-          return yield* new Conflict(problemMembers(
-            `The endpoint "${spec.id}" already exists.`,
-            `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
-          ))
+          const { endpoint } = yield* mapCreateErrors(releases.create({ spec, createdBy }))
+          return endpoint
         })
       )
       .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint, true))
@@ -69,8 +63,12 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, request }) {
           const value = yield* read(request)
           const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
-          const known = yield* mapStoreErrors(endpoints.get(params.endpoint))
-          return yield* save(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
+          const { name: createdBy } = yield* CurrentOperator
+          const { endpoint } = yield* mapPreviewErrors(
+            // Only a deployment that names the release that it expects can conflict.
+            Effect.catchTag(releases.deploy({ spec, createdBy }), "ReleaseConflict", Effect.die)
+          )
+          return endpoint
         })
       )
       .handle(

@@ -81,7 +81,8 @@ const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
     )
   )
 
-const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavailable> => {
+/** 503 for a failed store. */
+export const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavailable> => {
   switch (reason._tag) {
     case "StoreUnavailable":
       return storeUnavailable(reason)

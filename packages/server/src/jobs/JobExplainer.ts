@@ -22,6 +22,7 @@ import type { JobReport } from "@stint/store/JobRecord"
 import type { Ahead, Depth } from "@stint/store/JobStore"
 import { excerpt } from "../http/ProblemJson.ts"
 import { errorForCaller } from "./JobView.ts"
+import { breakdownOf, type KnownStart } from "./WaitBreakdown.ts"
 
 /** What is known about the job, the queue and the workers at one moment. */
 export interface ExplainInput {
@@ -31,6 +32,8 @@ export interface ExplainInput {
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
+  /** The start of the worker of the last attempt. */
+  readonly workerStart: KnownStart
   readonly now: number
 }
 
@@ -203,6 +206,7 @@ export const explain = (facts: ExplainInput): Explanation => {
   const { ahead, depth, endpoint, job, workers } = facts
   const countOf = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
   const place = ahead === null ? undefined : ahead.jobs + 1
+  const wait = breakdownOf(job, facts.workerStart)
   const running = job.status === "IN_PROGRESS" && job.worker !== null && job.leaseExpiresAt !== null
   return {
     ...waitCauseOf(facts),
@@ -220,6 +224,7 @@ export const explain = (facts: ExplainInput): Explanation => {
     ...(running && job.worker !== null && job.leaseExpiresAt !== null
       ? { lease: { worker: job.worker, expiresAt: job.leaseExpiresAt, attempt: job.attempt } }
       : {}),
+    ...(wait === undefined ? {} : { wait }),
     attempts: { made: job.attempt, most: job.maxAttempts },
     ...(isTerminal(job.status) ? {} : { expiresAt: job.expiresAt })
   }

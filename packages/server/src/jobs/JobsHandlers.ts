@@ -46,7 +46,12 @@ export const layer = HttpApiBuilder.group(
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
       const now = yield* Clock.currentTimeMillis
-      return yield* trackedJson(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+      const workerStart = {
+        start: job.worker === null ? undefined : registry.startOf(endpoint.id, job.worker),
+        knownSince: registry.createdAt
+      }
+      const facts = { job, ahead, depth, endpoint, workers, workerStart, now }
+      return yield* trackedJson(explainedJobJson(job, endpoint, explain(facts)))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {

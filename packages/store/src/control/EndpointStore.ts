@@ -7,6 +7,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { StoreError } from "../StoreError.ts"
+import * as MemoryReleases from "./MemoryReleases.ts"
+import { ReleaseStore } from "./ReleaseStore.ts"
 
 /** The result of a removal. */
 export type RemoveResult = "removed" | "missing" | "busy"
@@ -33,6 +35,7 @@ export class EndpointStore extends Context.Service<EndpointStore, {
 /** Endpoints in memory, for the job store in memory. */
 export interface Endpoints {
   readonly service: EndpointStore["Service"]
+  readonly releases: ReleaseStore["Service"]
   /** Whether the endpoint was removed. */
   readonly wasRemoved: (id: EndpointId) => boolean
 }
@@ -45,7 +48,9 @@ export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
     endpoints.set(endpoint.id, endpoint)
     removed.delete(endpoint.id)
   }
+  const releases = MemoryReleases.make((id) => endpoints.get(id), put)
   return {
+    releases: releases.service,
     wasRemoved: (id) => removed.has(id),
     service: EndpointStore.of({
       get: (id) => Effect.sync(() => endpoints.get(id)),
@@ -62,6 +67,7 @@ export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
           if (!endpoints.has(id)) return "missing"
           if (isBusy(id)) return "busy"
           endpoints.delete(id)
+          releases.removeAll(id)
           removed.add(id)
           return "removed"
         })
@@ -69,5 +75,8 @@ export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
   }
 }
 
-/** Endpoints in memory, without jobs: no endpoint is ever busy. */
-export const layerMemory: Layer.Layer<EndpointStore> = Layer.sync(EndpointStore, () => makeMemory(() => false).service)
+/** Endpoints and releases in memory, without jobs: no endpoint is ever busy. */
+export const layerMemory: Layer.Layer<EndpointStore | ReleaseStore> = Layer.effectContext(Effect.sync(() => {
+  const { releases, service } = makeMemory(() => false)
+  return Context.make(EndpointStore, service).pipe(Context.add(ReleaseStore, releases))
+}))

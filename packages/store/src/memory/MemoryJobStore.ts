@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
+import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
@@ -442,17 +443,19 @@ export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogSto
  * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
  * removed endpoint rejects jobs.
  */
-export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore> = Layer
-  .effectContext(
-    Effect.gen(function*() {
-      const outbox = MemoryWebhooks.make()
-      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-      const endpoints = makeMemory(jobs.isBusy)
-      return Context.make(JobStore, jobs.service).pipe(
-        Context.add(BatchStore, BatchStore.of(jobs.batches)),
-        Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-        Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
-        Context.add(EndpointStore, endpoints.service)
-      )
-    })
-  )
+export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore> =
+  Layer
+    .effectContext(
+      Effect.gen(function*() {
+        const outbox = MemoryWebhooks.make()
+        const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+        const endpoints = makeMemory(jobs.isBusy)
+        return Context.make(JobStore, jobs.service).pipe(
+          Context.add(BatchStore, BatchStore.of(jobs.batches)),
+          Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+          Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
+          Context.add(EndpointStore, endpoints.service),
+          Context.add(ReleaseStore, endpoints.releases)
+        )
+      })
+    )

@@ -1,0 +1,103 @@
+/**
+ * Releases: the immutable, numbered versions of an endpoint (docs/spec/endpoints.md#releases).
+ *
+ * ```
+ *   deploy ---> rolling --a worker of it is ready--> active --the next release is ready--> superseded
+ *                  |                                   ^
+ *                  |  a worker does not start          | without workers to replace, a release is active at once
+ *                  v
+ *               failed: the endpoint has the settings of the active release again
+ * ```
+ *
+ * A rollback is a deployment of an earlier release: it has a new number, and the settings and the code of the earlier one.
+ */
+import * as Schema from "effect/Schema"
+import { EndpointId } from "../Ids.ts"
+import { EndpointSpec } from "./Endpoint.ts"
+
+/** The number of a release: 1 for the first release of an endpoint. Never reused while the endpoint exists. */
+const ReleaseNumber = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
+
+/** Why a release was made, in the words of its author. */
+const ReleaseMessage = Schema.String.check(Schema.isMaxLength(1_000))
+
+/** A SHA-256 in hexadecimal. */
+const Sha256 = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/))
+
+/** The frozen code of a `handler`. */
+export const ReleaseCode = Schema.Struct({
+  /** Identifies the code: the hash of the bundle's files. */
+  hash: Sha256,
+  /** The handler's own source files, without those of installed packages. Paths are relative to the folder that contains all of them. */
+  files: Schema.Array(Schema.Struct({ path: Schema.String, hash: Sha256 }))
+})
+export type ReleaseCode = typeof ReleaseCode.Type
+
+/**
+ * `rolling`: its first worker is starting, and the active release still serves. `active`: the endpoint runs it. `failed`: its worker did not
+ * start. `superseded`: a later release replaced it.
+ */
+const ReleaseState = Schema.Literals(["rolling", "active", "failed", "superseded"])
+
+/** A release. All members except `state`, `reason` and `activatedAt` never change. */
+export const Release = Schema.Struct({
+  endpoint: EndpointId,
+  number: ReleaseNumber,
+  /** Milliseconds since 1970, like all times here. */
+  createdAt: Schema.Int,
+  /** The key with which the release was made, or `configuration`. */
+  createdBy: Schema.String,
+  message: Schema.optionalKey(ReleaseMessage),
+  /** The endpoint's settings as they were deployed. */
+  settings: EndpointSpec,
+  /** Absent when the source is not `handler`, and for a handler that was deployed before releases existed and could not be bundled. */
+  code: Schema.optionalKey(ReleaseCode),
+  /** The earlier release whose settings and code this one has. */
+  rollbackOf: Schema.optionalKey(ReleaseNumber),
+  state: ReleaseState,
+  /** Why the release failed. */
+  reason: Schema.optionalKey(Schema.String),
+  /** When it became active. Absent when it never was. */
+  activatedAt: Schema.optionalKey(Schema.Int)
+})
+export type Release = typeof Release.Type
+
+/** The body of `POST /api/v1/endpoints/{endpoint}/releases`. */
+export const ReleaseSpec = Schema.Struct({
+  spec: EndpointSpec,
+  message: Schema.optionalKey(ReleaseMessage),
+  /** The number of the release that the caller compared with, or 0 for an endpoint that does not exist yet. Default: any. */
+  expected: Schema.optionalKey(Schema.Int)
+})
+export type ReleaseSpec = typeof ReleaseSpec.Type
+
+/** The body of `POST /api/v1/endpoints/{endpoint}/rollback`, which may be empty. */
+export const RollbackSpec = Schema.Struct({
+  /** Default: the newest release before the active one that was active, too. */
+  to: Schema.optionalKey(ReleaseNumber),
+  message: Schema.optionalKey(ReleaseMessage)
+})
+export type RollbackSpec = typeof RollbackSpec.Type
+
+/** What a deployment would change. */
+export const ReleasePreview = Schema.Struct({
+  /** The number of the active release, or of the one that is rolling. Absent for a new endpoint. */
+  active: Schema.optionalKey(ReleaseNumber),
+  /** The settings that differ, such as `workers.max`. Values of variables in `env` are included. */
+  settings: Schema.Array(Schema.Struct({
+    path: Schema.String,
+    before: Schema.optionalKey(Schema.Json),
+    after: Schema.optionalKey(Schema.Json)
+  })),
+  /** The hashes of the code, and the source files that differ. A package that changed alone changes the hash and no file. */
+  code: Schema.Struct({
+    before: Schema.optionalKey(Schema.String),
+    after: Schema.optionalKey(Schema.String),
+    added: Schema.Array(Schema.String),
+    removed: Schema.Array(Schema.String),
+    changed: Schema.Array(Schema.String)
+  }),
+  /** Whether a deployment would make a release. */
+  changes: Schema.Boolean
+})
+export type ReleasePreview = typeof ReleasePreview.Type

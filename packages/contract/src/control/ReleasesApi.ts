@@ -1,0 +1,92 @@
+/**
+ * The operations on releases, a part of the control API.
+ *
+ * ```
+ * /api/v1/endpoints/{endpoint}/releases GET newest first POST deploy /api/v1/endpoints/{endpoint}/releases/preview POST what a deployment
+ * would change /api/v1/endpoints/{endpoint}/releases/{number} GET /api/v1/endpoints/{endpoint}/rollback POST deploy an earlier release
+ * ```
+ */
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
+import { ControlAuthorization } from "../Authorization.ts"
+import { operationDocs } from "../OpenApiOperation.ts"
+import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, ReleaseNotFound, Unavailable } from "../Problem.ts"
+import { Release, ReleasePreview, ReleaseSpec, RollbackSpec } from "./Release.ts"
+
+const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
+
+/** The maximum number of releases in a page. */
+const LIST_LIMIT = 100
+
+const integerText = (description: string, maximum: number) =>
+  Schema.String.annotate({ description }).pipe(
+    Schema.decodeTo(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum })), SchemaTransformation.numberFromString)
+  )
+
+const exampleSpec = { spec: { id: "hello", source: { type: "handler", file: "./handler.ts" }, workers: { min: 0, max: 3 } } }
+
+/** The operations on releases. */
+export class ReleasesApi extends HttpApiGroup.make("releases")
+  .add(
+    HttpApiEndpoint.get("listReleases", "/endpoints/:endpoint/releases", {
+      params: endpoint,
+      query: {
+        limit: Schema.optionalKey(integerText(`The maximum number of releases: 1 to ${LIST_LIMIT}. Default: 20.`, LIST_LIMIT)),
+        before: Schema.optionalKey(integerText("Only releases with a lower number.", Number.MAX_SAFE_INTEGER))
+      },
+      success: Schema.Struct({ releases: Schema.Array(Release) }),
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "List releases",
+      description: "Lists the releases of an endpoint, newest first. The platform keeps the last 20, and always the active one."
+    })),
+    HttpApiEndpoint.get("getRelease", "/endpoints/:endpoint/releases/:number", {
+      params: { ...endpoint, number: integerText("The release's number.", Number.MAX_SAFE_INTEGER) },
+      success: Release,
+      error: [EndpointNotFound, ReleaseNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Get a release",
+      description: "Returns a release with its settings and its state."
+    })),
+    HttpApiEndpoint.post("deployRelease", "/endpoints/:endpoint/releases", {
+      params: endpoint,
+      payload: ReleaseSpec,
+      success: [Release, Release.pipe(HttpApiSchema.status(201))],
+      error: [InvalidRequest, ...bodyErrors, Conflict, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Deploy a release",
+      description:
+        "Makes a release of these settings and of the handler's current code, and creates the endpoint if it does not exist. Workers of the " +
+        "new release start, and the earlier ones serve until one of them is ready. Returns 201 with the release, 200 with the active release " +
+        "when nothing differs from it, and 409 when the active release is not `expected` any more.",
+      request: { ...exampleSpec, message: "Answer in Italian" }
+    })),
+    HttpApiEndpoint.post("previewRelease", "/endpoints/:endpoint/releases/preview", {
+      params: endpoint,
+      payload: Schema.Struct({ spec: ReleaseSpec.fields.spec }),
+      success: ReleasePreview,
+      error: [InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Preview a deployment",
+      description: "Returns what a deployment of these settings and of the handler's current code would change. Changes nothing.",
+      request: exampleSpec
+    })),
+    HttpApiEndpoint.post("rollback", "/endpoints/:endpoint/rollback", {
+      params: endpoint,
+      payload: RollbackSpec,
+      success: Release.pipe(HttpApiSchema.status(201)),
+      error: [EndpointNotFound, ReleaseNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Roll back",
+      description:
+        "Deploys an earlier release: a new release with its settings and its stored code. The handler's files are not needed. Without `to`, " +
+        "the newest release before the active one that was active, too.",
+      bodyOptional: true,
+      request: {}
+    }))
+  )
+  .middleware(ControlAuthorization)
+  .prefix("/api/v1")
+  .annotateMerge(OpenApi.annotations({ title: "Releases", description: "Deploy endpoints, and roll them back" }))
+{}

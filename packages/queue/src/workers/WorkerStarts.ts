@@ -1,0 +1,48 @@
+/**
+ * When the workers of this process's pools were started, to explain what a job's wait was spent on.
+ *
+ * ```
+ *   requested ---> created ---> called ---> ready
+ *     (autoscaler)   (pool)       (first call)  (first request for a job)
+ * ```
+ *
+ * In memory only, and bounded: the last {@link REMEMBERED} workers. A worker's own calls create no entry, so a caller cannot displace others.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+
+/** Wall-clock times in milliseconds since 1970, to be compared with those of jobs. Null until it has happened. */
+export interface WorkerStart {
+  readonly requestedAt: number
+  /** When the pool had created the worker: its process exists. */
+  createdAt: number | null
+  calledAt: number | null
+  /** When the worker first asked for a job. Stint's SDK makes its first call only then. */
+  readyAt: number | null
+}
+
+/** The number of workers whose start is remembered, also after their exit. About 200 bytes each. */
+export const REMEMBERED = 1_000
+
+export interface WorkerStarts {
+  readonly requested: (endpoint: EndpointId, worker: string, at: number) => WorkerStart
+  readonly find: (endpoint: EndpointId, worker: string) => WorkerStart | undefined
+}
+
+export const make = (): WorkerStarts => {
+  const starts = new Map<string, WorkerStart>()
+  const keyOf = (endpoint: EndpointId, worker: string) => `${endpoint}/${worker}`
+  return {
+    requested: (endpoint, worker, at) => {
+      const start: WorkerStart = { requestedAt: at, createdAt: null, calledAt: null, readyAt: null }
+      starts.set(keyOf(endpoint, worker), start)
+      if (starts.size > REMEMBERED) {
+        for (const oldest of starts.keys()) {
+          starts.delete(oldest)
+          break
+        }
+      }
+      return start
+    },
+    find: (endpoint, worker) => starts.get(keyOf(endpoint, worker))
+  }
+}

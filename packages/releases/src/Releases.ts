@@ -1,0 +1,217 @@
+/**
+ * Deploys endpoints as releases, and rolls them back.
+ *
+ * ```
+ *   settings + handler --freeze--> code --compare with the endpoint's release--> nothing differs: no release
+ *                                              |  differs
+ *                                              v
+ *                                   release + endpoint, in one transaction --> the autoscaler rolls (ReleaseMachine)
+ * ```
+ *
+ * One deployment runs at a time, because old code is removed after each: a deployment that has frozen its code and not yet stored its
+ * release would lose it. Platforms that share a store are serialized by its transactions.
+ */
+import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import type { EndpointId } from "@stint/contract/Ids"
+import type { Release, ReleaseCode, ReleasePreview } from "@stint/contract/Release"
+import { CodeArtifacts, type CodeError } from "@stint/pool/CodeArtifacts"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { baseOf, type ReleasePageQuery, ReleaseStore } from "@stint/store/ReleaseStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
+import { diffCode, diffSettings } from "./ReleaseDiff.ts"
+
+/** The active release is not the one that the caller expected. */
+export class ReleaseConflict extends Schema.TaggedError<ReleaseConflict>()("ReleaseConflict", {
+  endpoint: Schema.String,
+  expected: Schema.Int,
+  /** The release of the endpoint; undefined when the endpoint has none. */
+  actual: Schema.UndefinedOr(Schema.Struct({ number: Schema.Int, createdAt: Schema.Int, createdBy: Schema.String }))
+}) {}
+
+/** The endpoint exists already. */
+export class EndpointExists extends Schema.TaggedError<EndpointExists>()("EndpointExists", { endpoint: Schema.String }) {}
+
+/** There is no such release, or none to roll back to. */
+export class ReleaseMissing extends Schema.TaggedError<ReleaseMissing>()("ReleaseMissing", {
+  endpoint: Schema.String,
+  /** Undefined: the caller named none. */
+  number: Schema.UndefinedOr(Schema.Int)
+}) {}
+
+/** A release to make. */
+export interface DeployRequest {
+  readonly spec: EndpointSpec
+  /** The name of the key, or `configuration`. */
+  readonly createdBy: string
+  readonly message?: string | undefined
+  /** Fails with `ReleaseConflict` unless this is the endpoint's release; 0: the endpoint does not exist or has no release. */
+  readonly expected?: number | undefined
+}
+
+/** The endpoint after a deployment, and its release. */
+export interface Deployed {
+  readonly release: Release
+  readonly endpoint: Endpoint
+  /** False when nothing differed, and the release is the one from before. */
+  readonly isNew: boolean
+}
+
+/** A rollback. */
+export interface RollbackRequest {
+  readonly endpoint: Endpoint
+  readonly createdBy: string
+  /** Default: the newest release before the active one that was active, too. */
+  readonly to?: number | undefined
+  readonly message?: string | undefined
+}
+
+export class Releases extends Context.Service<Releases, {
+  /** What `deploy` would change. Stores the code, but no release. */
+  readonly preview: (spec: EndpointSpec) => Effect.Effect<ReleasePreview, CodeError | StoreError>
+  readonly deploy: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | ReleaseConflict | StoreError>
+  /** Like `deploy`, for an endpoint that does not exist. */
+  readonly create: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | EndpointExists | StoreError>
+  /**
+   * Like `deploy`, for the configuration and for endpoints of an earlier version. When the code cannot be frozen, logs why; the endpoint
+   * keeps its release, and one without a release runs from its files.
+   */
+  readonly adopt: (request: DeployRequest) => Effect.Effect<void, StoreError>
+  readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
+  readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
+  readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
+}>()("@stint/releases/Releases") {}
+
+/** How many releases are searched at once for the one to roll back to. */
+const PAGE = 20
+
+const make = Effect.gen(function*() {
+  const endpoints = yield* EndpointStore
+  const store = yield* ReleaseStore
+  const artifacts = yield* CodeArtifacts
+  const one = yield* Semaphore.make(1)
+
+  /** Removes the code that no release refers to any more. It takes disk space only, so a failure is retried with the next deployment. */
+  const removeOldCode = Effect.ignore(Effect.flatMap(store.codes, artifacts.retain))
+
+  const releaseOf = Effect.fnUntraced(function*(endpoint: Endpoint | undefined) {
+    return endpoint?.release === undefined ? undefined : yield* store.get(endpoint.id, endpoint.release)
+  })
+
+  const previewOf = (before: Release | undefined, spec: EndpointSpec, code: ReleaseCode | undefined): ReleasePreview => {
+    const settings = diffSettings(before?.settings, spec)
+    return {
+      ...(before === undefined ? {} : { active: before.number }),
+      settings,
+      code: diffCode(before?.code, code),
+      changes: before === undefined || settings.length > 0 || before.code?.hash !== code?.hash
+    }
+  }
+
+  /** Stores a release of this code, unless nothing differs. */
+  const release = Effect.fnUntraced(function*(
+    { createdBy, expected, message, spec }: DeployRequest,
+    code: ReleaseCode | undefined,
+    extra: { readonly rollbackOf?: number; readonly mustBeNew?: boolean } = {}
+  ): Effect.fn.Return<Deployed, ReleaseConflict | EndpointExists | StoreError> {
+    while (true) {
+      const endpoint = yield* endpoints.get(spec.id)
+      if (extra.mustBeNew === true && endpoint !== undefined) return yield* new EndpointExists({ endpoint: spec.id })
+      const before = yield* releaseOf(endpoint)
+      const base = baseOf(endpoint)
+      if (expected !== undefined && expected !== (base ?? 0)) {
+        const actual = before === undefined
+          ? undefined
+          : { number: before.number, createdAt: before.createdAt, createdBy: before.createdBy }
+        return yield* new ReleaseConflict({ endpoint: spec.id, expected, actual })
+      }
+      if (
+        endpoint !== undefined && before !== undefined && extra.rollbackOf === undefined && !previewOf(before, spec, code).changes
+      ) {
+        return { release: before, endpoint, isNew: false }
+      }
+      const result = yield* store.deploy(base, {
+        settings: spec,
+        createdAt: yield* Clock.currentTimeMillis,
+        createdBy,
+        ...(message === undefined ? {} : { message }),
+        ...(code === undefined ? {} : { code }),
+        ...(extra.rollbackOf === undefined ? {} : { rollbackOf: extra.rollbackOf })
+      })
+      if (result._tag === "Moved") continue
+      yield* removeOldCode
+      return { release: result.release, endpoint: result.endpoint, isNew: true }
+    }
+  })
+
+  const freeze = (spec: EndpointSpec) => artifacts.freeze(spec.source)
+
+  const get = Effect.fnUntraced(function*(endpoint: EndpointId, number: number) {
+    return (yield* store.get(endpoint, number)) ?? (yield* new ReleaseMissing({ endpoint, number }))
+  })
+
+  /** The newest release before the serving one that was active, too. */
+  const lastGood = Effect.fnUntraced(function*({ id, previousRelease, release: current = 0 }: Endpoint) {
+    // During a roll, a rollback returns to the release that serves.
+    if (previousRelease !== undefined) return yield* get(id, previousRelease)
+    let before = current
+    while (true) {
+      const page = yield* store.list(id, { limit: PAGE, before })
+      const found = page.find(({ activatedAt }) => activatedAt !== undefined)
+      if (found !== undefined) return found
+      const last = page.at(-1)
+      if (last === undefined) return yield* new ReleaseMissing({ endpoint: id, number: undefined })
+      before = last.number
+    }
+  })
+
+  const never = (error: ReleaseConflict | EndpointExists) => Effect.die(error)
+
+  return Releases.of({
+    preview: (spec) =>
+      one.withPermits(1)(Effect.gen(function*() {
+        const code = yield* freeze(spec)
+        return previewOf(yield* releaseOf(yield* endpoints.get(spec.id)), spec, code)
+      })),
+    deploy: (request) =>
+      one.withPermits(1)(Effect.flatMap(freeze(request.spec), (code) => release(request, code))).pipe(
+        Effect.catchTag("EndpointExists", never)
+      ),
+    create: (request) =>
+      one.withPermits(1)(Effect.gen(function*() {
+        // Before the code is frozen: that takes a second, and the caller's mistake is the name.
+        if ((yield* endpoints.get(request.spec.id)) !== undefined) return yield* new EndpointExists({ endpoint: request.spec.id })
+        return yield* release(request, yield* freeze(request.spec), { mustBeNew: true })
+      })).pipe(Effect.catchTag("ReleaseConflict", never)),
+    adopt: (request) =>
+      one.withPermits(1)(Effect.gen(function*() {
+        const { id } = request.spec
+        const code = yield* Effect.result(freeze(request.spec))
+        if (code._tag === "Success") return yield* release(request, code.success)
+        const known = (yield* endpoints.get(id))?.release
+        yield* Effect.logError(
+          `${code.failure.message} ${
+            known === undefined
+              ? `Endpoint ${id} runs from its files until it is deployed.`
+              : `Endpoint ${id} keeps release ${known}.`
+          }`
+        )
+        return known === undefined ? yield* release(request, undefined) : undefined
+      })).pipe(Effect.catchTag(["ReleaseConflict", "EndpointExists"], never), Effect.asVoid),
+    rollback: ({ createdBy, endpoint, message, to }) =>
+      one.withPermits(1)(Effect.gen(function*() {
+        const { code, number, settings } = to === undefined ? yield* lastGood(endpoint) : yield* get(endpoint.id, to)
+        return (yield* release({ spec: settings, createdBy, message }, code, { rollbackOf: number })).release
+      })).pipe(Effect.catchTag(["ReleaseConflict", "EndpointExists"], never)),
+    get,
+    list: (endpoint, query) => store.list(endpoint, query)
+  })
+})
+
+/** The service. Removes unused code when it starts. */
+export const layer: Layer.Layer<Releases, never, EndpointStore | ReleaseStore | CodeArtifacts> = Layer.effect(Releases, make)

@@ -1,0 +1,4 @@
+/**
+ * Releases: the immutable, numbered versions of endpoints.
+ */
+export * as Releases from "./Releases.ts"

@@ -1,0 +1,71 @@
+/**
+ * What the wait of a job's last attempt was spent on (docs/spec/jobs-api.md#the-parts-of-a-wait). Pure.
+ *
+ * ```
+ *   ready to run --queue--> worker requested --create--> created --start--> first call --prepare--> asks for a job --take--> claimed
+ * ```
+ *
+ * Every boundary is limited to the wait, so the parts add up to it. A worker that asked for jobs before this job was ready leaves only `take`.
+ */
+import type { WaitBreakdown, WaitPart } from "@stint/contract/Explanation"
+import type { WorkerStart } from "@stint/queue/WorkerRegistry"
+import type { JobReport } from "@stint/store/JobRecord"
+
+/** What is known about the start of the job's worker. */
+export interface KnownStart {
+  /** Undefined when no pool of this process started the worker, or when the start is not remembered any more. */
+  readonly start: Readonly<WorkerStart> | undefined
+  /** Earlier starts are unknown. Milliseconds since 1970. */
+  readonly knownSince: number
+}
+
+const phrases: Record<WaitPart["phase"], (time: string) => string> = {
+  queue: (time) => `${time} until its worker was requested`,
+  create: (time) => `${time} to create the worker`,
+  start: (time) => `${time} for the worker to start`,
+  prepare: (time) => `${time} until the worker asked for a job`,
+  take: (time) => `${time} to be taken`
+}
+
+const unknownWords = {
+  restarted: "what the time was spent on is unknown, because the platform was restarted since",
+  "unknown-worker":
+    "what the time was spent on is unknown, because the platform did not start the worker, or has started many others since"
+}
+
+/** A wait whose parts are known. */
+const known = (millis: number, parts: ReadonlyArray<WaitPart>): WaitBreakdown => {
+  const [only] = parts
+  const words = parts.length === 0
+    ? "it was taken at once"
+    : parts.length === 1 && only?.phase === "take"
+    ? "until a running worker took it"
+    : parts.map((part) => phrases[part.phase](`${part.millis} ms`)).join(", ")
+  return { millis, words, parts }
+}
+
+/** The breakdown; undefined while the job waits, and when no worker has taken it since it became ready. */
+export const breakdownOf = (
+  { queuedAt, startedAt, status, worker }: Pick<JobReport, "status" | "queuedAt" | "startedAt" | "worker">,
+  { knownSince, start }: KnownStart
+): WaitBreakdown | undefined => {
+  if (startedAt === null || worker === null || status === "IN_QUEUE" || startedAt < queuedAt) return undefined
+  const millis = startedAt - queuedAt
+  if (start === undefined) {
+    const unknown = startedAt < knownSince ? "restarted" : "unknown-worker"
+    return { millis, words: unknownWords[unknown], parts: [], unknown }
+  }
+  const parts: Array<WaitPart> = []
+  let from = queuedAt
+  const until = (phase: WaitPart["phase"], at: number | null) => {
+    const end = Math.max(from, Math.min(at ?? from, startedAt))
+    if (end > from) parts.push({ phase, millis: end - from })
+    from = end
+  }
+  until("queue", start.requestedAt)
+  until("create", start.createdAt)
+  until("start", start.calledAt)
+  until("prepare", start.readyAt)
+  until("take", startedAt)
+  return known(millis, parts)
+}

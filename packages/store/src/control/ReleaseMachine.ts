@@ -1,0 +1,117 @@
+/**
+ * The state machine of releases. Pure: the endpoint and an event give the endpoint and the releases to write, in one transaction.
+ *
+ * ```
+ *   Deploy, without workers to replace            endpoint: release n                  n: active, the one before: superseded
+ *   Deploy                                        endpoint: release n, previous m      n: rolling, m stays active
+ *   Settle n: ready                               endpoint: release n                  n: active, m: superseded
+ *   Settle n: failed                              endpoint: release m, as it was       n: failed
+ * ```
+ *
+ * A deployment during a roll replaces the rolling release and keeps the active one as the previous one.
+ */
+import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import type { Release, ReleaseCode } from "@stint/contract/Release"
+import { pingIntervalOf } from "@stint/contract/WorkerProtocol"
+import * as Schema from "effect/Schema"
+
+/** The number of releases that are stored for each endpoint. The active and the rolling one are stored as well, if they are older. */
+const KEPT_RELEASES = 20
+
+/** A release to be made. Its number is the next one of the endpoint. */
+export interface Deployment {
+  readonly settings: EndpointSpec
+  readonly createdAt: number
+  readonly createdBy: string
+  readonly message?: string
+  readonly code?: ReleaseCode
+  readonly rollbackOf?: number
+}
+
+/** How a roll ended. `at`: milliseconds since 1970. */
+export type RollOutcome =
+  | { readonly _tag: "Ready"; readonly at: number }
+  | { readonly _tag: "Failed"; readonly reason: string }
+
+/** What must be written. */
+export interface ReleaseChange {
+  readonly endpoint: Endpoint
+  /** New and changed releases, the new one first. */
+  readonly releases: readonly [Release, ...ReadonlyArray<Release>]
+}
+
+/** The settings and the code with which a worker starts. Workers that were started with others are outdated. */
+const workerFingerprint = (
+  { env, leaseMs, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs">,
+  code: string | undefined
+): string =>
+  JSON.stringify([
+    source,
+    Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)),
+    pingIntervalOf(leaseMs),
+    ...(code === undefined ? [] : [code])
+  ])
+
+const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) => workerFingerprint(settings, code?.hash)
+
+/** Whether the platform runs workers of this endpoint, so that a release of it can be tried. */
+const hasWorkers = (_: EndpointSpec): boolean => false
+
+/** `latest`: the release with the highest number. `releaseOf`: a stored release of the endpoint. */
+export const deploy = (
+  endpoint: Endpoint | undefined,
+  latest: number,
+  releaseOf: (number: number) => Release | undefined,
+  { settings, ...deployment }: Deployment
+): ReleaseChange => {
+  const current = endpoint?.release === undefined ? undefined : releaseOf(endpoint.release)
+  const serving = endpoint?.previousRelease === undefined ? current : releaseOf(endpoint.previousRelease)
+  const number = latest + 1
+  const made = { ...deployment, endpoint: settings.id, number, settings }
+  const createdAt = endpoint?.createdAt ?? deployment.createdAt
+  const isUnchanged = current !== undefined && serving === current && fingerprintOf(current) === fingerprintOf({ ...made })
+  if (serving === undefined || isUnchanged || !hasWorkers(settings)) {
+    const ended = [current, serving === current ? undefined : serving].flatMap((release) =>
+      release === undefined ? [] : [superseded(release)]
+    )
+    return {
+      endpoint: { ...settings, createdAt, release: number },
+      releases: [{ ...made, state: "active", activatedAt: deployment.createdAt }, ...ended]
+    }
+  }
+  return {
+    endpoint: { ...settings, createdAt, release: number, previousRelease: serving.number },
+    releases: [{ ...made, state: "rolling" }, ...(current === undefined || current === serving ? [] : [superseded(current)])]
+  }
+}
+
+const superseded = (release: Release): Release => ({ ...release, state: "superseded" })
+
+/** The end of a roll; undefined when this release is not rolling any more. */
+export const settle = (
+  endpoint: Endpoint | undefined,
+  number: number,
+  releaseOf: (number: number) => Release | undefined,
+  outcome: RollOutcome
+): ReleaseChange | undefined => {
+  if (endpoint?.release !== number || endpoint.previousRelease === undefined) return undefined
+  const release = releaseOf(number)
+  const previous = releaseOf(endpoint.previousRelease)
+  if (release === undefined || previous === undefined) return undefined
+  const { previousRelease: _, ...rest } = endpoint
+  return outcome._tag === "Ready"
+    ? { endpoint: rest, releases: [{ ...release, state: "active", activatedAt: outcome.at }, superseded(previous)] }
+    : {
+      endpoint: { ...previous.settings, createdAt: endpoint.createdAt, release: previous.number },
+      releases: [{ ...release, state: "failed", reason: outcome.reason }]
+    }
+}
+
+/** Whether a release may be removed. */
+export const isObsolete = ({ previousRelease, release }: Endpoint, latest: number, number: number): boolean =>
+  number <= latest - KEPT_RELEASES && number !== release && number !== previousRelease
+
+const encodeSettings = Schema.encodeSync(EndpointSpec)
+
+/** The settings as JSON, for comparisons. */
+export const settingsJson = (settings: EndpointSpec): typeof EndpointSpec.Encoded => encodeSettings(settings)

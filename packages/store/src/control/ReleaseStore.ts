@@ -1,0 +1,48 @@
+/**
+ * The store of releases, in the same database as the endpoints: a release and the endpoint that it becomes are written in one transaction.
+ *
+ * The release of an endpoint is its last deployed one that has not failed. `Endpoint.previousRelease` is set during its roll: the release
+ * that serves until the roll has ended, and to whose settings the endpoint returns when the roll fails.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { EndpointId } from "@stint/contract/Ids"
+import type { Release } from "@stint/contract/Release"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type { StoreError } from "../StoreError.ts"
+import type { Deployment, RollOutcome } from "./ReleaseMachine.ts"
+
+/** The result of a deployment. */
+export type DeployResult =
+  | { readonly _tag: "Deployed"; readonly release: Release; readonly endpoint: Endpoint }
+  /** Another deployment came first, and nothing was stored. `base`: as the caller would pass it now. */
+  | { readonly _tag: "Moved"; readonly base: number | null }
+
+/** A page of releases, newest first. */
+export interface ReleasePageQuery {
+  readonly limit: number
+  /** Only releases with a lower number. */
+  readonly before?: number
+}
+
+export class ReleaseStore extends Context.Service<ReleaseStore, {
+  /**
+   * Makes the next release of an endpoint and creates or replaces the endpoint. Removes old releases beyond `KEPT_RELEASES`.
+   *
+   * `base`: the release of the endpoint that the caller compared with; 0 for an endpoint without releases, null for one that does not exist.
+   */
+  readonly deploy: (base: number | null, deployment: Deployment) => Effect.Effect<DeployResult, StoreError>
+  /**
+   * Ends the roll of a release. Returns the endpoint as it is afterwards; undefined when this release is not rolling any more, and nothing
+   * was changed.
+   */
+  readonly settle: (id: EndpointId, number: number, outcome: RollOutcome) => Effect.Effect<Endpoint | undefined, StoreError>
+  /** Undefined for an unknown release. */
+  readonly get: (id: EndpointId, number: number) => Effect.Effect<Release | undefined, StoreError>
+  readonly list: (id: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
+  /** The hashes of the code of all stored releases. */
+  readonly codes: Effect.Effect<ReadonlySet<string>, StoreError>
+}>()("@stint/store/ReleaseStore") {}
+
+/** The `base` of an endpoint, for {@link ReleaseStore}. */
+export const baseOf = (endpoint: Endpoint | undefined): number | null => endpoint === undefined ? null : endpoint.release ?? 0
