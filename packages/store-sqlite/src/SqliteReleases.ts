@@ -39,7 +39,7 @@ export const make = (db: SqliteDatabase["Service"], endpoints: EndpointRows): Re
   const latest = db.statement(`SELECT max(number) AS latest FROM releases WHERE endpoint = ?`)
   const list = db.statement(`SELECT body FROM releases WHERE endpoint = ? AND number < ? ORDER BY number DESC LIMIT ? + 0`)
   const numbers = db.statement(`SELECT number FROM releases WHERE endpoint = ?`)
-  const codes = db.statement(`SELECT DISTINCT code FROM releases WHERE code IS NOT NULL`)
+  const codes = db.statement(`SELECT code FROM releases WHERE code IS NOT NULL`)
   const put = db.statement(`INSERT OR REPLACE INTO releases (endpoint, number, code, body) VALUES (?, ?, ?, ?)`)
   const remove = db.statement(`DELETE FROM releases WHERE endpoint = ? AND number = ?`)
   const removeAll = db.statement(`DELETE FROM releases WHERE endpoint = ?`)
