@@ -13,6 +13,7 @@ import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
+import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
@@ -38,6 +39,7 @@ const client = [
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
   BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
   KeysCommand.keys,
+  SecretsCommand.secrets,
   WebhooksCommand.webhooks.pipe(Command.provide(PlatformClient.layer))
 ] as const
 

@@ -25,11 +25,12 @@
  * Workers deliver results over HTTP until they exit, so this layer must close before the server: `Layer.provide` it with the server's
  * layer, or build it later.
  */
-import type { Endpoint } from "@stint/contract/Endpoint"
+import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { Secrets } from "@stint/secrets/Secrets"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import * as Duration from "effect/Duration"
@@ -90,6 +91,7 @@ export const layer = (
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* EndpointStore
     const pool = yield* WorkerPool
+    const secrets = yield* Secrets
     const reconcile = options.reconcile ?? "250 millis"
     const shutdownGrace = Duration.fromInputUnsafe(options.shutdownGrace ?? "30 seconds")
     const settings: EndpointWorkers.Settings = {
@@ -124,16 +126,21 @@ export const layer = (
       return Effect.forEach(others, (orphan) => FiberSet.run(fibers, Effect.scoped(orphan.adopt({}))), { discard: true })
     })
 
+    let secretsRevision = secrets.revision()
+
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
+      const secretsChanged = secretsRevision !== secrets.revision()
+      secretsRevision = secrets.revision()
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
         if (known !== undefined) {
           // Stores that cache the list return the same object; for other stores, the contents must be compared.
-          if (known.endpoint === endpoint) continue
+          if (known.endpoint === endpoint && !secretsChanged) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
           known.endpoint = endpoint
-          if (same) continue
+          // Workers of an endpoint are outdated when one of its secrets has a new version.
+          if (same && !(secretsChanged && secretsIn(endpoint.env).length > 0)) continue
           known.workers.update(endpoint)
         } else {
           const workers = yield* EndpointWorkers.make(endpoint, settings, fibers)

@@ -23,12 +23,14 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
+import { PoolError, SecretMissing } from "@stint/pool/PoolError"
 import { withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
 import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { TimeWindows } from "@stint/schedule"
+import { Secrets, type SecretsService } from "@stint/secrets/Secrets"
 import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -95,13 +97,15 @@ const newWorkerId = Effect.map(
   (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
 )
 
-/** Identifies a release: the settings with which a worker is started. When they change, the endpoint's existing workers are outdated. */
-const fingerprintOf = (endpoint: Endpoint): string =>
-  JSON.stringify([
-    endpoint.source,
-    Object.entries(endpoint.env).sort(([a], [b]) => (a < b ? -1 : 1)),
-    pingIntervalOf(endpoint.leaseMs)
-  ])
+/**
+ * Identifies a release: the settings with which a worker is started, and the versions of the secrets that it receives. When they change, the
+ * endpoint's existing workers are outdated.
+ */
+const fingerprintOf = (endpoint: Endpoint, { versionOf }: SecretsService): string => {
+  const env = Object.entries(endpoint.env).sort(([a], [b]) => (a < b ? -1 : 1))
+  const versions = env.flatMap(([, value]) => typeof value === "string" ? [] : [versionOf(value.secret) ?? null])
+  return JSON.stringify([endpoint.source, env, ...versions, pingIntervalOf(endpoint.leaseMs)])
+}
 
 const isReady = (status: WorkerStatus | undefined): boolean =>
   status?.state === "idle" || status?.state === "running" || status?.state === "draining"
@@ -117,6 +121,7 @@ export const make = Effect.fnUntraced(function*(
   const registry = yield* WorkerRegistry
   const pool = yield* WorkerPool
   const address = yield* WorkerConnection
+  const secrets = yield* Secrets
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
   /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
@@ -225,9 +230,20 @@ export const make = Effect.fnUntraced(function*(
 
   const start = Effect.fnUntraced(function*(from: Endpoint) {
     const worker = yield* newWorkerId
-    const request = { endpoint: from, worker, variables: variablesOf(worker, from) }
-    const starting = Effect.tap(pool.start(request), () => registry.created(id, worker))
-    const life = WorkerLifecycle.make(starting, worker, now(), fingerprintOf(from))
+    // The values and the fingerprint are of the same moment.
+    const resolved = secrets.variablesOf(from)
+    const starting = resolved._tag === "Missing"
+      ? Effect.fail(new PoolError({ reason: new SecretMissing({ variable: resolved.variable, secret: resolved.secret }) }))
+      : Effect.tap(
+        pool.start({
+          endpoint: { ...from, env: resolved.env },
+          worker,
+          variables: variablesOf(worker, from),
+          mask: secrets.maskOf(from)
+        }),
+        () => registry.created(id, worker)
+      )
+    const life = WorkerLifecycle.make(starting, worker, now(), fingerprintOf(from, secrets))
     lifecycles.set(worker, life)
     lastStartAt = life.startedAt
     yield* registry.starting(id, worker)
@@ -242,7 +258,12 @@ export const make = Effect.fnUntraced(function*(
       )
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
-    const life = WorkerLifecycle.make(orphan.adopt(variablesOf(orphan.id, initial)), orphan.id, now(), "")
+    const life = WorkerLifecycle.make(
+      orphan.adopt(variablesOf(orphan.id, initial), secrets.maskOf(initial)),
+      orphan.id,
+      now(),
+      ""
+    )
     life.ready = true
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
     lifecycles.set(orphan.id, life)
@@ -376,7 +397,7 @@ export const make = Effect.fnUntraced(function*(
         times.push(yield* finishDrain(life, known.get(life.id)))
       }
     } else if (jobs !== undefined) {
-      const fingerprint = fingerprintOf(from)
+      const fingerprint = fingerprintOf(from, secrets)
       yield* failures.released(fingerprint)
       const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), fingerprint))
       const { changesAt, open } = warmTimes(clock.currentTimeMillisUnsafe())

@@ -7,6 +7,7 @@ import { BackupApi } from "./control/BackupApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
+import { SecretsApi } from "./control/SecretsApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
@@ -33,6 +34,7 @@ export class Api extends HttpApi.make("stint")
   .add(ControlApi)
   .add(ReleasesApi)
   .add(KeysApi)
+  .add(SecretsApi)
   .add(WebhooksApi)
   .add(BackupApi)
   .add(ProbesApi)

@@ -61,6 +61,13 @@ export class ReleaseNotFound extends HttpApiError.Problem<ReleaseNotFound>()("Re
   title: "Release not found"
 }, members) {}
 
+/** 404: the secret does not exist. */
+export class SecretNotFound extends HttpApiError.Problem<SecretNotFound>()("SecretNotFound", {
+  type: "/problems/secret-not-found",
+  status: 404,
+  title: "Secret not found"
+}, members) {}
+
 /** 404: the route does not exist. */
 export class RouteNotFound extends HttpApiError.Problem<RouteNotFound>()("RouteNotFound", {
   type: "/problems/route-not-found",

@@ -54,12 +54,12 @@ const kill = (record: WorkerRecord): void => {
 }
 
 const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
-  Effect.fnUntraced(function*(variables) {
+  Effect.fnUntraced(function*(variables, mask) {
     const worker = WorkerId.make(record.worker)
     const endpoint = EndpointId.make(record.endpoint)
     const ended = yield* Deferred.make<WorkerExit>()
     const wasRunning = isRunning(record)
-    const lastLines = yield* followOutput(log, { endpoint, worker, variables }, {
+    const lastLines = yield* followOutput(log, { endpoint, worker, variables, mask }, {
       stdout: pipes.resume(record.worker, "stdout"),
       stderr: pipes.resume(record.worker, "stderr")
     })

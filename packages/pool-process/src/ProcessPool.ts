@@ -223,7 +223,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   })
 
   const start = Effect.fn("ProcessPool.start")(function*(request: StartRequest) {
-    const { endpoint, variables, worker } = request
+    const { endpoint, mask, variables, worker } = request
     const program = yield* workerCommandOf(request, programOptions)
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
@@ -245,7 +245,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         )
     )
 
-    const lastLines = yield* followOutput(log, { endpoint: endpoint.id, worker, variables }, sources)
+    const lastLines = yield* followOutput(log, { endpoint: endpoint.id, worker, variables, mask }, sources)
     yield* Deferred.await(gone).pipe(
       Effect.flatMap((exit) => Effect.map(lastLines, (log): WorkerExit => ({ ...exit, log }))),
       Effect.tap(() => folders.remove(worker)),

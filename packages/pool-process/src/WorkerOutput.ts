@@ -77,17 +77,17 @@ export interface OutputSource {
 const FINAL_OUTPUT_WAIT = "1 second"
 
 /**
- * Writes what a worker prints to the log, with its key redacted. The returned effect waits until its streams have ended, closes them, and
+ * Writes what a worker prints to the log, with its key and the endpoint's secrets redacted. The returned effect waits until its streams have ended, closes them, and
  * returns the last lines, without the format of the SDK's logger. The reading is detached from the scope, because the last lines are needed
  * even when closing the scope killed the worker.
  */
 export const followOutput = Effect.fnUntraced(function*(
   log: WorkerLog,
-  worker: Pick<WorkerLine, "endpoint" | "worker"> & Pick<StartRequest, "variables">,
+  worker: Pick<WorkerLine, "endpoint" | "worker"> & Pick<StartRequest, "variables" | "mask">,
   sources: Readonly<Record<WorkerLine["stream"], OutputSource>>
 ) {
   const tail = LogTail.make()
-  const mask = maskOf(worker.variables)
+  const mask = maskOf(worker.variables, worker.mask)
   const follow = (stream: WorkerLine["stream"]) =>
     Effect.forkDetach(readLines(sources[stream].content, (line) =>
       Effect.suspend(() => {

@@ -5,7 +5,7 @@ import { WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { PoolError } from "@stint/pool/PoolError"
-import { endpointOf } from "@stint/pool/testing"
+import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
@@ -64,7 +64,7 @@ export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env
     key: "key",
     pingIntervalMs: 10_000
   })
-  return yield* pool.start({ endpoint, worker, variables })
+  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables })
 })
 
 /** Polls until `look` returns a value, for about ten seconds. */

@@ -93,7 +93,7 @@ export const layer = <R>(
       const tail = LogTail.make()
       const heard = yield* Deferred.make<void>()
       const thawed = yield* Latch.make(true)
-      const mask = maskOf(request.variables)
+      const mask = maskOf(request.variables, request.mask)
       const print = (line: string) =>
         Effect.suspend(() => {
           const text = mask(line)

@@ -22,6 +22,12 @@ export class NoCapacity extends Schema.TaggedError<NoCapacity>()("NoCapacity", {
   problem: Schema.String
 }) {}
 
+/** A variable of the endpoint refers to a secret that does not exist. */
+export class SecretMissing extends Schema.TaggedError<SecretMissing>()("SecretMissing", {
+  variable: Schema.String,
+  secret: Schema.String
+}) {}
+
 /** The pool does not support this source. */
 export class Unsupported extends Schema.TaggedError<Unsupported>()("Unsupported", {
   /** `type` of the endpoint's source. */
@@ -37,7 +43,7 @@ export class PoolUnavailable extends Schema.TaggedError<PoolUnavailable>()("Pool
 }) {}
 
 export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
-  reason: Schema.Union([SpawnFailed, NoCapacity, Unsupported, PoolUnavailable])
+  reason: Schema.Union([SpawnFailed, NoCapacity, SecretMissing, Unsupported, PoolUnavailable])
 }) {
   override get message(): string {
     const reason = this.reason
@@ -46,6 +52,9 @@ export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
         return `${reason.path} cannot be started: ${reason.problem}. ${reason.hint}`
       case "NoCapacity":
         return `There is no capacity for another worker: ${reason.problem}.`
+      case "SecretMissing":
+        return `The variable ${reason.variable} needs the secret "${reason.secret}", which does not exist. Set it: ` +
+          `stint secrets set ${reason.secret}`
       case "Unsupported":
         return `This platform has no pool that starts workers of source type "${reason.source}". Use another source, or start workers elsewhere ` +
           `by themselves.`

@@ -26,15 +26,18 @@ export interface WorkerLog {
 }
 
 /**
- * Redacts the worker's key in its output. Pools apply it to every line before it is stored or written, because the last lines appear in job
- * errors, which callers read.
+ * Redacts the worker's key in its output, and the endpoint's secrets with `mask`. Pools apply it to every line before it is shortened, stored
+ * or written, because the last lines appear in job errors, which callers read.
  */
-export const maskOf = (variables: Readonly<Record<string, string>>): (line: string) => string => {
+export const maskOf = (
+  variables: Readonly<Record<string, string>>,
+  mask: (text: string) => string = (text) => text
+): (line: string) => string => {
   const keys = Object.entries(variables)
     .filter(([name, value]) => name.endsWith(WorkerVariable.apiKey) && value.length >= SHORTEST_KEY)
     .map(([, value]) => value)
   const secrets = [...new Set(keys)]
-  return (line) => secrets.reduce((text, secret) => text.replaceAll(secret, "[the worker's key]"), line)
+  return (line) => mask(secrets.reduce((text, secret) => text.replaceAll(secret, "[the worker's key]"), line))
 }
 
 export const WorkerLog: Context.Reference<WorkerLog> = Context.Reference("@stint/pool/WorkerLog", {

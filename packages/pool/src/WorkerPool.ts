@@ -12,7 +12,7 @@
  *
  * A new pool implements this service and must pass the `suite` of `@stint/pool/testing`.
  */
-import type { Endpoint, EndpointSource } from "@stint/contract/Endpoint"
+import type { Endpoint, EndpointSource, ResolvedEndpoint } from "@stint/contract/Endpoint"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -22,13 +22,19 @@ import type { WorkerExit } from "./WorkerExit.ts"
 
 /** The input of a worker start. */
 export interface StartRequest {
-  readonly endpoint: Endpoint
+  /** Its `env` contains the values of secrets. A pool passes them to the worker, and must not store or log them. */
+  readonly endpoint: ResolvedEndpoint
   readonly worker: WorkerId
   /**
    * The variables of the worker protocol (`workerEnvironment`). They override `endpoint.env`, so that an endpoint cannot give its workers
    * another worker's id or key.
    */
   readonly variables: Readonly<Record<string, string>>
+  /**
+   * Hides the endpoint's secrets. Pools apply it to each line of the worker's output, with `maskOf`. Undefined for an endpoint without
+   * secrets.
+   */
+  readonly mask?: ((text: string) => string) | undefined
 }
 
 /** A started worker. */
@@ -56,9 +62,13 @@ export interface OrphanedWorker {
   readonly isRunning: boolean
   /**
    * Takes the worker over. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing
-   * the scope kills it. `variables` are those that the worker would receive now; they contain the key to redact. Call it once.
+   * the scope kills it. `variables` are those that the worker would receive now; they contain the key to redact. `mask` is as in
+   * {@link StartRequest}. Call it once.
    */
-  readonly adopt: (variables: StartRequest["variables"]) => Effect.Effect<WorkerHandle, never, Scope.Scope>
+  readonly adopt: (
+    variables: StartRequest["variables"],
+    mask?: StartRequest["mask"]
+  ) => Effect.Effect<WorkerHandle, never, Scope.Scope>
 }
 
 export class WorkerPool extends Context.Service<WorkerPool, {

@@ -5,7 +5,7 @@
  * of the endpoint's `env`, so that a subject needs only one program.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import { type Endpoint, EndpointSpec, type ResolvedEndpoint } from "@stint/contract/Endpoint"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import * as Deferred from "effect/Deferred"
@@ -61,6 +61,14 @@ export const endpointOf = (
     (decoded) => ({ ...decoded, createdAt: 0 })
   ))
 
+/** An endpoint as a pool receives it. For endpoints without secrets: references to secrets are omitted. */
+export const resolvedOf = (endpoint: Endpoint): ResolvedEndpoint => ({
+  ...endpoint,
+  env: Object.fromEntries(
+    Object.entries(endpoint.env).flatMap(([name, value]) => typeof value === "string" ? [[name, value] as const] : [])
+  )
+})
+
 const KEY = "stint_worker_0123456789abcdef"
 
 /** Registers the tests. */
@@ -92,7 +100,10 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   let count = 0
   const start = Effect.fnUntraced(function*(
     then: Behaviour["then"],
-    more: Partial<Pick<Behaviour, "print" | "printEnv">> & { readonly env?: Record<string, string> } = {}
+    more: Partial<Pick<Behaviour, "print" | "printEnv">> & {
+      readonly env?: Record<string, string>
+      readonly mask?: (text: string) => string
+    } = {}
   ) {
     const pool = yield* WorkerPool
     const worker = WorkerId.make(`w-${++count}`)
@@ -108,7 +119,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
       key: KEY,
       pingIntervalMs: 10_000
     })
-    return yield* pool.start({ endpoint, worker, variables })
+    return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, mask: more.mask })
   })
 
   const check = (
@@ -200,6 +211,19 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.deepStrictEqual(captured.lines.map((line) => line.text), exit.log)
       }))
 
+    check("redacts the endpoint's secrets in its output, before a line is shortened", (captured) =>
+      Effect.gen(function*() {
+        const secret = "hf_0123456789"
+        const mask = (text: string) => text.replaceAll(secret, "[secret hf-token]")
+        const print = [`the token ${secret}`, secret.repeat(500)]
+        const handle = yield* start(exits(1), { print, printEnv: ["HF_TOKEN"], env: { HF_TOKEN: secret }, mask })
+        const { log } = yield* handle.exit
+        const lines = captured.lines.map((line) => line.text)
+        assert.deepStrictEqual(lines, ["the token [secret hf-token]", mask(secret.repeat(500)), "HF_TOKEN=[secret hf-token]"])
+        assert.deepStrictEqual([log.at(0), log.at(-1)], [lines[0], lines[2]])
+        assert.notInclude(log.join(""), "hf_")
+      }))
+
     check("writes every line to the sink and keeps a bounded tail", (captured) =>
       Effect.gen(function*() {
         const long = "x".repeat(5_000)
@@ -266,12 +290,14 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         const pool = yield* WorkerPool
         const worker = WorkerId.make(`w-${++count}`)
         const broken = yield* endpointOf({ source: subject.broken })
-        const error = yield* Effect.flip(Effect.scoped(pool.start({ endpoint: broken, worker, variables: {} })))
+        const error = yield* Effect.flip(Effect.scoped(pool.start({ endpoint: resolvedOf(broken), worker, variables: {} })))
         assert.strictEqual(error.reason._tag, "SpawnFailed")
         assert.match(error.message, /cannot be started: .+\. .+\.$/)
 
         const external = yield* endpointOf({ source: { type: "external" } })
-        const unsupported = yield* Effect.flip(Effect.scoped(pool.start({ endpoint: external, worker, variables: {} })))
+        const unsupported = yield* Effect.flip(
+          Effect.scoped(pool.start({ endpoint: resolvedOf(external), worker, variables: {} }))
+        )
         assert.strictEqual(unsupported.reason._tag, "Unsupported")
       }))
   })

@@ -15,6 +15,7 @@ import { scopes } from "./auth/ScopeSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { control } from "./control/ControlSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
+import { secrets } from "./control/SecretSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
@@ -75,6 +76,7 @@ export const suite = <E>(
     describe("control API", () => control(it))
     describe("releases", () => releases(it))
     describe("webhooks", () => webhooks(it))
+    describe("secrets", () => secrets(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))

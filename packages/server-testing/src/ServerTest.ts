@@ -11,6 +11,8 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
+import * as Secrets from "@stint/secrets/Secrets"
+import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import type { AuthGuards } from "@stint/server/AuthGuards"
 import { FastPathEnabled } from "@stint/server/FastPath"
@@ -25,6 +27,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import * as SecretStore from "@stint/store/SecretStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -118,6 +121,7 @@ export type Stores =
   | EndpointStore.EndpointStore
   | ReleaseStore
   | KeyStore.KeyStore
+  | SecretStore.SecretStore
   | WebhookStore
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
@@ -126,6 +130,7 @@ export type Stores =
 export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   MemoryJobStore.layerWithEndpoints,
   KeyStore.layerMemory,
+  SecretStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
 )
@@ -134,6 +139,8 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
 export interface Options<E = never> {
   /** Stores of jobs, endpoints and keys. Default: in memory. */
   readonly stores?: Layer.Layer<Stores, E>
+  /** The key of the secrets. Default: in memory. */
+  readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
   /** Overrides of {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
   /** Overrides of the defaults of `Server.layerNode`, except for the port. */
@@ -162,6 +169,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),
+    Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),
     Layer.provide(
       Layer.merge(
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),

@@ -4,6 +4,7 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
+import { generate, SecretsKey, SecretsKeyError } from "@stint/secrets/SecretsKey"
 import { BackupError, Backups } from "@stint/server/Backups"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -70,6 +71,21 @@ const backups = Layer.effect(
   }))
 )
 
+/** A key that the platform cannot replace: a rotation is refused. In an outage, it cannot be read. */
+const operatorsKey = Layer.effect(
+  SecretsKey,
+  Effect.gen(function*() {
+    const on = yield* Outage
+    const key = yield* generate
+    const away = new SecretsKeyError({ message: "The key cannot be read.", hint: "Try again." })
+    return {
+      place: "the test",
+      read: Effect.suspend(() => on.isOn ? Effect.fail(away) : Effect.succeed([key])),
+      write: undefined
+    }
+  })
+).pipe(Layer.provide(outage))
+
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
   template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
 
@@ -84,6 +100,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (template.startsWith("/api/v1/endpoints/{endpoint}/releases")) return { spec: { source: { type: "external" } } }
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }
+  if (template === "/api/v1/secrets/{secret}") return { value: "a-secret-value" }
   return {}
 }
 
@@ -92,6 +109,7 @@ export const sweep = (): void => {
   layer(
     layerServer({
       stores: Layer.provideMerge(Layer.merge(stores, backups), outage),
+      secretsKey: operatorsKey,
       limits: {
         runBytes: LIMIT,
         runsyncBytes: LIMIT,
@@ -148,6 +166,8 @@ export const sweep = (): void => {
           const ways: Readonly<Record<string, ReturnType<typeof send>>> = {
             // Only this server has something to back up.
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
+            // Other operations are refused in the tests of their conflicts. Only this server has a key that it may not replace.
+            ...(operation.template === "/api/v1/secrets-key/rotate" ? { 409: send() } : {}),
             400: first === "" ? send({}, { json: "no object" }) : send({ [last]: "%zz" }),
             401: send({}, { authorization: "wrong" }),
             403: send({}, { authorization: stranger.secret }),

@@ -10,6 +10,7 @@
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
+ *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
  *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
@@ -30,6 +31,7 @@ import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
+import * as SecretHandlers from "./control/SecretHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
 import * as FastPath from "./FastPath.ts"
 import * as Cors from "./http/Cors.ts"
@@ -56,6 +58,7 @@ const layerApi = Layer.mergeAll(
       ControlHandlers.layer,
       ReleaseHandlers.layer,
       KeyHandlers.layer,
+      SecretHandlers.layer,
       WebhookHandlers.layer,
       BackupHandlers.layer,
       ProbeHandlers.layer

@@ -336,6 +336,14 @@ CREATE TABLE releases (
 ALTER TABLE jobs ADD COLUMN release INTEGER;
 `
 
+/** Secrets, with encrypted values. */
+const secrets = `
+CREATE TABLE secrets (
+  name TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -351,7 +359,8 @@ export const steps: ReadonlyArray<string> = [
   owners,
   isolated,
   upgrades,
-  releases
+  releases,
+  secrets
 ]
 
 /** The table version of this program. */

@@ -2,6 +2,7 @@
  * Reads the database of a platform that is not running. Nothing is migrated, so that a newer version can back up the data of an older one.
  */
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { existsSync } from "node:fs"
 import { DatabaseSync } from "node:sqlite"
@@ -13,6 +14,8 @@ import { FileDamaged, FileUnusable, SqliteOpenError } from "./SqliteOpenError.ts
 
 /** The latest table version that this program can open. */
 export const SUPPORTED_TABLES = Migrations.LATEST
+
+const decodeNames = Schema.decodeUnknownSync(Schema.Array(Schema.Struct({ name: Schema.String })))
 
 /** Opens and locks the file while the scope is open. Fails when a platform has locked it, or another program wrote it. */
 const open = (file: string): Effect.Effect<DatabaseSync, SqliteOpenError, Scope.Scope> =>
@@ -45,6 +48,18 @@ export const backup = (
 
 /** Succeeds when no platform uses the file. */
 export const checkUnused = (file: string): Effect.Effect<void, SqliteOpenError> => Effect.scoped(Effect.asVoid(open(file)))
+
+/** Deletes all secrets, because their key is lost, and returns their names. */
+export const discardSecrets = (file: string): Effect.Effect<ReadonlyArray<string>, SqliteOpenError> =>
+  Effect.scoped(Effect.flatMap(open(file), (db) =>
+    Effect.try({
+      try: () => {
+        // A version before secrets wrote the file.
+        if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'secrets'").get() === undefined) return []
+        return decodeNames(db.prepare("DELETE FROM secrets RETURNING name").all()).map(({ name }) => name).sort()
+      },
+      catch: (cause) => openError(file, cause)
+    })))
 
 /** Reads the whole file. Fails when it is damaged, or when this version of Stint cannot open it. */
 export const check = (file: string): Effect.Effect<void, SqliteOpenError> =>

@@ -7,6 +7,7 @@ import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -21,6 +22,7 @@ import * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
 import * as SqliteJobStore from "./SqliteJobStore.ts"
 import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
+import * as SqliteSecretStore from "./SqliteSecretStore.ts"
 import * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -32,6 +34,7 @@ export * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
 export * as SqliteJobStore from "./SqliteJobStore.ts"
 export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
+export * as SqliteSecretStore from "./SqliteSecretStore.ts"
 export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -46,6 +49,7 @@ export const layer = (
   | EndpointStore
   | ReleaseStore
   | KeyStore
+  | SecretStore
   | WebhookStore
   | WebhookSecretStore
   | WebhookAttemptStore
@@ -57,6 +61,7 @@ export const layer = (
     SqliteJobLogStore.layer,
     SqliteEndpointStore.layer,
     SqliteKeyStore.layer,
+    SqliteSecretStore.layer,
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,
     SqliteWebhookAttemptStore.layer,

@@ -133,7 +133,8 @@ const HASHES = [
   "819ba01a7257fd90",
   "42a45750ac5b99e5",
   "55ae95a07927fcc7",
-  "18bb71c2bb14cf02"
+  "18bb71c2bb14cf02",
+  "6ec230670468e714"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

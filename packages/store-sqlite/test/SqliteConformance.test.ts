@@ -5,19 +5,22 @@ import {
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
-  outboxSuite
+  outboxSuite,
+  secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import * as SqliteKeyStore from "../src/SqliteKeyStore.ts"
+import * as SqliteSecretStore from "../src/SqliteSecretStore.ts"
 import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
 jobStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { keys: 10_000 })
 endpointStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keyStoreSuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
+secretStoreSuite("sqlite", SqliteSecretStore.layer.pipe(Layer.provide(layerTemp())))
 outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
 endpointRemovalSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))
 batchStoreSuite(

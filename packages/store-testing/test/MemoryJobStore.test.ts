@@ -5,15 +5,18 @@ import {
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
-  outboxSuite
+  outboxSuite,
+  secretStoreSuite
 } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as SecretStore from "@stint/store/SecretStore"
 
 jobStoreSuite("memory", MemoryJobStore.layer, { sequences: 1_700, keys: 20_000 })
 endpointStoreSuite("memory", EndpointStore.layerMemory)
 keyStoreSuite("memory", KeyStore.layerMemory)
+secretStoreSuite("memory", SecretStore.layerMemory)
 outboxSuite("memory", MemoryJobStore.layer)
 endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })

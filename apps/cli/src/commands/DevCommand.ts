@@ -4,8 +4,9 @@
  * Jobs are in memory and are discarded when the command ends. Running jobs finish on the worker that started them; the next job runs the new
  * code. It never joins a platform that already runs on this machine: that one has durable jobs, and its operator's endpoints.
  */
-import { EndpointSpec } from "@stint/contract/Endpoint"
+import { EndpointSpec, secretsIn } from "@stint/contract/Endpoint"
 import * as StintPackages from "@stint/pool-process/StintPackages"
+import { Secrets } from "@stint/secrets/Secrets"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { Argument, Command, Flag } from "effect/cli"
@@ -82,6 +83,16 @@ const loadSettings = Effect.gen(function*() {
   return Option.isSome(port) ? settings : { ...settings, port: yield* FreePort.from(settings.port, settings.host) }
 })
 
+/** Sets the secrets to the variables of this shell that have the same names as the endpoints' variables. */
+const layerSecrets = (specs: ReadonlyArray<EndpointSpec>) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const secrets = yield* Secrets
+    for (const [variable, secret] of specs.flatMap(({ env }) => secretsIn(env))) {
+      const value = yield* Effect.orElseSucceed(Config.option(Config.Redacted(variable)), () => Option.none())
+      if (Option.isSome(value)) yield* Effect.orDie(secrets.set(secret, value.value))
+    }
+  }))
+
 /** What the banner does not say. */
 const layerHints = Layer.effectDiscard(Effect.gen(function*() {
   const { baseUrl } = yield* PublicAddress
@@ -144,7 +155,7 @@ export const command = Command.make(
             showsUrls: true,
             ...(specs[0] === undefined ? {} : { sample: { endpoint: specs[0].id, input: { key: "value" } } })
           })),
-          Layer.provideMerge(endpoints),
+          Layer.provideMerge(endpoints.pipe(Layer.provideMerge(layerSecrets(specs)))),
           Layer.provide(Platform.layer({
             // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
             settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },

@@ -2,6 +2,7 @@
  * The flags for the settings of an endpoint, shared by `endpoints create` and `endpoints update`.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
+import { SecretName } from "@stint/contract/Secret"
 import { CliError, Flag } from "effect/cli"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
@@ -12,6 +13,8 @@ import { CliFailure } from "../CliFailure.ts"
 import type { SourceDefinition } from "../config/EndpointsFile.ts"
 import { duration, toMillis } from "./SharedFlags.ts"
 import { splitWords } from "./ShellWords.ts"
+
+const isSecretName = Schema.is(SecretName)
 
 const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
@@ -140,6 +143,10 @@ export const settingFlags = {
   env: Flag.String("env").pipe(
     Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
     Flag.atLeast(0)
+  ),
+  secret: Flag.String("secret").pipe(
+    Flag.withDescription("A variable whose value is a secret (see stint secrets): NAME=SECRET; repeatable"),
+    Flag.atLeast(0)
   )
 }
 
@@ -149,10 +156,10 @@ type Flags<Config> = { readonly [Name in keyof Config]: Config[Name] extends Fla
 const given = <A>(name: string, value: Option.Option<A>): Readonly<Record<string, A>> =>
   Option.isSome(value) ? { [name]: value.value } : {}
 
-/** The variables of `--env` flags. */
-const variablesOf = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
-  const variables: Record<string, string> = {}
-  for (const flag of flags) {
+/** The variables of `--env` and `--secret` flags. */
+const variablesOf = Effect.fnUntraced(function*({ env, secret }: Pick<Flags<typeof settingFlags>, "env" | "secret">) {
+  const variables: Record<string, EndpointSpec["env"][string]> = {}
+  for (const flag of env) {
     const at = flag.indexOf("=")
     const name = at === -1 ? flag : flag.slice(0, at)
     const value = at === -1
@@ -165,6 +172,25 @@ const variablesOf = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
       })
     }
     variables[name] = value.value
+  }
+  for (const flag of secret) {
+    const at = flag.indexOf("=")
+    const [name, of] = [flag.slice(0, at), flag.slice(at + 1)]
+    if (at < 1 || !isSecretName(of)) {
+      return yield* new CliFailure({
+        message: `--secret ${flag}: expected the name of a variable and the name of a secret.`,
+        hint: "For example: --secret HF_TOKEN=hf-token, after `stint secrets set hf-token`.",
+        code: "usage"
+      })
+    }
+    if (name in variables) {
+      return yield* new CliFailure({
+        message: `The variable ${name} is given twice, with --env or --secret.`,
+        hint: "Keep one of them.",
+        code: "usage"
+      })
+    }
+    variables[name] = { secret: of }
   }
   return variables
 })
@@ -216,7 +242,7 @@ export interface Settings {
   readonly limits: Readonly<Record<string, number>>
   readonly retry: Readonly<Record<string, unknown>>
   readonly backoff: Readonly<Record<string, number>>
-  readonly env: Readonly<Record<string, string>>
+  readonly env: EndpointSpec["env"]
 }
 
 /** The settings that these flags name. */
@@ -256,7 +282,7 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...given("factor", flags.backoffFactor),
       ...millis("maxMs", flags.backoffMax)
     },
-    env: yield* variablesOf(flags.env)
+    env: yield* variablesOf(flags)
   }
 })
 

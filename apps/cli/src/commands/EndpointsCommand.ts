@@ -63,7 +63,11 @@ const details = (endpoint: Endpoint): string =>
     ["retry", retryText(endpoint)],
     ["rate limit", limitText(endpoint)],
     ["callers may ask", callerLimitText(endpoint)],
-    ["variables", Object.keys(endpoint.env).join(", ") || "none"],
+    [
+      "variables",
+      Object.entries(endpoint.env).map(([name, value]) => typeof value === "string" ? name : `${name} (secret ${value.secret})`)
+        .join(", ") || "none"
+    ],
     ["created", new Date(endpoint.createdAt).toISOString()]
   ])
 
@@ -132,6 +136,10 @@ const create = Command.make(
     {
       command: "stint endpoints create orders --handler ./orders.ts --env DATABASE_URL",
       description: "Workers get a variable of this shell; they inherit only a few variables of the platform"
+    },
+    {
+      command: "stint endpoints create llm --handler ./llm.ts --secret HF_TOKEN=hf-token",
+      description: "Workers get the value of a secret"
     },
     { command: "stint endpoints create gpu --external", description: "Workers join from other machines" }
   ])

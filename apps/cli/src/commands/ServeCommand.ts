@@ -9,6 +9,7 @@ import * as AdminKey from "../config/AdminKey.ts"
 import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
 import * as WorkerSecret from "../config/WorkerSecret.ts"
 import * as LogFormat from "../output/LogFormat.ts"
@@ -30,6 +31,7 @@ export const command = Command.make(
     const dataDir = yield* DataFolder.open(settings.dataDir)
     const admin = yield* AdminKey.obtain(settings, dataDir)
     const workerSecret = yield* WorkerSecret.obtain(dataDir)
+    const secretsKey = yield* SecretsKeyConfig.resolveFor(settings.secretsKey, dataDir)
     const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
     yield* SafetyWarnings.log({
@@ -43,6 +45,7 @@ export const command = Command.make(
         Layer.provide(Platform.layer({
           settings,
           secrets: { adminDigest: admin.digest, workerSecret },
+          secretsKey,
           store: { durability: settings.durability, space: settings.disk },
           dataDir,
           workers,

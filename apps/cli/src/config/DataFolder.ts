@@ -23,7 +23,7 @@ const DEFAULT_NAME = ".stint"
 
 /** Stint's entries of the folder. `lost+found` is part of an empty disk. */
 const isOwn = (name: string): boolean =>
-  /^stint\b/.test(name) || /^(?:api-key|admin-key|worker-secret|payloads)(?:\.|$)/.test(name) ||
+  /^stint\b/.test(name) || /^(?:api-key|admin-key|worker-secret|secrets-key|payloads)(?:\.|$)/.test(name) ||
   name.startsWith("before-restore-") || ["workers", "bundles", "compile-cache", "lost+found", "restore-new"].includes(name)
 
 const refusal = (folder: string, mode: number, reason: string) =>

@@ -14,7 +14,7 @@
  *
  * Paths are relative to the file. Durations use Effect's syntax: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
-import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
+import { EndpointSpec, withImpliedLimits, WorkerVariables } from "@stint/contract/Endpoint"
 import { type FieldIssue, fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { didYouMean } from "@stint/contract/Suggestion"
 import * as StintPackages from "@stint/pool-process/StintPackages"
@@ -88,7 +88,8 @@ export interface EndpointDefinition {
   readonly leaseToken?: "required" | "optional"
   /** The rate limit for each key and kind of operation. */
   readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
-  readonly env?: Readonly<Record<string, string>>
+  /** Variables of the workers. `{ secret: "hf-token" }` stands for the value of a secret (`stint secrets set hf-token`). */
+  readonly env?: Readonly<Record<string, string | { readonly secret: string }>>
 }
 
 /** The file: endpoints by id. */
@@ -153,7 +154,7 @@ const Definition = Schema.Struct({
     per: TimeSpan,
     concurrent: Schema.optionalKey(Schema.Int)
   })),
-  env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
+  env: Schema.optionalKey(WorkerVariables)
 })
 type Definition = typeof Definition.Type
 

@@ -19,6 +19,7 @@
  * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
  * | `STINT_DISK_MIN_FREE` | 512 MiB, or a twentieth of a smaller disk | below this free space, new jobs get 503 while stored jobs continue; 0 turns this off |
  * | `STINT_DISK_RESERVE` | 32 MiB | size of a file that is deleted when the disk is full, so that stored jobs can still end; 0 turns this off |
+ * | `STINT_SECRETS_KEY_FILE`, `STINT_SECRETS_KEY` | generated with the first secret | the key that encrypts secrets (SecretsKeyConfig.ts) |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
@@ -36,6 +37,7 @@ import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
+import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import { rejectUnknown, type SettingName } from "./SettingNames.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
@@ -79,6 +81,7 @@ export interface PlatformConfig {
   readonly logs: LogQuotas
   /** See WorkerConfig.ts for the variables. */
   readonly workers: WorkerConfig.WorkerSettings
+  readonly secretsKey: SecretsKeyConfig.SecretsKeySettings
 }
 
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
@@ -189,6 +192,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     }),
     logs: LogConfig.load,
     workers: WorkerConfig.load,
+    secretsKey: SecretsKeyConfig.load,
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

@@ -28,6 +28,8 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
+import * as Secrets from "@stint/secrets/Secrets"
+import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
@@ -45,6 +47,7 @@ import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -62,6 +65,7 @@ import { join } from "node:path"
 import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
+import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import * as JobEnds from "./JobEnds.ts"
@@ -75,6 +79,8 @@ export interface PlatformOptions {
     "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
   >
   readonly secrets: AccessKeys.PlatformSecrets
+  /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */
+  readonly secretsKey?: SecretsKey.SecretsKey["Service"]
   /** `memory`: jobs are lost when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2"; readonly space?: DiskSettings }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
@@ -101,6 +107,7 @@ type Stores =
   | EndpointStore.EndpointStore
   | ReleaseStore
   | KeyStore.KeyStore
+  | SecretStore.SecretStore
   | WebhookStore
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
@@ -113,6 +120,7 @@ const layerRows = (
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
       KeyStore.layerMemory,
+      SecretStore.layerMemory,
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
     )
@@ -126,6 +134,14 @@ const layerObserved = (options: PlatformOptions, sweepLock: Semaphore.Semaphore)
   options.observer === undefined
     ? layerRows(options, sweepLock)
     : JobEnds.layer(options.observer.attemptEnded).pipe(Layer.provideMerge(layerRows(options, sweepLock)))
+
+/** The endpoints' secrets, decrypted. */
+const layerSecrets = ({ dataDir, secretsKey, store }: PlatformOptions) =>
+  Secrets.layer.pipe(Layer.provide(
+    secretsKey === undefined && store === "memory"
+      ? SecretsKey.layerMemory
+      : Layer.succeed(SecretsKey.SecretsKey, secretsKey ?? SecretsKeyConfig.generated(dataDir))
+  ))
 
 /** The stores, with a payload store if one is configured. */
 const layerStores = (options: PlatformOptions) => {
@@ -177,9 +193,9 @@ const layerWorkerAddress = Layer.effect(
 /** Turns a start failure into a message. The operator can fix each of these failures. */
 const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 (
-  error: { readonly message: string; readonly cause?: unknown }
+  error: { readonly message: string; readonly cause?: unknown; readonly hint?: string }
 ): CliFailure => {
-  const { cause } = error
+  const { cause, hint = "" } = error
   const code = cause instanceof Error && "code" in cause ? cause.code : undefined
   switch (code) {
     case "EADDRINUSE":
@@ -196,7 +212,7 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
         hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address of this machine."
       })
     default:
-      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
+      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint })
   }
 }
 
@@ -207,7 +223,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Metrics.layerStores),
-    Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer)),
+    Layer.provideMerge(Layer.merge(Layer.provideMerge(layerSecrets(options), layerStores(options)), WorkerRegistry.layer)),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
   const listener = layerPublicAddress(options.settings).pipe(
@@ -244,7 +260,7 @@ export const layer = (options: PlatformOptions) => {
       Metrics.layerRegistry
     ]),
     Layer.catchTag(
-      ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError"],
+      ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError", "SecretsKeyError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )

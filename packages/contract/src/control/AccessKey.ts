@@ -17,7 +17,7 @@
  * | `jobs:manage` | cancelling, retrying and purging jobs, and cancelling batches |
  * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
- * | `deploy` | the control API without keys: endpoints, webhooks, the variables of workers |
+ * | `deploy` | the control API without keys: endpoints, secrets, webhooks, the variables of workers |
  * | `admin` | the jobs API of every endpoint, and the control API, including keys |
  */
 import * as Schema from "effect/Schema"

@@ -8,6 +8,7 @@ import { EndpointId } from "../Ids.ts"
 import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { CronExpression, TimeZone } from "./Cron.ts"
 import { RateLimit } from "./RateLimit.ts"
+import { SecretName } from "./Secret.ts"
 
 /**
  * The program that the endpoint's workers run.
@@ -123,6 +124,17 @@ const CallerLimits = Schema.Struct({
  */
 const MIN_FOREIGN_LEASE_MILLIS = 3_000
 
+/** A variable whose value is a secret. An object, because every text is a valid value of a variable. */
+const SecretReference = Schema.Struct({ secret: SecretName })
+
+/** The variables of an endpoint's workers: texts, and references to secrets. */
+export const WorkerVariables = Schema.Record(Schema.String, Schema.Union([Schema.String, SecretReference]))
+export type WorkerVariables = typeof WorkerVariables.Type
+
+/** The variables that refer to secrets, each with the name of its secret. */
+export const secretsIn = (env: WorkerVariables): ReadonlyArray<readonly [variable: string, secret: SecretName]> =>
+  Object.entries(env).flatMap(([variable, value]) => typeof value === "string" ? [] : [[variable, value.secret] as const])
+
 /** The body of `POST /api/v1/endpoints`. All settings except `id` and `source` have defaults. */
 export const EndpointSpec = Schema.Struct({
   id: EndpointId,
@@ -159,8 +171,8 @@ export const EndpointSpec = Schema.Struct({
   leaseToken: withDefault(Schema.Literals(["required", "optional"]), "optional"),
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
-  /** Additional environment variables of the workers. */
-  env: withDefault(Schema.Record(Schema.String, Schema.String), {})
+  /** Additional environment variables of the workers. A value may be a reference to a secret, which is resolved when a worker starts. */
+  env: withDefault(WorkerVariables, {})
 }).check(
   Schema.makeFilter(({ leaseMs, source }) =>
     source.type === "handler" || leaseMs >= MIN_FOREIGN_LEASE_MILLIS || {
@@ -205,3 +217,6 @@ export const Endpoint = Schema.Struct({
   previousRelease: Schema.optionalKey(Schema.Int)
 })
 export type Endpoint = typeof Endpoint.Type
+
+/** An endpoint whose variables contain the values of its secrets, for the start of a worker. Must not be stored or logged. */
+export type ResolvedEndpoint = Omit<Endpoint, "env"> & { readonly env: Readonly<Record<string, string>> }

@@ -13,6 +13,7 @@ import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Proble
 import { JobChunk, JobDone, LEASE_TOKEN_HEADER, Ping, pingJobs, pingTokens } from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { Secrets } from "@stint/secrets/Secrets"
 import type { JobRecord } from "@stint/store/JobRecord"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -180,6 +181,7 @@ const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const registry = yield* WorkerRegistry
   const keys = yield* AccessKeys
+  const secrets = yield* Secrets
   const limits = yield* Limits
   const findEndpointNow = yield* endpointFinder
   const watchDelivery = yield* DeliveryWatch.make
@@ -281,15 +283,21 @@ const make = Effect.gen(function*() {
     return { ...holder, attempt: proven }
   })
 
+  /** Hides the endpoint's secrets in an error of a worker. Results without an error, and outputs, are never searched. */
+  const maskError = Effect.fnUntraced(function*(endpointId: string, text: string) {
+    const endpoint = yield* findEndpointNow(endpointId)
+    return secrets.maskOf(endpoint)?.(text) ?? text
+  })
+
   /**
    * Fails a job whose result cannot be stored, so that callers stop waiting and no worker runs the job again only to produce another such
    * result (docs/spec/rulings.md#large-results).
    */
   const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
-    Effect.ignore(queue.finish(holder, {
-      output: null,
-      error: `The worker delivered a result that cannot be stored. ${problem.error} ${problem.hint}`
-    }))
+    maskError(holder.endpoint, `The worker delivered a result that cannot be stored. ${problem.error} ${problem.hint}`).pipe(
+      Effect.flatMap((error) => queue.finish(holder, { output: null, error })),
+      Effect.ignore
+    )
 
   /** Checks that the job of a large body exists, before the body is read. */
   const expectJob = ({ request }: JobCall, holder: LeaseHolder) =>
@@ -325,7 +333,9 @@ const make = Effect.gen(function*() {
     }
     // Mark the worker as draining before the result ends the job, so that it gets no other job in between.
     if (members.get("stopPod")?.text === "true") yield* queue.drainWorker(holder.endpoint, holder.worker)
-    yield* mapJobErrors(queue.finish(holder, { output, error: errorText(members.get("error")) }))
+    const error = errorText(members.get("error"))
+    const masked = error === null ? null : yield* maskError(holder.endpoint, error)
+    yield* mapJobErrors(queue.finish(holder, { output, error: masked }))
     return accepted
   })
 
@@ -334,13 +344,11 @@ const make = Effect.gen(function*() {
    * COMPLETED without the chunk (docs/spec/streaming.md#chunks). Workers that number their chunks handle the refusal themselves.
    */
   const failStream = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
-    Effect.ignore(Effect.andThen(
-      queue.finish(holder, {
-        output: null,
-        error: `The worker streamed a chunk that cannot be stored. ${problem.error} ${problem.hint}`
-      }),
-      queue.requeueStopSignals(holder.endpoint, holder.worker, [holder.job])
-    ))
+    maskError(holder.endpoint, `The worker streamed a chunk that cannot be stored. ${problem.error} ${problem.hint}`).pipe(
+      Effect.flatMap((error) => queue.finish(holder, { output: null, error })),
+      Effect.andThen(queue.requeueStopSignals(holder.endpoint, holder.worker, [holder.job])),
+      Effect.ignore
+    )
 
   /** The JSON texts to store for one chunk: several if it is a large text without a number. */
   const chunkTexts = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, numbered: boolean) {
@@ -386,10 +394,8 @@ const make = Effect.gen(function*() {
 
   const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping, identity: WorkerIdentity) {
     if (ping.status === "unhealthy") {
-      const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`.slice(
-        0,
-        REASON_LENGTH
-      )
+      const full = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`
+      const reason = (secrets.maskOf(endpoint)?.(full) ?? full).slice(0, REASON_LENGTH)
       yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`)
       yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
       return accepted

@@ -1,0 +1,41 @@
+/**
+ * Encrypts values with AES-256-GCM. The name of the secret is authenticated with the value, so a value that was moved to another name in the
+ * database does not decrypt.
+ *
+ * ```
+ *   base64( nonce: 12 random bytes | encrypted value | tag: 16 bytes )
+ * ```
+ */
+import * as Redacted from "effect/Redacted"
+import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto"
+import type { EncryptionKey } from "./SecretsKey.ts"
+
+const ALGORITHM = "aes-256-gcm"
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+
+/** Encrypts the value of a secret. The same value never gives the same text twice. */
+export const seal = (key: EncryptionKey, name: string, value: string): string => {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv(ALGORITHM, Redacted.value(key.bytes), nonce, { authTagLength: TAG_BYTES })
+  cipher.setAAD(Buffer.from(name, "utf8"))
+  const sealed = Buffer.concat([cipher.update(value, "utf8"), cipher.final()])
+  return Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString("base64")
+}
+
+/** The value; undefined when the key or the name is not the one that the value was encrypted with, or the text was changed. */
+export const open = (key: EncryptionKey, name: string, sealed: string): string | undefined => {
+  const bytes = Buffer.from(sealed, "base64")
+  if (bytes.length < NONCE_BYTES + TAG_BYTES) return undefined
+  const decipher = createDecipheriv(ALGORITHM, Redacted.value(key.bytes), bytes.subarray(0, NONCE_BYTES), {
+    authTagLength: TAG_BYTES
+  })
+  decipher.setAAD(Buffer.from(name, "utf8"))
+  decipher.setAuthTag(bytes.subarray(-TAG_BYTES))
+  try {
+    return Buffer.concat([decipher.update(bytes.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]).toString("utf8")
+  } catch {
+    // The only error of a decipher with valid parameters: the tag does not match.
+    return undefined
+  }
+}
