@@ -1,49 +1,12 @@
 /**
  * A caller's trace through the platform, from the header of its request to the spans of the worker that runs the job.
  */
-import { createServer } from "node:http"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
+import { listen } from "./OtlpCollector.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CALLER = "b7ad6b7169203331"
-
-interface Span {
-  readonly name: string
-  readonly traceId: string
-  readonly spanId: string
-  readonly parentSpanId?: string
-}
-
-/** All spans in an export, at any depth. */
-const spansIn = (value: unknown): ReadonlyArray<Span> => {
-  if (typeof value !== "object" || value === null) return []
-  const own = "spanId" in value && "traceId" in value ? [value as Span] : []
-  return [...own, ...Object.values(value).flatMap(spansIn)]
-}
-
-const listen = async () => {
-  const spans: Array<Span> = []
-  const server = createServer((request, response) => {
-    let text = ""
-    request.setEncoding("utf8").on("data", (part: string) => {
-      text += part
-    }).on("end", () => {
-      spans.push(...spansIn(JSON.parse(text)))
-      response.end("{}")
-    })
-  })
-  await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
-  const address = server.address()
-  return {
-    spans,
-    url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`,
-    [Symbol.dispose]: () => {
-      server.closeAllConnections()
-      server.close()
-    }
-  }
-}
 
 describe("a request with a traceparent", () => {
   it("has the spans of its job in its trace, with a worker run from sources and from its bundle", async () => {
@@ -64,13 +27,16 @@ describe("a request with a traceparent", () => {
     for (const trace of ["a".repeat(32), "b".repeat(32)]) {
       workers.add((await runSync(trace)).workerId)
       // The worker sends its last spans when it exits. By then the bundle exists, and the next worker starts from it.
-      const job = await until(
-        "the job's spans",
-        () => collector.spans.find((one) => one.name.startsWith("job ") && one.traceId === trace)
-      )
-      expect(job.parentSpanId).toBe(CALLER)
-      const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === job.spanId).map(({ name }) => name)
-      expect(children).toEqual(expect.arrayContaining(["wait", "handler", "deliver"]))
+      const [job] = await collector.wait(trace, "process everywhere")
+      const [attempt] = await collector.wait(trace, "attempt everywhere")
+      const [send] = await collector.wait(trace, "send everywhere")
+      const [wait] = await collector.wait(trace, "wait everywhere")
+      expect(job?.parentSpanId).toBe(attempt?.spanId)
+      expect([attempt?.parentSpanId, wait?.parentSpanId]).toEqual([send?.spanId, send?.spanId])
+      expect(send?.parentSpanId).toBe(CALLER)
+      expect(wait?.endTimeUnixNano).toBe(attempt?.startTimeUnixNano)
+      const children = collector.spans.filter(({ parentSpanId }) => parentSpanId === job?.spanId).map(({ name }) => name)
+      expect(children).toEqual(expect.arrayContaining(["handler", "deliver"]))
       await until("the worker to be gone", async () => {
         const { body } = await platform.request("GET", "/v2/everywhere/health")
         return JSON.stringify(body).includes("\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0") ? true : undefined

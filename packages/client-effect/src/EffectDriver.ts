@@ -30,6 +30,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
 import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import * as Option from "effect/Option"
 import * as Pull from "effect/Pull"
@@ -37,6 +38,7 @@ import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import { type ClientError, fromCallError } from "./ClientError.ts"
 
 const decoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
@@ -222,30 +224,70 @@ const driveWith = (perform: (step: Step) => Effect.Effect<Reply>): Drive =>
     return next.value
   })
 
+/** The nearest span that came from outside of the program. */
+const externalSpan = (span: Tracer.AnySpan | undefined): Tracer.ExternalSpan | undefined => {
+  let current = span
+  while (current?._tag === "Span") current = Option.getOrUndefined(current.parent)
+  return current
+}
+
+/**
+ * Without a tracer that exports spans, a `traceparent` would name a span that nobody records, and its flag would make the platform and its
+ * workers record every job. In that case the client sends only a span that the program itself has received.
+ */
+const withHonestTraceparent = (http: HttpClient.HttpClient): HttpClient.HttpClient =>
+  http.pipe(
+    HttpClient.mapRequestEffect((request) =>
+      Effect.withFiber((fiber) => {
+        const span = isExporting(fiber) ? undefined : externalSpan(fiber.cache.span)
+        return Effect.succeed(
+          span === undefined
+            ? request
+            : HttpClientRequest.setHeader(
+              request,
+              "traceparent",
+              `00-${span.traceId}-${span.spanId}-${span.sampled ? "01" : "00"}`
+            )
+        )
+      })
+    ),
+    HttpClient.transformResponse((response) =>
+      Effect.withFiber((fiber) =>
+        isExporting(fiber) ? response : Effect.provideService(response, HttpClient.TracerPropagationEnabled, false)
+      )
+    )
+  )
+
+/** Effect's native tracer exports no spans. */
+const isExporting = (fiber: Fiber.Fiber<unknown, unknown>): boolean => fiber.getRef(Tracer.Tracer) !== Tracer.nativeTracer
+
 /** Creates a driver with an `HttpClient`. */
-export const make = (http: HttpClient.HttpClient): Driver => ({
-  drive: driveWith((step) => {
-    switch (step._tag) {
-      case "Call":
-        return call(http, step)
-      case "Pause":
-        return sleep(step)
-      case "OpenStream":
-      case "Read":
-        return Effect.die(unexpectedReply(step._tag, { _tag: "Closed", took: 0 }))
-    }
-  }),
-  session: Effect.map(eventStream(http), ({ openStream, read }) =>
-    driveWith((step) => {
+export const make = (client: HttpClient.HttpClient): Driver => {
+  const http = withHonestTraceparent(client)
+  return {
+    drive: driveWith((step) => {
       switch (step._tag) {
         case "Call":
           return call(http, step)
         case "Pause":
           return sleep(step)
         case "OpenStream":
-          return openStream(step)
         case "Read":
-          return read(step.timeout)
+          return Effect.die(unexpectedReply(step._tag, { _tag: "Closed", took: 0 }))
       }
-    }))
-})
+    }),
+    session: Effect.map(eventStream(http), ({ openStream, read }) =>
+      driveWith((step) => {
+        switch (step._tag) {
+          case "Call":
+            return call(http, step)
+          case "Pause":
+            return sleep(step)
+          case "OpenStream":
+            return openStream(step)
+          case "Read":
+            return read(step.timeout)
+        }
+      }))
+  }
+}

@@ -18,6 +18,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Tracer from "effect/Tracer"
 import { afterEach, describe, expect, it } from "vitest"
 
 const KEY = "a-secret-key-0123456789"
@@ -275,16 +276,41 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
 })
 
 describe("the Effect client", () => {
-  it("fails with a reason that catchReason catches, and sends the trace context of the program", async () => {
+  it("fails with a reason that catchReason catches", async () => {
     const limited = await start(respondWith(429, "", { "retry-after": "3600" }))
     const caught = Client.endpoint("ep").pipe(
       Effect.flatMap((ep) => ep.health),
       Effect.catchReason("ClientError", "RateLimited", ({ retryAfter }) => Effect.succeed(retryAfter)),
-      Effect.withSpan("caller"),
       Effect.provide(Client.layer({ baseUrl: limited.url }))
     )
     expect(await Effect.runPromise(caught)).toBe(3_600_000)
-    expect(limited.received[0]!.headers["traceparent"]).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
+  })
+
+  /** The `traceparent` of a request that is sent inside of a span. */
+  const traceparentOf = async (around: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>) => {
+    const limited = await start(respondWith(429, "", { "retry-after": "3600" }))
+    const request = Client.endpoint("ep").pipe(
+      Effect.flatMap((ep) => ep.health),
+      Effect.ignore,
+      Effect.withSpan("caller"),
+      Effect.provide(Client.layer({ baseUrl: limited.url }))
+    )
+    await Effect.runPromise(around(request))
+    return limited.received[0]!.headers["traceparent"]
+  }
+
+  it("sends no traceparent when no tracer exports the program's spans", async () => {
+    expect(await traceparentOf((request) => request)).toBeUndefined()
+  })
+
+  it("sends the span that the program has received when no tracer exports its own", async () => {
+    const received = Tracer.externalSpan({ traceId: "a".repeat(32), spanId: "b".repeat(16), sampled: false })
+    expect(await traceparentOf(Effect.withParentSpan(received))).toBe(`00-${"a".repeat(32)}-${"b".repeat(16)}-00`)
+  })
+
+  it("sends the program's span when a tracer exports it", async () => {
+    const exporting = Tracer.make({ span: (options) => new Tracer.NativeSpan(options) })
+    expect(await traceparentOf(Effect.provideService(Tracer.Tracer, exporting))).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
   })
 
   it("applies the timeout to an uninterruptible submission", async () => {

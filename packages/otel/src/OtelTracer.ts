@@ -57,12 +57,36 @@ const attributeOf = (value: unknown): string | number | boolean => {
 const attributesOf = (record: Readonly<Record<string, unknown>>): Otel.Attributes =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [key, attributeOf(value)]))
 
-/** The message of a failure, and the `Error` object if the failure is one. */
-const failureOf = (cause: Cause.Cause<unknown>): { readonly message: string; readonly error: Error | undefined } => {
+/** OpenTelemetry's name for an error without a type. */
+const OTHER = "_OTHER"
+
+const textIn = (value: object, ...names: ReadonlyArray<string>): string | undefined => {
+  for (const name of names) {
+    const found: unknown = Reflect.get(value, name)
+    if (typeof found === "string" && found !== "") return found
+  }
+  return undefined
+}
+
+/** The name of an error's class when the error does not set one. */
+const nameOf = (error: Error): string => error.name === "Error" ? error.constructor.name : error.name
+
+/** The type and the message of a failure, and the `Error` object if the failure is one. */
+const failureOf = (
+  cause: Cause.Cause<unknown>
+): { readonly type: string; readonly message: string; readonly error: Error | undefined } => {
   const thrown = Cause.squash(cause)
-  if (thrown instanceof Error) return { message: thrown.message === "" ? thrown.name : thrown.message, error: thrown }
-  const message = typeof thrown === "object" && thrown !== null && "message" in thrown ? thrown.message : thrown
-  return { message: typeof message === "string" ? message : String(attributeOf(message)), error: undefined }
+  if (thrown instanceof Error) {
+    return { type: nameOf(thrown), message: thrown.message === "" ? thrown.name : thrown.message, error: thrown }
+  }
+  if (typeof thrown !== "object" || thrown === null) {
+    return { type: OTHER, message: typeof thrown === "string" ? thrown : String(attributeOf(thrown)), error: undefined }
+  }
+  return {
+    type: textIn(thrown, "type", "_tag") ?? OTHER,
+    message: textIn(thrown, "message") ?? String(attributeOf(thrown)),
+    error: undefined
+  }
 }
 
 const NO_ATTRIBUTES: ReadonlyMap<string, unknown> = new Map()
@@ -154,7 +178,8 @@ class OtelSpan implements Tracer.Span {
       if (Cause.hasInterruptsOnly(exit.cause)) {
         this.span.setAttribute("effect.fiber.interrupted", true)
       } else {
-        const { error, message } = failureOf(exit.cause)
+        const { error, message, type } = failureOf(exit.cause)
+        this.span.setAttribute("error.type", type)
         if (error !== undefined) this.span.recordException(error, time)
         this.span.setStatus({ code: this.#bridge.api.SpanStatusCode.ERROR, message })
       }

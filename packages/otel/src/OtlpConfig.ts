@@ -14,15 +14,14 @@
  * | `OTEL_SDK_DISABLED` | false | true: no traces; overrides all other variables |
  * | `OTEL_TRACES_SAMPLER` | `parentbased_always_on` | which traces are recorded: see {@link SAMPLERS} |
  * | `OTEL_TRACES_SAMPLER_ARG` | 1 | the share of traces that `traceidratio` records, 0 to 1. A lower share costs less and misses more |
- * | `OTEL_SERVICE_NAME` | the endpoint's id, or `stint-worker` | the service name of all spans |
+ * | `OTEL_SERVICE_NAME` | the endpoint's id or `stint-worker`; `stint` for the platform | the service name of all spans |
  * | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,key=value`: resource attributes of all spans |
  * | `OTEL_BSP_SCHEDULE_DELAY` | 1000 | milliseconds between exports |
  * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | the maximum number of queued spans; further spans are lost. Each span takes 1 to 2 KB |
  * | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | 512 | the maximum number of spans in one request |
  *
  * The defaults of the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and
- * developers look for a trace right after the job. The exporter reads the compression variables itself. An empty variable counts as unset, as
- * the standard requires.
+ * developers look for a trace right after the job. An empty variable counts as unset, as the standard requires.
  */
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -44,18 +43,25 @@ export type SamplerName = (typeof SAMPLERS)[number]
 
 const PROTOCOLS = ["http/protobuf", "http/json"] as const
 
-/** The validated settings of the OTLP exporter. Times are in milliseconds. */
-export interface Settings {
+const COMPRESSIONS = ["none", "gzip"] as const
+
+/** Where and how to export. Times are in milliseconds. */
+export interface ExportSettings {
   readonly url: string
   readonly protocol: (typeof PROTOCOLS)[number]
   readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
+  readonly compression: (typeof COMPRESSIONS)[number]
   readonly timeout: number
-  readonly sampler: SamplerName
-  /** The share of traces that `traceidratio` records, 0 to 1. */
-  readonly ratio: number
   /** Undefined when the variables do not set it; the program then uses its own default. */
   readonly serviceName: string | undefined
   readonly resource: Readonly<Record<string, string>>
+}
+
+/** The validated settings of traces. */
+export interface Settings extends ExportSettings {
+  readonly sampler: SamplerName
+  /** The share of traces that `traceidratio` records, 0 to 1. */
+  readonly ratio: number
   readonly scheduleDelay: number
   readonly maxQueueSize: number
   readonly maxBatchSize: number
@@ -70,9 +76,12 @@ const text = (name: string): Config.Config<string | undefined> =>
     return given === "" ? undefined : given
   })
 
-/** The variable for traces, or the general variable if that one is unset. */
-const forTraces = Effect.fnUntraced(function*(name: string) {
-  const own = `OTEL_EXPORTER_OTLP_TRACES_${name}`
+/** What is exported. */
+type Signal = "TRACES"
+
+/** The variable of the signal, or the general variable if that one is unset. */
+const variableOf = Effect.fnUntraced(function*(signal: Signal, name: string) {
+  const own = `OTEL_EXPORTER_OTLP_${signal}_${name}`
   const given = yield* text(own)
   if (given !== undefined) return { name: own, value: given }
   const general = `OTEL_EXPORTER_OTLP_${name}`
@@ -126,9 +135,9 @@ const pairs = Effect.fnUntraced(function*({ name, value = "" }: { readonly name:
   return Object.fromEntries(entries)
 })
 
-/** The collector's address for traces; undefined if no variable sets it. */
-const address = Effect.gen(function*() {
-  const own = yield* named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+/** The collector's address; undefined if no variable sets it. */
+const addressOf = Effect.fnUntraced(function*(signal: Signal) {
+  const own = yield* named(`OTEL_EXPORTER_OTLP_${signal}_ENDPOINT`)
   const given = own.value === undefined ? yield* named("OTEL_EXPORTER_OTLP_ENDPOINT") : own
   if (given.value === undefined) return undefined
   const url = URL.canParse(given.value) ? new URL(given.value) : undefined
@@ -137,12 +146,12 @@ const address = Effect.gen(function*() {
       `${given.name} is ${JSON.stringify(given.value)}; it must be an http or https address, like http://localhost:4318.`
     )
   }
-  if (own.value === undefined) url.pathname += `${url.pathname.endsWith("/") ? "" : "/"}v1/traces`
+  if (own.value === undefined) url.pathname += `${url.pathname.endsWith("/") ? "" : "/"}v1/${signal.toLowerCase()}`
   return url.href
 })
 
-/** The default address of a local collector. */
-const LOCAL_COLLECTOR = "http://localhost:4318/v1/traces"
+/** The address of a local collector. */
+const LOCAL_COLLECTOR = "http://localhost:4318/v1/"
 
 /** Whether `OTEL_SDK_DISABLED` is true. */
 export const disabled: Effect.Effect<boolean, Config.ConfigError> = Effect.map(
@@ -150,33 +159,45 @@ export const disabled: Effect.Effect<boolean, Config.ConfigError> = Effect.map(
   (value) => value?.toLowerCase() === "true"
 )
 
+const EXPORTERS = ["otlp", "none"] as const
+
+const GRPC_HINT = " grpc is not supported: use the collector's HTTP port, usually 4318."
+
+/** Where and how to export a signal; undefined when the variables do not ask for it. `hint`: the way out for other exporters. */
+const exportOf = Effect.fnUntraced(function*(
+  signal: Signal,
+  hint: string
+): Effect.fn.Return<ExportSettings | undefined, Config.ConfigError> {
+  if (yield* disabled) return undefined
+  const exporter = yield* named(`OTEL_${signal}_EXPORTER`)
+  const endpoint = yield* addressOf(signal)
+  if (endpoint === undefined && exporter.value === undefined) return undefined
+  if ((yield* oneOf(exporter, EXPORTERS, "otlp", hint)) === "none") return undefined
+  const resource = yield* pairs(yield* named("OTEL_RESOURCE_ATTRIBUTES"))
+  return {
+    url: endpoint ?? `${LOCAL_COLLECTOR}${signal.toLowerCase()}`,
+    protocol: yield* oneOf(yield* variableOf(signal, "PROTOCOL"), PROTOCOLS, "http/protobuf", GRPC_HINT),
+    headers: Redacted.make(yield* pairs(yield* variableOf(signal, "HEADERS"))),
+    compression: yield* oneOf(yield* variableOf(signal, "COMPRESSION"), COMPRESSIONS, "none"),
+    timeout: yield* whole(yield* variableOf(signal, "TIMEOUT"), 10_000),
+    serviceName: (yield* text("OTEL_SERVICE_NAME")) ?? resource["service.name"],
+    resource
+  }
+})
+
 /** The settings from the variables, or undefined if they do not configure traces. Fails with a `ConfigError` if a variable is invalid. */
 export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> = Effect.gen(function*() {
-  if (yield* disabled) return undefined
-  const exporter = yield* named("OTEL_TRACES_EXPORTER")
-  const endpoint = yield* address
-  if (endpoint === undefined && exporter.value === undefined) return undefined
-  const exporters = ["otlp", "none"] as const
-  if ((yield* oneOf(exporter, exporters, "otlp", " For another exporter, register an SDK of your own.")) === "none") {
-    return undefined
-  }
-
-  const hint = " grpc is not supported: use the collector's HTTP port, usually 4318."
+  const shared = yield* exportOf("TRACES", " For another exporter, register an SDK of your own.")
+  if (shared === undefined) return undefined
   const ratio = yield* named("OTEL_TRACES_SAMPLER_ARG")
   const part = Number(ratio.value ?? 1)
   if (!(part >= 0 && part <= 1)) {
     return yield* configError(`${ratio.name} is ${JSON.stringify(ratio.value)}; it must be a number from 0 to 1.`)
   }
-  const resource = yield* pairs(yield* named("OTEL_RESOURCE_ATTRIBUTES"))
   const read: Settings = {
-    url: endpoint ?? LOCAL_COLLECTOR,
-    protocol: yield* oneOf(yield* forTraces("PROTOCOL"), PROTOCOLS, "http/protobuf", hint),
-    headers: Redacted.make(yield* pairs(yield* forTraces("HEADERS"))),
-    timeout: yield* whole(yield* forTraces("TIMEOUT"), 10_000),
+    ...shared,
     sampler: yield* oneOf(yield* named("OTEL_TRACES_SAMPLER"), SAMPLERS, "parentbased_always_on"),
     ratio: part,
-    serviceName: (yield* text("OTEL_SERVICE_NAME")) ?? resource["service.name"],
-    resource,
     scheduleDelay: yield* whole(yield* named("OTEL_BSP_SCHEDULE_DELAY"), 1_000),
     maxQueueSize: yield* whole(yield* named("OTEL_BSP_MAX_QUEUE_SIZE"), 8_192),
     maxBatchSize: yield* whole(yield* named("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), 512)

@@ -4,3 +4,4 @@
 export * as OtelSdk from "./OtelSdk.ts"
 export * as OtelTracer from "./OtelTracer.ts"
 export * as OtlpConfig from "./OtlpConfig.ts"
+export * as SpanExport from "./SpanExport.ts"

@@ -28,6 +28,7 @@ describe("the variables of OpenTelemetry", () => {
         url: "http://collector:4318/v1/traces",
         protocol: "http/protobuf",
         headers: {},
+        compression: "none",
         timeout: 10_000,
         sampler: "parentbased_always_on",
         ratio: 1,

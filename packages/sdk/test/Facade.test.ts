@@ -257,7 +257,7 @@ describe("the facade", () => {
     worker.kill("SIGTERM")
     expect((await worker.ended).code).toBe(0)
     const text = received.join("")
-    for (const name of ["job handler", "handler", "deliver", "resize"]) expect(text).toContain(`"name":"${name}"`)
+    for (const name of ["process stub", "handler", "deliver", "resize"]) expect(text).toContain(`"name":"${name}"`)
     expect(text).toContain(`"traceId":"${trace}"`)
     collector.closeAllConnections()
   })

@@ -63,6 +63,13 @@ export const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...colu
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 /** The input of a job and its `OUTCOME`. */
 export const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
+/** The trace context and the errors of a job. */
+export const decodeTrace = decoder(Schema.Struct({
+  traceparent: JobInput.fields.traceparent,
+  tracestate: JobInput.fields.tracestate,
+  error: JobOutcome.fields.error,
+  lastError: JobOutcome.fields.lastError
+}))
 /** One chunk. */
 export const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 /** The only column, `time`: a time or a count. Null for no rows. */

@@ -12,7 +12,7 @@ import type { JsonText } from "@stint/contract/Json"
 import type { BusyWorker } from "@stint/store/ClaimRule"
 import { dueAt } from "@stint/store/JobMachine"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
-import type { SubmissionKey } from "@stint/store/JobStore"
+import type { JobTraceContext, SubmissionKey } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 import { NO_OWNER } from "@stint/store/Owner"
 import {
@@ -25,6 +25,7 @@ import {
   decodeSeq,
   decodeTagged,
   decodeTime,
+  decodeTrace,
   HEAD,
   OUTCOME,
   type Row,
@@ -68,6 +69,7 @@ export interface JobRows {
   readonly find: (endpoint: EndpointId, id: JobId) => Row | undefined
   readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
+  readonly traceOf: (endpoint: EndpointId, id: JobId) => JobTraceContext | undefined
   /** The job with an idempotency key: the owner's, else the one without an owner. */
   readonly ofKey: (endpoint: EndpointId, key: SubmissionKey) => { readonly row: Row; readonly fingerprint: string } | undefined
   /** Whether the endpoint was removed. */
@@ -127,6 +129,10 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
+  )
+  const traceOf = db.statement(
+    `SELECT traceparent, tracestate, error, last_error AS lastError FROM jobs JOIN inputs USING (seq) LEFT JOIN outcomes USING (seq)
+     WHERE id = ? AND endpoint = ?`
   )
   const ofKey = heads(
     `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ? AND owner IN (?, '${NO_OWNER}')
@@ -293,6 +299,10 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),
+    traceOf: (endpoint, id) => {
+      const row = traceOf.get(id, endpoint)
+      return row === undefined ? undefined : decodeTrace(row)
+    },
     ofKey: (endpoint, { key, owner }) => {
       const row = ofKey.get(endpoint, key, owner)
       return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(valuesOf(row).at(-1)) }

@@ -313,6 +313,7 @@ const make = Effect.gen(function*() {
         () => rows.queued(endpoint, limit).map((row) => apply(row, event))
       ),
     get: (endpoint, id) => db.read("get", () => rows.report(endpoint, id)),
+    traceOf: (endpoint, id) => db.read("traceOf", () => rows.traceOf(endpoint, id)),
     drain: (endpoint, id, limit) =>
       Effect.flatMap(
         db.read("drain", () => rows.report(endpoint, id)),

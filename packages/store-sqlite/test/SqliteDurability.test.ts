@@ -61,6 +61,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
     applyRunning: (filter, event) => after((store) => store.applyRunning(filter, event)),
     applyWaiting: (endpoint, event, limit) => after((store) => store.applyWaiting(endpoint, event, limit)),
     get: (endpoint, id) => after((store) => store.get(endpoint, id)),
+    traceOf: (endpoint, id) => after((store) => store.traceOf(endpoint, id)),
     drain: (endpoint, id, limit) => after((store) => store.drain(endpoint, id, limit)),
     peek: (endpoint, id, place, limit) => after((store) => store.peek(endpoint, id, place, limit)),
     list: (endpoint, query) => after((store) => store.list(endpoint, query)),

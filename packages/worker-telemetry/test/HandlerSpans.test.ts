@@ -158,6 +158,7 @@ describe("spans in a test", () => {
       expect(spans.map(({ name }) => name)).toEqual(["failing", "fine"])
       expect(named(spans, "failing").error).toBe("no luck")
       expect(named(spans, "failing").attributes).toEqual({
+        "error.type": "_OTHER",
         text: "t",
         number: 1,
         flag: true,

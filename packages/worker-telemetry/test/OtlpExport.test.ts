@@ -24,7 +24,7 @@ describe("a worker whose environment names a collector", () => {
       const id = stub.submit({ n: 3 }, { traceparent, tracestate: "vendor=7", delayTime: 250, attempt: 1 })
       expect(yield* resultOf(stub, id)).toEqual({ output: 9 })
       yield* close
-      const job = collector.named("job square")
+      const job = collector.named("process stub")
       expect(job).toMatchObject({
         traceId: TRACE,
         parentSpanId: CALLER,
@@ -32,19 +32,28 @@ describe("a worker whose environment names a collector", () => {
         kind: 5,
         scope: "@stint/telemetry"
       })
-      expect(job.attributes).toEqual({ "stint.job.id": id, "stint.job.attempt": 1, "stint.endpoint": "stub" })
+      expect(job.attributes).toEqual({
+        "messaging.system": "stint",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": "stub",
+        "messaging.message.id": id,
+        "faas.trigger": "pubsub",
+        "faas.coldstart": true,
+        "stint.job.id": id,
+        "stint.job.attempt": 1,
+        "stint.job.wait_ms": 250,
+        "stint.endpoint": "stub"
+      })
       expect(job.resource).toMatchObject({ "service.name": "stub", "service.instance.id": "stub-worker" })
       const handler = collector.named("handler")
       expect(Object.fromEntries(collector.spans.map(({ name, parentSpanId }) => [name, parentSpanId]))).toEqual({
-        "job square": CALLER,
-        wait: job.spanId,
+        "process stub": CALLER,
         handler: job.spanId,
         validate: handler.spanId,
         deliver: job.spanId
       })
-      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 5 }, () => TRACE))
-      const wait = collector.named("wait")
-      expect(BigInt(wait.endTimeUnixNano) - BigInt(wait.startTimeUnixNano)).toBe(250_000_000n)
+      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 4 }, () => TRACE))
       expect(collector.spans.map(({ status }) => status.code)).toEqual(collector.spans.map(() => 0))
     }))
 
@@ -61,7 +70,7 @@ describe("a worker whose environment names a collector", () => {
       const { close } = yield* start(stub, Square, json(collector), plugin)
       yield* resultOf(stub, stub.submit({ n: 3 }, { traceparent }))
       yield* close
-      expect(collector.named("plugin").parentSpanId).toBe(collector.named("job square").spanId)
+      expect(collector.named("plugin").parentSpanId).toBe(collector.named("process stub").spanId)
     }))
 
   it.live("sends protobuf by default", () =>
@@ -77,7 +86,7 @@ describe("a worker whose environment names a collector", () => {
       expect(request?.headers["content-type"]).toBe("application/x-protobuf")
       expect(request?.body.includes(Buffer.from(TRACE, "hex"))).toBe(true)
       expect(request?.body.includes(Buffer.from(CALLER, "hex"))).toBe(true)
-      for (const name of ["job square", "handler", "validate", "deliver"]) expect(request?.body.includes(name)).toBe(true)
+      for (const name of ["process stub", "handler", "validate", "deliver"]) expect(request?.body.includes(name)).toBe(true)
     }))
 
   it.live("records the error in the spans of a failed job", () =>
@@ -93,7 +102,11 @@ describe("a worker whose environment names a collector", () => {
         name: "exception",
         attributes: { "exception.type": "RangeError", "exception.message": "-1 is negative" }
       })
-      expect(collector.named("job square").status.code).toBe(2)
+      expect(handler.attributes["error.type"]).toBe("RangeError")
+      expect(collector.named("process stub")).toMatchObject({
+        status: { code: 2, message: "-1 is negative" },
+        attributes: { "error.type": "RangeError" }
+      })
       expect(collector.named("deliver").status.code).toBe(0)
     }))
 
@@ -107,8 +120,8 @@ describe("a worker whose environment names a collector", () => {
       const second = stub.submit({ n: 4 }, { traceparent })
       yield* resultOf(stub, second)
       yield* close
-      expect(collector.spans).toHaveLength(5)
-      expect(collector.named("job square").attributes["stint.job.id"]).toBe(second)
+      expect(collector.spans).toHaveLength(4)
+      expect(collector.named("process stub").attributes["stint.job.id"]).toBe(second)
     }))
 
   it.live("samples the traces of jobs without a caller's trace by OTEL_TRACES_SAMPLER", () =>
@@ -119,14 +132,14 @@ describe("a worker whose environment names a collector", () => {
       yield* resultOf(stub, stub.submit({ n: 3 }))
       yield* resultOf(stub, stub.submit({ n: 3 }, { traceparent }))
       yield* silent.close
-      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 5 }, () => TRACE))
+      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 4 }, () => TRACE))
       const eager = yield* start(stub, Square, json(collector))
       yield* resultOf(stub, stub.submit({ n: 3 }))
       yield* eager.close
-      const own = collector.spans.slice(5)
-      expect(own).toHaveLength(5)
+      const own = collector.spans.slice(4)
+      expect(own).toHaveLength(4)
       expect(own[0]?.traceId).not.toBe(TRACE)
-      expect(own.find(({ name }) => name === "job square")?.parentSpanId ?? "").toBe("")
+      expect(own.find(({ name }) => name === "process stub")?.parentSpanId ?? "").toBe("")
     }))
 
   it.live("sends OTEL_EXPORTER_OTLP_HEADERS as headers, and the service name and attributes with each span", () =>

@@ -39,7 +39,7 @@ describe("an SDK that the program has registered", () => {
       expect(yield* resultOf(stub, stub.submit(null, { traceparent }))).toEqual({ output: true })
       yield* close
       const spans = exporter.getFinishedSpans()
-      expect(spans.map(({ name }) => name).toSorted()).toEqual(["deliver", "handler", "job fn", "own", "wait"])
+      expect(spans.map(({ name }) => name).toSorted()).toEqual(["deliver", "handler", "own", "process stub"])
       expect(spans.map((span) => span.spanContext().traceId)).toEqual(spans.map(() => TRACE))
       expect(spans.map(({ status }) => status.code)).toEqual(spans.map(() => SpanStatusCode.UNSET))
       expect(flushes).toBe(1)

@@ -55,9 +55,8 @@ describe("a worker", () => {
       expect(collector.spans.map(({ name }) => name).toSorted((a, b) => a.localeCompare(b))).toEqual([
         "deliver",
         "handler",
-        "job double",
-        "wait"
+        "process stub"
       ])
-      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 4 }, () => TRACE))
+      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 3 }, () => TRACE))
     }))
 })

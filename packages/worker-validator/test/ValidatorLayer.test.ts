@@ -90,7 +90,7 @@ describe("Validator.middleware", () => {
       }
     })
     return runJson(echo, {}).pipe(
-      Effect.andThen(Effect.sync(() => expect(spans).toEqual(["job handler", "validate"]))),
+      Effect.andThen(Effect.sync(() => expect(spans).toEqual(["process handler", "validate"]))),
       Effect.provideService(Tracer.Tracer, tracer)
     )
   })

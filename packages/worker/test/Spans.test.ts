@@ -73,30 +73,38 @@ const Square = Handler.make("square", {
 })
 
 describe("the spans of a job", () => {
-  it.effect("are the children wait, validate, handler and deliver of the job's span", () =>
+  it.effect("are the children validate, handler and deliver of the job's span, whose name has the endpoint", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, attempt: 2, delayTime: 5 })
-      const root = named(spans, "job square")
+      const root = named(spans, "process ep")
       expect(root.kind).toBe("consumer")
       expect(Option.isNone(root.parent)).toBe(true)
       expect(Object.fromEntries(root.attributes)).toEqual({
+        "messaging.system": "stint",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": "ep",
+        "messaging.message.id": "j1",
+        "faas.trigger": "pubsub",
+        "faas.coldstart": true,
         "stint.job.id": "j1",
         "stint.job.attempt": 2,
+        "stint.job.wait_ms": 5,
         "stint.endpoint": "ep"
       })
-      for (const name of ["wait", "handler", "deliver"]) expect(parentId(named(spans, name))).toBe(root.spanId)
+      for (const name of ["handler", "deliver"]) expect(parentId(named(spans, name))).toBe(root.spanId)
       const handler = named(spans, "handler")
       expect(parentId(named(spans, "validate"))).toBe(handler.spanId)
       expect(parentId(named(spans, "multiply"))).toBe(handler.spanId)
       expect(spans.map(({ traceId }) => traceId)).toEqual(spans.map(() => root.traceId))
       expect(spans.map(failure)).toEqual(spans.map(() => undefined))
-      expect(spans).toHaveLength(6)
+      expect(spans).toHaveLength(5)
     }))
 
   it.effect("join the caller's trace that the job names", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, traceparent, tracestate: "vendor=1" })
-      const root = named(spans, "job square")
+      const root = named(spans, "process ep")
       expect(parentId(root)).toBe(CALLER)
       expect(spans.map(({ traceId }) => traceId)).toEqual(spans.map(() => TRACE))
       const parent = Option.getOrUndefined(root.parent)
@@ -109,7 +117,7 @@ describe("the spans of a job", () => {
   it.effect("are not recorded when the caller does not record its trace", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 3, traceparent: `00-${TRACE}-${CALLER}-00` })
-      expect(spans).toHaveLength(6)
+      expect(spans).toHaveLength(5)
       expect(spans.map(({ sampled }) => sampled)).toEqual(spans.map(() => false))
     }))
 
@@ -125,21 +133,15 @@ describe("the spans of a job", () => {
       const received = { ...job("j1"), traceparent: broken }
       // The platform's value is not validated before this point.
       const spans = yield* spansOf(Handler.fromFunction(() => 1, { name: "fn" }), received as ReceivedJob)
-      expect(Option.isNone(named(spans, "job fn").parent)).toBe(true)
+      expect(Option.isNone(named(spans, "process ep").parent)).toBe(true)
     }))
 
-  it.effect("contain the time in the queue until the take", () =>
+  it.effect("do not include the wait, which ends before the job's span begins", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 hour")
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 1_500 })
-      const taken = times(named(spans, "job square"))?.start ?? Number.NaN
-      expect(times(named(spans, "wait"))).toEqual({ start: taken - 1_500, end: taken })
-    }))
-
-  it.effect("have no wait span when the platform reports no wait", () =>
-    Effect.gen(function*() {
-      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 } })
-      expect(spans.map(({ name }) => name)).not.toContain("wait")
+      const taken = times(named(spans, "process ep"))?.start ?? Number.NaN
+      for (const span of spans) expect(times(span)?.start).toBeGreaterThanOrEqual(taken)
     }))
 
   it.effect("last as long as the step that they measure", () =>
@@ -153,7 +155,7 @@ describe("the spans of a job", () => {
       const { end = 0, start: from = 0 } = times(named(spans, "handler")) ?? {}
       expect(end - from).toBe(400)
       expect(times(named(spans, "deliver"))).toEqual({ start: end, end })
-      expect(times(named(spans, "job slow"))).toEqual({ start: from, end })
+      expect(times(named(spans, "process ep"))).toEqual({ start: from, end })
     }))
 
   it.effect("include the spans of a middleware between the job and its handler", () =>
@@ -168,7 +170,7 @@ describe("the spans of a job", () => {
         yield* memory.nextDone
       }).pipe(Effect.provide(services().layer))
       const between = named(spans, "hydrate")
-      expect(parentId(between)).toBe(named(spans, "job fn").spanId)
+      expect(parentId(between)).toBe(named(spans, "process fn").spanId)
       expect(parentId(named(spans, "handler"))).toBe(between.spanId)
     }))
 })
@@ -185,8 +187,9 @@ describe("a failed job", () => {
       const [failed] = failure(named(spans, "handler")) ?? []
       if (reason === "Die") expect(failed).toBe("Die")
       else expect(failed).toMatchObject({ message: reason })
-      expect(failure(named(spans, "job fn"))).toMatchObject([{
-        message: expect.stringContaining(reason === "Die" ? "too far" : reason)
+      expect(failure(named(spans, "process ep"))).toMatchObject([{
+        type: reason === "Die" ? "RangeError" : "_OTHER",
+        message: reason === "Die" ? "too far" : reason
       }])
       expect(failure(named(spans, "deliver"))).toBeUndefined()
     }))
@@ -201,8 +204,8 @@ describe("a failed job", () => {
         yield* memory.submit(job("j1"))
         yield* memory.nextDone
       }).pipe(Effect.provide(services().layer))
-      expect(spans.map(({ name }) => name)).toEqual(["job fn", "deliver"])
-      expect(failure(named(spans, "job fn"))).toMatchObject([{ message: "no such key" }])
+      expect(spans.map(({ name }) => name)).toEqual(["process fn", "deliver"])
+      expect(failure(named(spans, "process fn"))).toMatchObject([{ message: "no such key" }])
     }))
 
   it.effect("has an interrupted span and no delivery when it was stopped", () =>
@@ -219,7 +222,7 @@ describe("a failed job", () => {
         yield* TestClock.adjust("1 second")
       }).pipe(Effect.provide(services().layer))
       expect(failure(named(spans, "handler"))).toEqual(["Interrupt"])
-      expect(failure(named(spans, "job endless"))).toEqual(["Interrupt"])
+      expect(failure(named(spans, "process endless"))).toEqual(["Interrupt"])
       expect(spans.map(({ name }) => name)).not.toContain("deliver")
     }))
 })

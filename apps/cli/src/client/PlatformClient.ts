@@ -44,6 +44,8 @@ export const layer = Layer.effect(
       transformClient: (client) =>
         client.pipe(
           HttpClient.mapRequest(HttpClientRequest.setHeader("authorization", `Bearer ${Redacted.value(key.value)}`)),
+          // The command exports no spans, so a `traceparent` would name a span that does not exist.
+          HttpClient.transformResponse(Effect.provideService(HttpClient.TracerPropagationEnabled, false)),
           HttpClient.tapRequest(() => Effect.map(Attempt, (attempt) => (attempt.isSent = true)))
         )
     })

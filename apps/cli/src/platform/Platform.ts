@@ -70,6 +70,7 @@ import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import * as JobEnds from "./JobEnds.ts"
 import * as PayloadStores from "./PayloadStores.ts"
+import * as Tracing from "./Tracing.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
 /** Options of the platform. */
@@ -222,6 +223,7 @@ export const layer = (options: PlatformOptions) => {
   const queue = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
     Layer.provideMerge(Layer.merge(Layer.provideMerge(layerSecrets(options), layerStores(options)), WorkerRegistry.layer)),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))

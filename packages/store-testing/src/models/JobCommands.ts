@@ -288,6 +288,7 @@ export const run = Effect.fnUntraced(function*(
     assertRules(applied, event)
     history.applied(event, applied, body)
     history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(endpointOf(id), id)))
+    yield* both(`the trace context of ${id}`, (store) => store.traceOf(endpointOf(id), id))
   })
 
   const applyMany = Effect.fnUntraced(function*(

@@ -151,6 +151,13 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
+    traceOf: (endpoint, id) =>
+      Effect.sync(() => {
+        const entry = find(endpoint, id)
+        if (entry === undefined) return undefined
+        const { input: { traceparent, tracestate }, outcome: { error, lastError } } = entry
+        return { traceparent, tracestate, error, lastError }
+      }),
     drain: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)

@@ -50,6 +50,9 @@ export interface Depth {
 /** One read of a job's stream stops after this number of characters. A single chunk can be several megabytes long. */
 export const MAX_READ_CHARACTERS = 4 * 1024 * 1024
 
+/** What a trace of the job needs beside its head. */
+export type JobTraceContext = Pick<JobRecord, "traceparent" | "tracestate" | "error" | "lastError">
+
 /** The result of draining a job's stream. */
 export interface DrainResult {
   readonly job: JobReport
@@ -186,6 +189,9 @@ export class JobStore extends Context.Service<JobStore, {
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
   readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
+
+  /** The caller's span and the errors of a job, without its payloads. Undefined for an unknown job. */
+  readonly traceOf: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobTraceContext | undefined, StoreError>
 
   /**
    * Returns up to `limit` undrained chunks, in order, and marks them as drained. Stops after the chunk that reaches {@link

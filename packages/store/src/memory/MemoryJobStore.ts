@@ -372,6 +372,14 @@ const make = (
         const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
+    traceOf: (endpoint, id) =>
+      Effect.sync(() => {
+        const entry = find(endpoint, id)
+        if (entry === undefined) return undefined
+        const { error, lastError } = entry.outcome
+        const { traceparent, tracestate } = entry.input
+        return { traceparent, tracestate, error, lastError }
+      }),
     drain: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)

@@ -103,6 +103,16 @@ const decodeTraceback = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.
 export const readableError = (error: string): string =>
   Option.match(decodeTraceback(error), { onSome: (exception) => exception.error_traceback, onNone: () => error })
 
+const decodeException = Schema.decodeUnknownOption(
+  Schema.fromJsonString(Schema.Struct({ error_type: Schema.String, error_message: Schema.String }))
+)
+
+/** The type and the message in the report of an exception; undefined for any other `error`. */
+export const exceptionOf = (error: string): { readonly type: string; readonly message: string } | undefined => {
+  const exception = error.startsWith("{") ? Option.getOrUndefined(decodeException(error)) : undefined
+  return exception === undefined ? undefined : { type: exception.error_type, message: exception.error_message }
+}
+
 /** The outcome of an exception. */
 export const fromException = (thrown: unknown, identity: Identity): Outcome => failed(exceptionText(thrown, identity))
 

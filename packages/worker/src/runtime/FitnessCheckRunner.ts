@@ -68,7 +68,7 @@ const awaitExit = (run: Effect.Effect<void, unknown>): Effect.Effect<Option.Opti
 
 const make = Effect.gen(function*() {
   const { all } = yield* FitnessChecks
-  const { identity, platform } = yield* WorkerConfig
+  const { endpoint, identity, platform } = yield* WorkerConfig
   const source = yield* JobSource
   const exitProcess = yield* ProcessExit
   if (platform === undefined) return
@@ -87,15 +87,21 @@ const make = Effect.gen(function*() {
     return yield* exitProcess(1)
   })
 
-  const passed: Array<string> = []
-  for (const { name, run } of yield* all) {
-    const began = yield* Clock.currentTimeMillis
-    const exit = yield* awaitExit(withSpan(`fitness ${name}`)(run))
-    if (Option.isNone(exit)) return yield* failed(name, `it did not end within ${CHECK_TIMEOUT / 1000} s`)
-    if (Exit.isFailure(exit.value)) return yield* failed(name, reasonOf(exit.value.cause))
-    passed.push(`${name} (${(yield* Clock.currentTimeMillis) - began} ms)`)
-  }
-  if (passed.length > 0) yield* Effect.logDebug(`Fitness checks passed: ${passed.join(", ")}.`)
+  const checks = yield* all
+  if (checks.length === 0) return
+  const checked = Effect.gen(function*() {
+    const passed: Array<string> = []
+    for (const { name, run } of checks) {
+      const began = yield* Clock.currentTimeMillis
+      const exit = yield* awaitExit(withSpan(`fitness ${name}`)(run))
+      if (Option.isNone(exit)) return yield* failed(name, `it did not end within ${CHECK_TIMEOUT / 1000} s`)
+      if (Exit.isFailure(exit.value)) return yield* failed(name, reasonOf(exit.value.cause))
+      passed.push(`${name} (${(yield* Clock.currentTimeMillis) - began} ms)`)
+    }
+    yield* Effect.logDebug(`Fitness checks passed: ${passed.join(", ")}.`)
+  })
+  // One trace for the whole start.
+  yield* withSpan(endpoint === undefined ? "start" : `start ${endpoint}`)(checked)
 })
 
 /** Completes when every check has passed. Does nothing in local test mode. */

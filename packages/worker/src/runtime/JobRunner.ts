@@ -155,9 +155,13 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
 
   const jobContext = (id: string) => Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: id })
 
+  let isFirst = true
+
   const run = (entry: Held): Effect.Effect<void> => {
     const { job } = entry
     let error: string | undefined
+    const span = { job, endpoint, handler: handler.name, isFirst, errorOf: () => error }
+    isFirst = false
     const steps = Effect.suspend(() => {
       entry.started = clock.currentTimeMillisUnsafe()
       // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because numbers have no gaps.
@@ -177,7 +181,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
         }
       )
     })
-    return withJobSpan(handler.name, job, endpoint, () => error)(steps).pipe(Effect.provideContext(jobContext(job.id)))
+    return withJobSpan(span)(steps).pipe(Effect.provideContext(jobContext(job.id)))
   }
 
   /** Removes an ended job and notifies the waiters, unless another fiber has replaced its own. */

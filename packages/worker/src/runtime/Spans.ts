@@ -1,16 +1,19 @@
 /**
- * The spans of a job.
+ * The worker's spans of a job.
  *
  * ```
- *   job <handler>                 a child of the caller's span, if the job has a `traceparent`
- *     wait                        from submission to the take, as measured by the platform (`delayTime`)
+ *   process <endpoint>            a child of the span that the job's `traceparent` names: the platform's span of the attempt, or the caller's
  *     validate                    a Schema or a validator checks the input
  *     handler                     the handler, and the spans that it opens itself
  *     deliver                     until the platform accepts the result
+ *
+ *   start <endpoint>              once, before the first take
+ *     fitness <check>
  * ```
  *
- * A middleware's span is a child of `job` and the parent of `handler`. When a job fails, its `handler` and `job` spans fail with the job's
- * error. When a job is stopped, both spans are interrupted.
+ * A middleware's span is a child of `process` and the parent of `handler`. When a job fails, its `handler` and `process` spans fail with the
+ * job's error. When a job is stopped, both spans are interrupted: the platform's span of the attempt says why. The wait in the queue ends
+ * before the attempt begins, so it is a span of the platform.
  *
  * Spans exist only when a tracer is provided, by `@stint/worker-telemetry` or by any other layer of Effect's `Tracer`. Without one, each of
  * these functions costs one lookup in the fiber.
@@ -25,7 +28,7 @@ import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
-import type { Outcome } from "../handlers/Outcome.ts"
+import { exceptionOf, type Outcome } from "../handlers/Outcome.ts"
 
 /** Whether a tracer is provided. Effect's native tracer does not count, because it exports no spans. */
 const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
@@ -83,11 +86,17 @@ export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) |
 
 const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
 
+/** OpenTelemetry's name for an error without a type. */
+const OTHER = "_OTHER"
+
 /** The failure of a job's span. A failed job's outcome is a value, so its effect does not fail. */
 class FailedJob {
   readonly _tag = "FailedJob"
+  readonly type: string
   readonly message: string
-  constructor(message: string) {
+  constructor(error: string) {
+    const { message, type } = exceptionOf(error) ?? { type: OTHER, message: error }
+    this.type = type
     this.message = message
   }
 }
@@ -96,7 +105,7 @@ class FailedJob {
 const withOutcomeSpan = <A, E, R>(
   name: string,
   options: Tracer.SpanOptionsNoTrace,
-  run: (span: Tracer.Span) => Effect.Effect<A, E, R>,
+  run: Effect.Effect<A, E, R>,
   errorOf: (value: A) => string | undefined
 ): Effect.Effect<A, E, R> =>
   Effect.useSpan(
@@ -104,7 +113,7 @@ const withOutcomeSpan = <A, E, R>(
     options,
     (span) =>
       Effect.withFiber((fiber) =>
-        Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
+        Effect.map(Effect.provideService(run, Tracer.ParentSpan, span), (value) => {
           const error = errorOf(value)
           // A span ends only once, so the later success of the effect does not overwrite this.
           if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
@@ -115,55 +124,45 @@ const withOutcomeSpan = <A, E, R>(
 
 /** The span of the handler. It fails when the outcome is a failure. */
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
-  Effect.withFiber((fiber) => isTraced(fiber) ? withOutcomeSpan("handler", {}, () => run, ({ error }) => error) : run)
+  Effect.withFiber((fiber) => isTraced(fiber) ? withOutcomeSpan("handler", {}, run, ({ error }) => error) : run)
 
-const NANOS = 1_000_000n
-
-/** Records the `wait` span, which has already ended when the job is taken. */
-const recordWait = (fiber: Fiber.Fiber<unknown, unknown>, span: Tracer.Span, delayTime: number): void => {
-  const taken = now(fiber)
-  fiber.getRef(Tracer.Tracer).span({
-    name: "wait",
-    parent: Option.some(span),
-    annotations: span.annotations,
-    links: [],
-    startTime: taken - BigInt(Math.round(delayTime)) * NANOS,
-    kind: "internal",
-    root: false,
-    sampled: span.sampled
-  }).end(taken, Exit.void)
+/** What a job's span says about the job. */
+export interface JobSpan {
+  readonly job: ReceivedJob
+  /** Undefined in local test mode. The span then has the handler's name. */
+  readonly endpoint: string | undefined
+  readonly handler: string
+  /** Whether the worker takes its first job. */
+  readonly isFirst: boolean
+  /** The error of a failed job, at the end. */
+  readonly errorOf: () => string | undefined
 }
 
-/**
- * The span of a job: from the take until its result is delivered. `errorOf` returns the error of a failed job at the end.
- */
-export const withJobSpan = (
-  name: string,
-  job: ReceivedJob,
-  endpoint: string | undefined,
-  errorOf: () => string | undefined
-) =>
-<A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.withFiber((fiber) => {
-    if (!isTraced(fiber)) return run
-    const parent = Option.getOrUndefined(parentOf(job))
-    const options: Tracer.SpanOptionsNoTrace = {
-      kind: "consumer",
-      annotations: runtimeOnly,
-      ...(parent === undefined ? { root: true } : { parent }),
-      attributes: {
-        "stint.job.id": job.id,
-        ...(job.attempt === undefined ? {} : { "stint.job.attempt": job.attempt }),
-        ...(endpoint === undefined ? {} : { "stint.endpoint": endpoint })
+/** The span of a job: from the take until its result is delivered. */
+export const withJobSpan =
+  ({ endpoint, errorOf, handler, isFirst, job }: JobSpan) => <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+    Effect.withFiber((fiber) => {
+      if (!isTraced(fiber)) return run
+      const parent = Option.getOrUndefined(parentOf(job))
+      const destination = endpoint ?? handler
+      const attributes: Record<string, unknown> = {
+        "messaging.system": "stint",
+        "messaging.operation.type": "process",
+        "messaging.operation.name": "process",
+        "messaging.destination.name": destination,
+        "messaging.message.id": job.id,
+        "faas.trigger": "pubsub",
+        "faas.coldstart": isFirst,
+        "stint.job.id": job.id
       }
-    }
-    return withOutcomeSpan(
-      `job ${name}`,
-      options,
-      (span) => {
-        if (job.delayTime !== undefined) recordWait(fiber, span, job.delayTime)
-        return run
-      },
-      errorOf
-    )
-  })
+      if (job.attempt !== undefined) attributes["stint.job.attempt"] = job.attempt
+      if (job.delayTime !== undefined) attributes["stint.job.wait_ms"] = job.delayTime
+      if (endpoint !== undefined) attributes["stint.endpoint"] = endpoint
+      const options: Tracer.SpanOptionsNoTrace = {
+        kind: "consumer",
+        annotations: runtimeOnly,
+        ...(parent === undefined ? { root: true } : { parent }),
+        attributes
+      }
+      return withOutcomeSpan(`process ${destination}`, options, run, errorOf)
+    })

@@ -86,7 +86,7 @@ export const runJson = Effect.fnUntraced(function*<R, const Middleware extends R
         failed = ended?.error
       })
     ),
-    withJobSpan(handler.name, received, undefined, () => failed)
+    withJobSpan({ job: received, endpoint: undefined, handler: handler.name, isFirst: false, errorOf: () => failed })
   )
   const ended = Outcome.toText(outcome ?? Outcome.failed("the job was lost"), identity)
   const { error, output } = decodeBody(ended.text)

@@ -1,0 +1,32 @@
+/**
+ * Traces and metrics over OTLP, when the environment configures them with OpenTelemetry's variables. Otherwise no module is loaded and the
+ * stores stay as they are.
+ */
+import * as OtlpConfig from "@stint/otel/OtlpConfig"
+import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import type { BatchStore } from "@stint/store/BatchStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
+import type { ConfigError } from "effect/Config"
+import * as Effect from "effect/Effect"
+import { FetchHttpClient } from "effect/http"
+import * as Layer from "effect/Layer"
+import { CliFailure } from "../CliFailure.ts"
+
+/** The stores whose changes are traced. */
+type Traced = JobStore | BatchStore | WebhookStore | WebhookAttemptStore
+
+const failureOf = ({ message }: ConfigError): CliFailure =>
+  new CliFailure({
+    message: `A variable of OpenTelemetry is invalid: ${message}`,
+    hint: "Correct it, or set OTEL_SDK_DISABLED=true to start without traces and metrics over OTLP."
+  })
+
+/** The stores, traced if the environment configures traces. */
+export const layerStores: Layer.Layer<Traced, CliFailure, Traced | WorkerRegistry> = Layer.unwrap(Effect.gen(function*() {
+  const settings = yield* Effect.mapError(OtlpConfig.settings, failureOf)
+  if (settings === undefined) return Layer.effectContext(Effect.context<Traced>())
+  const { layerStores } = yield* Effect.promise(() => import("@stint/traces"))
+  return Layer.provide(layerStores(settings), FetchHttpClient.layer)
+}))

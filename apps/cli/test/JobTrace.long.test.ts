@@ -1,0 +1,141 @@
+/**
+ * One connected trace for a job, made by real processes: a client, a platform that is killed in the middle, a worker, and a receiver of
+ * webhooks.
+ */
+import { createClient } from "@stint/client"
+import { once } from "node:events"
+import { writeFile } from "node:fs/promises"
+import { createServer } from "node:http"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { attribute, listen, type OtlpCollector, type Span } from "./OtlpCollector.ts"
+import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c"
+const CALLER = "b7ad6b7169203331"
+
+const start = (span: Span | undefined) => BigInt(span?.startTimeUnixNano ?? 0)
+const end = (span: Span | undefined) => BigInt(span?.endTimeUnixNano ?? 0)
+
+/** A receiver of webhooks, and the `traceparent` of each. */
+const receiver = async () => {
+  const received: Array<string | undefined> = []
+  const server = createServer((request, response) => {
+    received.push(request.headers["traceparent"]?.toString())
+    request.resume().on("end", () => response.end())
+  })
+  server.listen(0, "127.0.0.1")
+  await once(server, "listening")
+  const address = server.address()
+  return {
+    received,
+    url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/hook`,
+    [Symbol.dispose]: () => {
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+}
+
+const serve = (collector: OtlpCollector) =>
+  PlatformProcess.create(["serve", "--config", join(FIXTURES, "traced.config.ts")], {
+    ...collector.variables,
+    STINT_WEBHOOKS_ALLOW: "127.0.0.1"
+  })
+
+describe("the trace of a job", () => {
+  it("is one tree over a cold start, a retry, a platform that is killed in the middle, and a webhook", async () => {
+    using collector = await listen()
+    using hook = await receiver()
+    await using platform = await serve(collector)
+    const tried = join(platform.dataDir, "tried")
+    const release = join(platform.dataDir, "release")
+    const response = await fetch(`${platform.url}/v2/traced/run`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${platform.key}`, traceparent: `00-${TRACE}-${CALLER}-01` },
+      body: JSON.stringify({ input: { tried, release }, webhook: hook.url })
+    })
+    const { id } = await response.json() as { readonly id: string }
+    // The first attempt has failed, and the second one runs.
+    await collector.wait(TRACE, "wait traced", 2)
+    await platform.end("SIGKILL")
+    await platform.start()
+    await writeFile(release, "")
+    expect((await platform.ended("traced", id)).status).toBe("COMPLETED")
+    await until("the webhook", () => hook.received.length > 0 ? true : undefined, 60_000)
+    await collector.wait(TRACE, "webhook completed")
+    // The worker sends its spans within a second, or when it exits.
+    await collector.wait(TRACE, "process traced", 2)
+    await collector.wait(TRACE, "attempt traced", 2)
+
+    const only = (name: string) => {
+      const found = collector.named(TRACE, name)
+      expect(found, name).toHaveLength(1)
+      return found[0]
+    }
+    const send = only("send traced")
+    const [wait1, wait2] = collector.named(TRACE, "wait traced")
+    const [attempt1, attempt2] = collector.named(TRACE, "attempt traced")
+    const [process1, process2] = collector.named(TRACE, "process traced")
+    const cold = only("cold start traced")
+    const webhook = only("webhook completed")
+
+    const ids = new Set(collector.spans.map(({ spanId }) => spanId))
+    for (const { name, parentSpanId } of collector.spans.filter(({ traceId }) => traceId === TRACE)) {
+      expect(parentSpanId === CALLER || ids.has(parentSpanId ?? ""), `the parent of ${name} in\n${collector.tree(TRACE)}`).toBe(
+        true
+      )
+    }
+    expect(send?.parentSpanId).toBe(CALLER)
+    for (const span of [wait1, wait2, attempt1, attempt2, webhook]) expect(span?.parentSpanId).toBe(send?.spanId)
+    expect(cold?.parentSpanId).toBe(wait1?.spanId)
+    expect([process1?.parentSpanId, process2?.parentSpanId]).toEqual([attempt1?.spanId, attempt2?.spanId])
+    expect([attempt1?.links.length, attempt2?.links[0]?.spanId]).toEqual([0, attempt1?.spanId])
+
+    expect(end(wait1)).toBe(start(attempt1))
+    expect(end(wait2)).toBe(start(attempt2))
+    expect(start(cold)).toBeGreaterThanOrEqual(start(wait1))
+    expect(end(cold)).toBeLessThanOrEqual(end(wait1))
+    expect(start(send)).toBe(start(wait1))
+    expect(start(process1)).toBeGreaterThanOrEqual(start(attempt1))
+    expect(start(process2)).toBeGreaterThanOrEqual(start(attempt2))
+    expect(start(wait2)).toBe(end(attempt1))
+    expect(start(webhook)).toBeGreaterThanOrEqual(start(attempt2))
+
+    expect(attempt1?.status).toEqual({ code: 2, message: "the first attempt fails" })
+    expect(attribute(attempt1 as Span, "error.type")).toBe("RangeError")
+    expect(process1?.status).toEqual({ code: 2, message: "the first attempt fails" })
+    expect(attribute(attempt2 as Span, "stint.attempt.outcome")).toBe("completed")
+    expect(hook.received).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
+  }, 180_000)
+
+  it("exists for a job that is cancelled in the queue, and for a job of a client that sends no trace", async () => {
+    using collector = await listen()
+    await using platform = await serve(collector)
+    const client = createClient({ baseUrl: platform.url, apiKey: platform.key })
+    const job = await client.endpoint("nobody").run({})
+    await job.cancel()
+    const wait = await until("the wait", () => collector.spans.find(({ name }) => name === "wait nobody"), 60_000)
+    expect(attribute(wait, "stint.job.status")).toBe("CANCELLED")
+    expect(wait.status.code ?? 0).toBe(0)
+    const [send] = await collector.wait(wait.traceId, "send nobody")
+    expect(wait.parentSpanId).toBe(send?.spanId)
+    expect(send?.parentSpanId ?? "").toBe("")
+    expect(attribute(send as Span, "stint.job.id")).toBe(job.id)
+  }, 120_000)
+
+  it("has no span when its caller does not record it", async () => {
+    using collector = await listen()
+    await using platform = await serve(collector)
+    const submit = (flags: string) =>
+      fetch(`${platform.url}/v2/nobody/run`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${platform.key}`, traceparent: `00-${TRACE}-${CALLER}-${flags}` },
+        body: JSON.stringify({ input: {} })
+      })
+    await submit("00")
+    await submit("01")
+    await collector.wait(TRACE, "send nobody")
+    expect(collector.named(TRACE, "send nobody")).toHaveLength(1)
+  }, 120_000)
+})

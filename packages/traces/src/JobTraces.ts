@@ -1,0 +1,279 @@
+/**
+ * Makes the platform's spans of jobs. Wraps the job store and the batch store, because every change of a job goes through one of them.
+ *
+ * ```
+ *   JobQueue, BatchQueue --> JobTraces --> JobStore, BatchStore
+ *        insert, enqueue       send
+ *        claim                 wait, cold start; the job's traceparent becomes that of its attempt
+ *        apply, tick, ...      attempt, or the wait of a job that ends in the queue     read by a fiber, outside of the change
+ * ```
+ *
+ * A span is made when it ends, from the times in the job's record, so nothing is held in memory for a waiting or running job. The ends of
+ * attempts need the trace context from the store. They wait for it in a queue of at most {@link MAX_ENDS}.
+ */
+import { isTerminal } from "@stint/contract/Job"
+import type { FinishedSpan, SpanExport } from "@stint/otel/SpanExport"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { BatchStore } from "@stint/store/BatchStore"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobHead, JobRecord } from "@stint/store/JobRecord"
+import { type ApplyResult, JobStore, type JobTraceContext } from "@stint/store/JobStore"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import { ColdStarts } from "./ColdStarts.ts"
+import { genAiAttributes } from "./GenAi.ts"
+import { jobError, OTHER, type SpanError } from "./JobError.ts"
+import * as TraceIds from "./TraceIds.ts"
+
+/** The maximum number of ended attempts and waits that wait for their trace context. */
+const MAX_ENDS = 8_192
+
+/** How an attempt ended that did not end its job. */
+const RETURNS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
+  Finish: "retried",
+  LoseLease: "worker_lost",
+  Tick: "lease_expired",
+  Return: "returned"
+}
+
+/** The end of an attempt, or of the wait of a job that never got another attempt. */
+interface End {
+  readonly before: JobHead
+  readonly status: JobHead["status"]
+  readonly event: JobMachineEvent["_tag"]
+  /** The error that the event contains. The store may have removed it already when the span is made. */
+  readonly error: SpanError | undefined
+  readonly at: number
+}
+
+const attributesOf = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => ({
+  "messaging.system": "stint",
+  "messaging.destination.name": endpoint,
+  "messaging.message.id": id,
+  "stint.endpoint": endpoint,
+  "stint.job.id": id
+})
+
+/** The error of an ended attempt or wait; undefined when it did not fail. A cancelled job did not fail. */
+const errorOf = ({ error, event, status }: End, stored: Pick<JobTraceContext, "error" | "lastError">): SpanError | undefined => {
+  if (status === "COMPLETED" || status === "CANCELLED" || event === "Return") return undefined
+  const message = stored.error ?? stored.lastError ?? "no reason is stored"
+  if (status === "TIMED_OUT") return { type: "timeout", message }
+  return error ?? { type: RETURNS[event] ?? OTHER, message }
+}
+
+const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sampler) {
+  const jobs = yield* JobStore
+  const batches = yield* BatchStore
+  const registry = yield* WorkerRegistry
+  const clock = yield* Clock.Clock
+  const coldStarts = new ColdStarts()
+  const ends = yield* Queue.dropping<End>(MAX_ENDS)
+
+  const spanOf = (
+    trace: TraceIds.JobTrace,
+    span: Pick<FinishedSpan, "name" | "spanId" | "start" | "end" | "attributes"> & Partial<FinishedSpan>
+  ): FinishedSpan => ({
+    kind: "internal",
+    traceId: trace.traceId,
+    traceState: trace.traceState,
+    parentSpanId: undefined,
+    links: [],
+    error: undefined,
+    ...span
+  })
+
+  const addSend = (
+    job: Pick<JobRecord, "id" | "endpoint" | "createdAt" | "traceparent" | "tracestate">,
+    input: string | undefined
+  ) => {
+    const trace = TraceIds.traceOf(job.id, job, sampler)
+    if (!trace.sampled) return
+    spans.add(spanOf(trace, {
+      name: `send ${job.endpoint}`,
+      kind: "producer",
+      spanId: TraceIds.sendSpan(job.id),
+      parentSpanId: trace.caller,
+      start: job.createdAt,
+      end: clock.currentTimeMillisUnsafe(),
+      attributes: {
+        ...attributesOf(job),
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        ...(input === undefined ? {} : genAiAttributes(input))
+      }
+    }))
+  }
+
+  /** The wait ends where the attempt begins. */
+  const addWait = (trace: TraceIds.JobTrace, job: JobHead, attempt: number, end: number, rest: Partial<FinishedSpan> = {}) => {
+    spans.add(spanOf(trace, {
+      name: `wait ${job.endpoint}`,
+      spanId: TraceIds.waitSpan(job.id, attempt),
+      parentSpanId: TraceIds.sendSpan(job.id),
+      start: job.queuedAt,
+      end,
+      ...rest,
+      attributes: { ...attributesOf(job), "stint.job.attempt": attempt, ...rest.attributes }
+    }))
+  }
+
+  /** The part of a wait in which the job's worker started. */
+  const addColdStart = Effect.fnUntraced(function*(trace: TraceIds.JobTrace, job: JobRecord, startedAt: number) {
+    const worker = job.worker ?? ""
+    const status = (yield* registry.list(job.endpoint)).find(({ id }) => id === worker)
+    const times = coldStarts.timesOf(status)
+    if (times === undefined || times.readyAt <= job.queuedAt) return
+    spans.add(spanOf(trace, {
+      name: `cold start ${job.endpoint}`,
+      spanId: TraceIds.coldStartSpan(job.id, job.attempt),
+      parentSpanId: TraceIds.waitSpan(job.id, job.attempt),
+      start: Math.max(job.queuedAt, times.startedAt),
+      end: Math.min(startedAt, times.readyAt),
+      attributes: { ...attributesOf(job), "stint.worker.id": worker, "stint.worker.start_ms": times.readyAt - times.startedAt }
+    }))
+  })
+
+  const claimed = Effect.fnUntraced(function*(job: JobRecord) {
+    const trace = TraceIds.traceOf(job.id, job, sampler)
+    const isFirst = coldStarts.isFirstTake(job.endpoint, job.worker ?? "")
+    if (trace.sampled && job.startedAt !== null) {
+      addWait(trace, job, job.attempt, job.startedAt)
+      if (isFirst) yield* addColdStart(trace, job, job.startedAt)
+    }
+    // A worker follows the platform's decision, also when no caller made one.
+    return trace.sampled || trace.caller === undefined
+      ? { ...job, traceparent: TraceIds.traceparentOf(trace, TraceIds.attemptSpan(job.id, job.attempt)) }
+      : job
+  })
+
+  const addEnd = Effect.fnUntraced(function*(end: End) {
+    const { at, before, event, status } = end
+    const { attempt, chunks, endpoint, id, startedAt, worker } = before
+    const stored = yield* jobs.traceOf(endpoint, id)
+    // The job was removed already.
+    if (stored === undefined) return spans.lose(1)
+    const trace = TraceIds.traceOf(id, stored, sampler)
+    if (!trace.sampled) return
+    const error = errorOf(end, stored)
+    if (before.status === "IN_QUEUE") {
+      return addWait(trace, before, attempt + 1, at, { attributes: { "stint.job.status": status }, error })
+    }
+    spans.add(spanOf(trace, {
+      name: `attempt ${endpoint}`,
+      kind: "client",
+      spanId: TraceIds.attemptSpan(id, attempt),
+      parentSpanId: TraceIds.sendSpan(id),
+      start: startedAt ?? at,
+      end: at,
+      links: attempt > 1 ? [TraceIds.attemptSpan(id, attempt - 1)] : [],
+      error,
+      attributes: {
+        ...attributesOf(before),
+        "messaging.operation.name": "take",
+        "messaging.operation.type": "receive",
+        "faas.invoked_name": endpoint,
+        "stint.job.attempt": attempt,
+        "stint.job.status": status,
+        "stint.attempt.outcome": isTerminal(status) ? status.toLowerCase() : RETURNS[event] ?? "returned",
+        "stint.worker.id": worker ?? undefined,
+        "stint.job.chunks": chunks === 0 ? undefined : chunks
+      }
+    }))
+  })
+
+  const changed = (
+    { after, before }: Extract<ApplyResult, { readonly _tag: "Changed" }>,
+    event: JobMachineEvent["_tag"],
+    error?: SpanError
+  ) => {
+    if (before.status === after.status || isTerminal(before.status) || after.status === "IN_PROGRESS") return
+    const at = after.finishedAt ?? after.queuedAt
+    const end = { before, status: after.status, event, error, at }
+    if (!Queue.offerUnsafe(ends, end)) spans.lose(1)
+  }
+
+  const applied = (result: ApplyResult, event: JobMachineEvent["_tag"], error?: SpanError) => {
+    if (result._tag === "Changed") changed(result, event, error)
+  }
+
+  const addEnds = (some: ReadonlyArray<End>) =>
+    Effect.forEach(some, (end) => Effect.catch(addEnd(end), () => Effect.sync(() => spans.lose(1))), { discard: true })
+
+  yield* Effect.forkScoped(Effect.forever(Effect.flatMap(Queue.takeAll(ends), addEnds)))
+  yield* Effect.addFinalizer(() => Effect.flatMap(Queue.clear(ends), addEnds))
+
+  const tracedJobs = JobStore.of({
+    ...jobs,
+    insert: (job, key, maxWaiting) =>
+      Effect.map(jobs.insert(job, key, maxWaiting), (result) => {
+        if (result._tag === "Inserted") addSend(job, job.input)
+        return result
+      }),
+    apply: (endpoint, id, event) =>
+      Effect.map(jobs.apply(endpoint, id, event), (result) => {
+        applied(result, event._tag, event._tag === "Finish" && event.error !== null ? jobError(event.error) : undefined)
+        return result
+      }),
+    claim: (endpoint, limit, event) =>
+      Effect.flatMap(jobs.claim(endpoint, limit, event), (result) => {
+        for (const one of result.expired) applied(one, event._tag)
+        return result.jobs.length === 0
+          ? Effect.succeed(result)
+          : Effect.map(Effect.forEach(result.jobs, claimed), (jobs) => ({ ...result, jobs }))
+      }),
+    tick: (event, limit) =>
+      Effect.map(jobs.tick(event, limit), (results) => {
+        for (const result of results) applied(result, event._tag)
+        return results
+      }),
+    applyRunning: (filter, event) =>
+      Effect.map(jobs.applyRunning(filter, event), (results) => {
+        for (const result of results) applied(result, event._tag)
+        return results
+      }),
+    applyWaiting: (endpoint, event, limit) =>
+      Effect.map(jobs.applyWaiting(endpoint, event, limit), (results) => {
+        for (const result of results) applied(result, event._tag)
+        return results
+      })
+  })
+
+  const tracedBatches = BatchStore.of({
+    ...batches,
+    enqueue: (endpoint, id, limit, toJob) =>
+      Effect.suspend(() => {
+        const made: Array<Pick<JobRecord, "id" | "endpoint" | "createdAt" | "traceparent" | "tracestate">> = []
+        return Effect.map(
+          batches.enqueue(endpoint, id, limit, (batch, request) => {
+            const job = toJob(batch, request)
+            const { createdAt, endpoint, id, traceparent, tracestate } = job
+            made.push({ id, endpoint, createdAt, traceparent, tracestate })
+            return job
+          }),
+          (result) => {
+            for (const job of made) addSend(job, undefined)
+            return result
+          }
+        )
+      }),
+    cancel: (endpoint, id, now, limit, owner) =>
+      Effect.map(batches.cancel(endpoint, id, now, limit, owner), (result) => {
+        for (const one of result.applied) applied(one, "Cancel")
+        return result
+      })
+  })
+  return { batches: tracedBatches, jobs: tracedJobs }
+})
+
+/** The job store and the batch store, traced. */
+export const layer = (
+  spans: SpanExport,
+  sampler: TraceIds.Sampler
+): Layer.Layer<JobStore | BatchStore, never, JobStore | BatchStore | WorkerRegistry> =>
+  Layer.effectContext(
+    Effect.map(make(spans, sampler), ({ batches, jobs }) => Context.make(JobStore, jobs).pipe(Context.add(BatchStore, batches)))
+  )

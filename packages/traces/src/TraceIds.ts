@@ -1,0 +1,74 @@
+/**
+ * The ids of a job's trace and of its spans. They are derived from the ids of the job and the delivery, so nothing is stored: a platform that
+ * is restarted during a job continues the job's trace.
+ *
+ * ```
+ *   trace of the caller (traceparent), or of the job
+ *     send                the submission
+ *       wait 1            in the queue, before attempt 1
+ *       attempt 1         from the take to the result; the parent of the worker's spans
+ *       wait 2, attempt 2, ...
+ *       webhook           each attempt to send one
+ * ```
+ */
+import { parseTraceparent } from "@stint/contract/TraceContext"
+import type { Settings } from "@stint/otel/OtlpConfig"
+import type { JobInput } from "@stint/store/JobRecord"
+import { hash } from "node:crypto"
+
+const idOf = (role: string, of: string, digits: number): string => hash("sha256", `${role}\n${of}`, "hex").slice(0, digits)
+
+/** The span of a job's submission, below which all its other spans are. */
+export const sendSpan = (job: string): string => idOf("send", job, 16)
+
+/** The span of the wait before an attempt. Attempts are numbered from 1. */
+export const waitSpan = (job: string, attempt: number): string => idOf(`wait ${attempt}`, job, 16)
+
+/** The span of the start of the worker that takes an attempt. */
+export const coldStartSpan = (job: string, attempt: number): string => idOf(`cold start ${attempt}`, job, 16)
+
+/** The span of an attempt. */
+export const attemptSpan = (job: string, attempt: number): string => idOf(`attempt ${attempt}`, job, 16)
+
+/** The span of an attempt to send a webhook. */
+export const webhookSpan = (delivery: string, attempt: number): string => idOf(`webhook ${attempt}`, delivery, 16)
+
+/** The trace of a job. */
+export interface JobTrace {
+  readonly traceId: string
+  /** The caller's span; undefined when the caller sent none. */
+  readonly caller: string | undefined
+  readonly traceState: string | undefined
+  /** Whether spans are recorded. */
+  readonly sampled: boolean
+}
+
+/** Decides whether a trace is recorded. `caller`: the caller's decision; undefined when there is no caller. */
+export type Sampler = (traceId: string, caller: boolean | undefined) => boolean
+
+/** The sampler that the settings name. Depends on the trace id only, so that the decision is the same after a restart. */
+export const samplerOf = ({ ratio, sampler }: Pick<Settings, "ratio" | "sampler">): Sampler => {
+  const share = sampler.endsWith("always_on") ? 1 : sampler.endsWith("always_off") ? 0 : ratio
+  const decide = (traceId: string) => Number.parseInt(traceId.slice(-8), 16) < share * 2 ** 32
+  return sampler.startsWith("parentbased_") ? (traceId, caller) => caller ?? decide(traceId) : decide
+}
+
+/** The trace of a job, from the context that its caller sent. */
+export const traceOf = (
+  job: string,
+  { traceparent, tracestate }: Pick<JobInput, "traceparent" | "tracestate">,
+  sampler: Sampler
+): JobTrace => {
+  const caller = traceparent === null ? undefined : parseTraceparent(traceparent)
+  const traceId = caller?.traceId ?? idOf("trace", job, 32)
+  return {
+    traceId,
+    caller: caller?.spanId,
+    traceState: caller === undefined ? undefined : tracestate ?? undefined,
+    sampled: sampler(traceId, caller?.sampled)
+  }
+}
+
+/** The `traceparent` that makes a span the parent. */
+export const traceparentOf = ({ sampled, traceId }: JobTrace, span: string): string =>
+  `00-${traceId}-${span}-${sampled ? "01" : "00"}`

@@ -1,0 +1,41 @@
+/**
+ * Traces of a platform's jobs, exported over OTLP.
+ *
+ * ```
+ *   queues --> layerStores --> stores        spans, from the times of the jobs --> SpanExport --> the collector
+ * ```
+ */
+import type * as OtlpConfig from "@stint/otel/OtlpConfig"
+import * as SpanExport from "@stint/otel/SpanExport"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
+import * as JobTraces from "./JobTraces.ts"
+import { samplerOf } from "./TraceIds.ts"
+import * as WebhookTraces from "./WebhookTraces.ts"
+
+const sent = Metric.counter("stint_trace_spans_sent_total", {
+  description: "Spans that the collector accepted.",
+  incremental: true
+})
+const lost = Metric.counter("stint_trace_spans_lost_total", {
+  description: "Spans that were not sent, because the collector did not accept them in time or the queue was full.",
+  incremental: true
+})
+
+/** The stores of jobs, batches and webhooks, traced as the settings specify. */
+export const layerStores = (settings: OtlpConfig.Settings) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const context = yield* Effect.context()
+    // The series exist before the first span.
+    sent.updateUnsafe(0, context)
+    lost.updateUnsafe(0, context)
+    const spans = yield* SpanExport.make({
+      settings,
+      identity: { serviceName: "stint", attributes: {} },
+      scope: { name: "@stint/traces" },
+      counts: { sent: (count) => sent.updateUnsafe(count, context), lost: (count) => lost.updateUnsafe(count, context) }
+    })
+    const sampler = samplerOf(settings)
+    return Layer.merge(JobTraces.layer(spans, sampler), WebhookTraces.layer(spans, sampler))
+  }))

@@ -1,0 +1,257 @@
+import { describe, expect, it } from "@effect/vitest"
+import type { FinishedSpan } from "@stint/otel/SpanExport"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { Scenario } from "@stint/store-testing"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as JobTraces from "../src/JobTraces.ts"
+import { samplerOf } from "../src/TraceIds.ts"
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c"
+const CALLER = "b7ad6b7169203331"
+const trace = { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: "vendor=1" }
+
+/** The spans of a platform over a memory store, and the number of lost ones. */
+class Recorder {
+  readonly spans: Array<FinishedSpan> = []
+  lost = 0
+  readonly export = {
+    add: (span: FinishedSpan) => void this.spans.push(span),
+    lose: (count: number) => {
+      this.lost += count
+    }
+  }
+
+  named(name: string): FinishedSpan {
+    const span = this.spans.find((one) => one.name === name)
+    if (span === undefined) throw new Error(`no span ${name} among ${this.spans.map((one) => one.name).join(", ")}`)
+    return span
+  }
+
+  all(name: string): ReadonlyArray<FinishedSpan> {
+    return this.spans.filter((one) => one.name === name)
+  }
+}
+
+const stores = Layer.merge(MemoryJobStore.layerWithEndpoints, WorkerRegistry.layer)
+
+/** A queue over traced stores. `always_on` unless another sampler is given. */
+const traced = (
+  recorder: Recorder,
+  settings: Parameters<typeof samplerOf>[0] = { sampler: "parentbased_always_on", ratio: 1 }
+) =>
+  JobQueue.layer.pipe(
+    Layer.provideMerge(JobTraces.layer(recorder.export, samplerOf(settings)))
+  )
+
+const run = <A, E>(
+  body: (recorder: Recorder) => Effect.Effect<A, E, JobQueue.JobQueue | WorkerRegistry.WorkerRegistry>,
+  settings?: Parameters<typeof samplerOf>[0]
+) =>
+  Effect.suspend(() => {
+    const recorder = new Recorder()
+    return body(recorder).pipe(Effect.provide(traced(recorder, settings).pipe(Layer.provideMerge(stores))))
+  })
+
+describe("the trace of a job", () => {
+  it.effect("is a tree of a submission, waits and attempts below the caller's span", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { fail, finish, submit, takeOne } = yield* Scenario.make({ retry: { maxAttempts: 2, onError: true } })
+        const { id } = yield* submit({ trace })
+        yield* Scenario.pass(100)
+        const first = yield* takeOne("ann")
+        yield* Scenario.pass(50)
+        yield* fail(first, JSON.stringify({ error_type: "RangeError", error_message: "too far", error_traceback: "..." }))
+        yield* Scenario.pass(20)
+        const second = yield* takeOne("bob")
+        yield* Scenario.pass(30)
+        yield* finish(second)
+        yield* Scenario.settle
+
+        const endpoint = first.endpoint
+        const send = recorder.named(`send ${endpoint}`)
+        const [wait1, wait2] = recorder.all(`wait ${endpoint}`)
+        const [attempt1, attempt2] = recorder.all(`attempt ${endpoint}`)
+        expect(recorder.spans).toHaveLength(5)
+        expect(recorder.spans.map(({ traceId, traceState }) => [traceId, traceState])).toEqual(
+          recorder.spans.map(() => [TRACE, "vendor=1"])
+        )
+        expect(send).toMatchObject({ kind: "producer", parentSpanId: CALLER, error: undefined })
+        expect(send.attributes).toMatchObject({
+          "messaging.system": "stint",
+          "messaging.operation.type": "send",
+          "messaging.destination.name": endpoint,
+          "messaging.message.id": id
+        })
+        for (const span of [wait1, wait2, attempt1, attempt2]) expect(span?.parentSpanId).toBe(send.spanId)
+        const times = [wait1, attempt1, wait2, attempt2].map((span) => [span?.start, span?.end])
+        expect(times).toEqual([[0, 100], [100, 150], [150, 170], [170, 200]])
+        expect(first.traceparent).toBe(`00-${TRACE}-${attempt1?.spanId}-01`)
+        expect(second.traceparent).toBe(`00-${TRACE}-${attempt2?.spanId}-01`)
+        expect(second.tracestate).toBe("vendor=1")
+        expect(attempt1).toMatchObject({ links: [], error: { type: "RangeError", message: "too far" } })
+        expect(attempt1?.attributes).toMatchObject({ "stint.attempt.outcome": "retried", "stint.worker.id": "ann" })
+        expect(attempt2).toMatchObject({ links: [attempt1?.spanId], error: undefined })
+        expect(attempt2?.attributes).toMatchObject({ "stint.attempt.outcome": "completed", "stint.job.attempt": 2 })
+        expect(new Set(recorder.spans.map(({ spanId }) => spanId)).size).toBe(5)
+      })
+    ))
+
+  it.effect("shows a job that was cancelled in the queue", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, queue, submit } = yield* Scenario.make()
+        const { id } = yield* submit({ trace })
+        yield* Scenario.pass(40)
+        yield* queue.cancel(endpoint.id, id)
+        yield* Scenario.settle
+        expect(recorder.spans.map(({ name }) => name)).toEqual([`send ${endpoint.id}`, `wait ${endpoint.id}`])
+        expect(recorder.named(`wait ${endpoint.id}`)).toMatchObject({
+          start: 0,
+          end: 40,
+          parentSpanId: recorder.named(`send ${endpoint.id}`).spanId,
+          attributes: { "stint.job.status": "CANCELLED" },
+          error: undefined
+        })
+      })
+    ))
+
+  it.effect("shows a job that timed out in the queue, with its reason", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, queue, submit } = yield* Scenario.make()
+        yield* submit({ policy: { ttl: 10_000 } })
+        yield* Scenario.pass(11_000)
+        yield* queue.tick
+        yield* Scenario.settle
+        const wait = recorder.named(`wait ${endpoint.id}`)
+        expect(wait.attributes["stint.job.status"]).toBe("TIMED_OUT")
+        expect(wait.error).toEqual({ type: "timeout", message: expect.stringContaining("waiting for a worker") })
+        expect(wait.traceId).toBe(recorder.named(`send ${endpoint.id}`).traceId)
+        expect(recorder.named(`send ${endpoint.id}`).parentSpanId).toBeUndefined()
+      })
+    ))
+
+  it.effect("ends an attempt whose worker was silent, and one whose worker returned the job", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, queue, started, takeOne } = yield* Scenario.make({ maxAttempts: 5 })
+        const job = yield* started("ann")
+        yield* Scenario.pass(20_000)
+        yield* queue.tick
+        yield* takeOne("bob", { holding: false })
+        yield* queue.returnJobs(endpoint.id, "bob", [job.id])
+        yield* Scenario.settle
+        const [lost, returned] = recorder.all(`attempt ${endpoint.id}`)
+        expect(lost?.attributes["stint.attempt.outcome"]).toBe("lease_expired")
+        expect(lost?.error).toEqual({ type: "lease_expired", message: expect.stringContaining("was silent") })
+        expect(returned).toMatchObject({ attributes: { "stint.attempt.outcome": "returned" }, error: undefined })
+      })
+    ))
+
+  it.effect("has the same ids after a restart of the platform", () =>
+    Effect.gen(function*() {
+      const before = new Recorder()
+      const after = new Recorder()
+      const job = yield* Effect.flatMap(Scenario.make(), ({ started }) => started("ann")).pipe(
+        Effect.provide(traced(before), { local: true })
+      )
+      yield* Effect.gen(function*() {
+        const { finish } = yield* Scenario.make()
+        yield* finish(job)
+        yield* Scenario.settle
+      }).pipe(Effect.provide(traced(after), { local: true }))
+      const attempt = after.named(`attempt ${job.endpoint}`)
+      expect(attempt.parentSpanId).toBe(before.named(`send ${job.endpoint}`).spanId)
+      expect(attempt.traceId).toBe(before.named(`send ${job.endpoint}`).traceId)
+      expect(job.traceparent).toBe(`00-${attempt.traceId}-${attempt.spanId}-01`)
+    }).pipe(Effect.provide(stores)))
+
+  it.effect("continues after a retry by hand, with attempts that have ids of their own", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, fail, finish, queue, started, takeOne } = yield* Scenario.make({ maxAttempts: 1 })
+        const job = yield* started("ann")
+        yield* fail(job, "no")
+        yield* queue.retry(endpoint.id, job.id)
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.settle
+        const [first, second] = recorder.all(`attempt ${endpoint.id}`)
+        expect(first?.error).toEqual({ type: "_OTHER", message: "no" })
+        expect(second?.links).toEqual([first?.spanId])
+        expect(new Set(recorder.spans.map(({ spanId }) => spanId)).size).toBe(recorder.spans.length)
+      })
+    ))
+
+  it.effect("includes the start of the worker that the job waited for", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const registry = yield* WorkerRegistry.WorkerRegistry
+        const { endpoint, submit, takeOne } = yield* Scenario.make()
+        yield* submit()
+        yield* Scenario.pass(10)
+        yield* registry.starting(endpoint.id, "ann")
+        yield* Scenario.pass(300)
+        yield* registry.touch(endpoint.id, "ann")
+        yield* Scenario.pass(5)
+        yield* takeOne("ann")
+        yield* submit()
+        yield* takeOne("ann")
+        const starts = recorder.all(`cold start ${endpoint.id}`)
+        expect(starts).toHaveLength(1)
+        expect(starts[0]).toMatchObject({ start: 10, end: 310, parentSpanId: recorder.named(`wait ${endpoint.id}`).spanId })
+      })
+    ))
+
+  it.effect("names the model of a request to the OpenAI route", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { endpoint, submit } = yield* Scenario.make()
+        const input = { openai_route: "/v1/chat/completions", openai_input: { model: "small", messages: [] } }
+        yield* submit({ input: Scenario.text(input) })
+        expect(recorder.named(`send ${endpoint.id}`).attributes).toMatchObject({
+          "gen_ai.operation.name": "chat",
+          "gen_ai.request.model": "small"
+        })
+      })
+    ))
+})
+
+describe("sampling", () => {
+  it.effect("records nothing when the caller does not record, and passes the caller's span to the worker", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { finish, submit, takeOne } = yield* Scenario.make()
+        const traceparent = `00-${TRACE}-${CALLER}-00`
+        yield* submit({ trace: { traceparent } })
+        const job = yield* takeOne("ann")
+        expect(job.traceparent).toBe(traceparent)
+        yield* finish(job)
+        yield* Scenario.settle
+        expect(recorder.spans).toEqual([])
+        expect(recorder.lost).toBe(0)
+      })
+    ))
+
+  it.effect("makes the worker follow the platform when there is no caller", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const { started } = yield* Scenario.make()
+        expect((yield* started("ann")).traceparent).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-00$/)
+        expect(recorder.spans).toEqual([])
+      }), { sampler: "parentbased_always_off", ratio: 1 }))
+
+  it("takes the share of traces that the ratio asks for", () => {
+    const sample = samplerOf({ sampler: "parentbased_traceidratio", ratio: 0.25 })
+    const ids = Array.from(
+      { length: 1_000 },
+      (_, n) => `${"0".repeat(24)}${Math.floor(n / 1_000 * 2 ** 32).toString(16).padStart(8, "0")}`
+    )
+    expect(ids.filter((id) => sample(id, undefined))).toHaveLength(250)
+    expect(sample(ids[999] ?? "", true)).toBe(true)
+    expect(sample(ids[0] ?? "", false)).toBe(false)
+  })
+})
