@@ -9,6 +9,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
+/** The key of platforms in folders that have none. */
+const API_KEY = "a-key-for-this-test"
+
 const newValue = () => `hf_"canary"_${randomBytes(16).toString("hex")}`
 
 const reversed = (text: string) => text.split("").toReversed().join("")
@@ -35,7 +38,7 @@ const failToStart = async (dataDir: string, env: Readonly<Record<string, string>
     env: {
       STINT_DATA_DIR: dataDir,
       XDG_CONFIG_HOME: `${dataDir}-config`,
-      STINT_API_KEY: "a-key-for-this-test",
+      STINT_API_KEY: API_KEY,
       PORT: "0",
       ...env
     }
@@ -217,11 +220,10 @@ describe("secrets of a platform", () => {
     // A backup of the platform as it is now, restored with its key.
     const archive = join(folder, "second.tar")
     expect((await runCommand(["backup", archive], { env: { STINT_DATA_DIR: platform.dataDir } })).code).toBe(0)
-    await using restored = await PlatformProcess.create(["serve"], {}, async (dataDir) => {
+    await using restored = await PlatformProcess.create(["serve"], { STINT_API_KEY: API_KEY }, async (dataDir) => {
       expect((await runCommand(["restore", archive], { env: { STINT_DATA_DIR: dataDir } })).code).toBe(0)
       await cp(join(platform.dataDir, "secrets-key"), join(dataDir, "secrets-key"))
     })
-    restored.key = platform.key
     expect(await restored.runSync("leaky", { how: "hash" })).toMatchObject({
       output: { reversed: reversed(second) }
     })
