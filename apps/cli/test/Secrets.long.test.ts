@@ -1,5 +1,5 @@
 /**
- * Secrets of a real platform. A random value is searched for in everything that the platform writes: files, logs, answers.
+ * Secrets of a real platform. A random value is searched for in everything that the platform writes: files, logs, answers, traces.
  */
 import { randomBytes } from "node:crypto"
 import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
@@ -7,7 +7,11 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
+import { listen, type OtlpCollector } from "./OtlpCollector.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+
+/** The key of platforms in folders that have none. */
+const API_KEY = "a-key-for-this-test"
 
 const newValue = () => `hf_"canary"_${randomBytes(16).toString("hex")}`
 
@@ -35,7 +39,7 @@ const failToStart = async (dataDir: string, env: Readonly<Record<string, string>
     env: {
       STINT_DATA_DIR: dataDir,
       XDG_CONFIG_HOME: `${dataDir}-config`,
-      STINT_API_KEY: "a-key-for-this-test",
+      STINT_API_KEY: API_KEY,
       PORT: "0",
       ...env
     }
@@ -51,6 +55,7 @@ describe("secrets of a platform", () => {
   const answers: Array<string> = []
   let platform: PlatformProcess
   let folder: string
+  let collector: OtlpCollector
 
   const command = async (args: ReadonlyArray<string>, stdin = "") => {
     const finished = await runCommand(args, {
@@ -73,10 +78,12 @@ describe("secrets of a platform", () => {
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), "stint-secrets-"))
-    platform = await PlatformProcess.create(["serve"])
+    collector = await listen()
+    platform = await PlatformProcess.create(["serve"], collector.variables)
   }, 60_000)
   afterAll(async () => {
     await platform[Symbol.asyncDispose]()
+    collector.close()
     await rm(folder, { recursive: true, force: true })
   })
 
@@ -107,6 +114,9 @@ describe("secrets of a platform", () => {
       "TOKEN=later",
       "--env",
       `PLAIN=${plain}`,
+      // The spans that arrive are those of the platform: what a worker exports by itself is not masked.
+      "--env",
+      "OTEL_SDK_DISABLED=true",
       "--max-attempts",
       "1",
       "--workers-max",
@@ -156,27 +166,37 @@ describe("secrets of a platform", () => {
     expect((await command(["secrets", "delete", "later"])).stderr).toContain("is used by leaky")
   }, 120_000)
 
-  it("are in nothing that the platform wrote: database, logs, answers and backups, before and after its end", async () => {
-    const archive = join(folder, "stint.tar")
-    expect((await command(["backup", archive])).code).toBe(0)
-    expect((await command(["secrets", "rotate-key"])).stdout).toMatch(
-      /secrets are encrypted with the key [0-9a-f]{12} in the file /
-    )
-    const search = async (value: string) => [
-      ...await holdersOf(platform.dataDir, value),
-      ...(await readFile(archive)).includes(value) ? [archive] : [],
-      ...[platform.output, ...answers].filter((text) => text.includes(value) || text.includes(JSON.stringify(value).slice(1, -1)))
-    ]
-    for (const value of [first, second]) expect(await search(value)).toEqual([])
-    // The search finds what is there.
-    expect((await search(plain)).length).toBeGreaterThan(1)
-    const key = (await readFile(join(platform.dataDir, "secrets-key"), "utf8")).trim()
-    expect((await readFile(archive)).includes(key)).toBe(false)
-    expect([platform.output, ...answers].filter((text) => text.includes(key))).toEqual([])
+  it(
+    "are in nothing that the platform wrote: database, logs, answers, traces and backups, before and after its end",
+    async () => {
+      const archive = join(folder, "stint.tar")
+      expect((await command(["backup", archive])).code).toBe(0)
+      expect((await command(["secrets", "rotate-key"])).stdout).toMatch(
+        /secrets are encrypted with the key [0-9a-f]{12} in the file /
+      )
+      const spans = await until("the span of a failed job", () => {
+        const text = JSON.stringify(collector.spans)
+        return text.includes("401 Unauthorized: [secret later]") ? text : undefined
+      })
+      const search = async (value: string) => [
+        ...await holdersOf(platform.dataDir, value),
+        ...(await readFile(archive)).includes(value) ? [archive] : [],
+        ...[platform.output, spans, ...answers].filter((text) =>
+          text.includes(value) || text.includes(JSON.stringify(value).slice(1, -1))
+        )
+      ]
+      for (const value of [first, second]) expect(await search(value)).toEqual([])
+      // The search finds what is there.
+      expect((await search(plain)).length).toBeGreaterThan(1)
+      const key = (await readFile(join(platform.dataDir, "secrets-key"), "utf8")).trim()
+      expect((await readFile(archive)).includes(key)).toBe(false)
+      expect([platform.output, ...answers].filter((text) => text.includes(key))).toEqual([])
 
-    expect(await platform.end("SIGTERM")).toMatchObject({ code: 0 })
-    for (const value of [first, second]) expect(await search(value)).toEqual([])
-  }, 60_000)
+      expect(await platform.end("SIGTERM")).toMatchObject({ code: 0 })
+      for (const value of [first, second]) expect(await search(value)).toEqual([])
+    },
+    60_000
+  )
 
   it(
     "need their key: the platform does not start with another one, and says which key it needs and where it looked",
@@ -217,11 +237,10 @@ describe("secrets of a platform", () => {
     // A backup of the platform as it is now, restored with its key.
     const archive = join(folder, "second.tar")
     expect((await runCommand(["backup", archive], { env: { STINT_DATA_DIR: platform.dataDir } })).code).toBe(0)
-    await using restored = await PlatformProcess.create(["serve"], {}, async (dataDir) => {
+    await using restored = await PlatformProcess.create(["serve"], { STINT_API_KEY: API_KEY }, async (dataDir) => {
       expect((await runCommand(["restore", archive], { env: { STINT_DATA_DIR: dataDir } })).code).toBe(0)
       await cp(join(platform.dataDir, "secrets-key"), join(dataDir, "secrets-key"))
     })
-    restored.key = platform.key
     expect(await restored.runSync("leaky", { how: "hash" })).toMatchObject({
       output: { reversed: reversed(second) }
     })
