@@ -195,11 +195,23 @@ const SETTINGS = [
     "--limit-start-delay",
     "7d"
   ],
-  ...["--limit-open-batches", "8", "--limit-batch-requests", "9", "--limit-waiting-jobs", "9", "--env", "A=b"],
+  ...[
+    "--limit-open-batches",
+    "8",
+    "--limit-batch-requests",
+    "9",
+    "--limit-waiting-jobs",
+    "9",
+    "--limit-stored-bytes",
+    "5GB",
+    "--env",
+    "A=b"
+  ],
   ...["--warm", JSON.stringify({ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" })]
 ]
 const KEY_SETTINGS = [
-  ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"]
+  ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"],
+  ...["--max-waiting-jobs", "5", "--max-stored-bytes", "5 GB"]
 ]
 
 /** Each command with every flag. `FILE`, `S3` and `HANDLER` are files. */

@@ -7,6 +7,7 @@
 import * as Context from "effect/Context"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import type { Endpoint } from "./control/Endpoint.ts"
+import type { KeyLimits } from "./control/Quota.ts"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "./Problem.ts"
 
 /** The header with the key. */
@@ -22,6 +23,8 @@ export class CurrentCaller extends Context.Service<CurrentCaller, {
   readonly key: string
   /** Whether the caller sees the batches of all keys. */
   readonly isAdmin: boolean
+  /** The quotas of the key. */
+  readonly limits?: KeyLimits | undefined
 }>()("@stint/contract/CurrentCaller") {}
 
 /** What the guards of the jobs API and of the OpenAI route provide. */

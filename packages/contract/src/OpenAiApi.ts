@@ -55,12 +55,13 @@ const errors = {
   409: "The idempotency key belongs to a different request",
   413: "The body exceeds the limit",
   415: "The body is a form with files, or is compressed in a way that the platform does not decode",
-  429: "The calls exceed the rate limit, with Retry-After; or the handler returns 429",
+  429: "The calls exceed the rate limit or a quota of waiting jobs, with Retry-After; or the handler returns 429",
   499: "The job was cancelled",
   500: "The job failed",
   502: "The handler's output cannot be converted to a response",
   503: "The platform cannot store the request, or is shutting down; no job was created",
-  504: "The job timed out"
+  504: "The job timed out",
+  507: "A quota of stored bytes is full; no job was created"
 } as const
 
 const openAiError = (status: keyof typeof errors) => OpenAiError.annotateKey({ httpApiStatus: status })
@@ -81,7 +82,8 @@ const error = [
   openAiError(500),
   openAiError(502),
   openAiError(503),
-  openAiError(504)
+  openAiError(504),
+  openAiError(507)
 ] as const
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }

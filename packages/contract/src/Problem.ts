@@ -109,6 +109,13 @@ export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("To
   title: "Too many requests"
 }, { ...members, retryAfter: Schema.Int }) {}
 
+/** 507: the stored jobs of the endpoint or of the key reached their quota of bytes. */
+export class InsufficientStorage extends HttpApiError.Problem<InsufficientStorage>()("InsufficientStorage", {
+  type: "/problems/insufficient-storage",
+  status: 507,
+  title: "Insufficient storage"
+}, members) {}
+
 /** 503: the platform cannot store the request (disk full, store unreachable) and has not accepted any part of it. */
 export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailable", {
   type: "/problems/unavailable",

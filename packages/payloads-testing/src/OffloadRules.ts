@@ -87,6 +87,24 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, toJsonText({ large }))
       }).pipe(Effect.provide(world({ owner: "test", threshold: 100, cache: 0 }))))
 
+    it.effect("counts moved texts with their size toward the stored bytes of the endpoint, until the job is removed", () =>
+      Effect.gen(function*() {
+        const { finish, queue, submit, takeOne } = yield* Scenario.make({ limits: { storedBytes: 10_000 } })
+        const used = Effect.map(
+          Effect.flip(submit({ input: toJsonText("x".repeat(20_000)) })),
+          (error) => error._tag === "QuotaExceeded" ? [error.used, error.size] : []
+        )
+        yield* submit({ input: toJsonText("é".repeat(999)), s3Config: toJsonText("x".repeat(998)) })
+        assert.deepStrictEqual(yield* used, [3_000, 20_002])
+        yield* finish(yield* takeOne("ann"), "y".repeat(4_998))
+        assert.deepStrictEqual(yield* used, [8_000, 20_002])
+        // The texts of refused submissions do not stay.
+        assert.deepStrictEqual(kindsOf(yield* keys), ["input", "output", "s3config"])
+        yield* Scenario.pass(600_000)
+        while (yield* queue.tick);
+        assert.deepStrictEqual(yield* used, [0, 20_002])
+      }).pipe(Effect.provide(world({ owner: "test", threshold: 100, cache: 0 }))))
+
     it.effect("never calls the payload store for lists, queue positions, counts, timers, cancels and heartbeats", () =>
       Effect.gen(function*() {
         const { calls, failNext } = yield* PayloadFaults.PayloadFaults

@@ -175,7 +175,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
                   yield* JobCommands.run(
                     JobStore.of({
                       ...store,
-                      insert: (job, key, maxWaiting) => swept(store.insert(job, key, maxWaiting)),
+                      insert: (job, key, quotas) => swept(store.insert(job, key, quotas)),
                       apply: (endpoint, id, event) => swept(store.apply(endpoint, id, event)),
                       append: (endpoint, id, event, body) => swept(store.append(endpoint, id, event, body)),
                       claim: (endpoint, limit, event) => swept(store.claim(endpoint, limit, event)),

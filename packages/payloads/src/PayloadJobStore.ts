@@ -33,6 +33,7 @@ import {
   type PeekResult,
   type SubmissionKey
 } from "@stint/store/JobStore"
+import type { Quotas } from "@stint/store/Quota"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -174,7 +175,7 @@ const make = Effect.gen(function*() {
   const insertOffloaded = (
     job: JobRecord,
     key: SubmissionKey | undefined,
-    maxWaiting: number | undefined
+    quotas: Quotas | undefined
   ): Effect.Effect<InsertResult, StoreError> =>
     withPin(
       job.id,
@@ -184,7 +185,7 @@ const make = Effect.gen(function*() {
           ? undefined
           : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
         // If this fails, the row may or may not be committed, so the objects stay; the sweep removes them if they are orphans.
-        const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key, maxWaiting)
+        const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key, quotas)
         if (inserted._tag !== "Inserted") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
         return yield* resolveDuplicate(inserted)
       })
@@ -301,10 +302,10 @@ const make = Effect.gen(function*() {
 
   return JobStore.of({
     ...inner,
-    insert: (job, key, maxWaiting) =>
+    insert: (job, key, quotas) =>
       isLarge(job.input) || isLarge(job.s3Config)
-        ? insertOffloaded(job, key, maxWaiting)
-        : Effect.flatMap(inner.insert(inRow(job), key, maxWaiting), resolveDuplicate),
+        ? insertOffloaded(job, key, quotas)
+        : Effect.flatMap(inner.insert(inRow(job), key, quotas), resolveDuplicate),
     apply: (endpoint, id, event) => {
       switch (event._tag) {
         case "Finish": {

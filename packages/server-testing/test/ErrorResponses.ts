@@ -129,6 +129,7 @@ export const sweep = (): void => {
           const away = yield* Outage
           const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })
           const other = yield* endpoint()
+          const full = yield* endpoint({ limits: { storedBytes: 1_000 } })
           const worker = yield* one.worker()
           const create = (json: object) => Effect.flatMap(call("/api/v1/keys", { json }), expectJson(201, NewKey))
           const { key } = yield* create({ name: "k", endpoints: [one.id] })
@@ -177,6 +178,7 @@ export const sweep = (): void => {
             413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),
             415: send({ endpoint: other.id }, { ...roaming, json: bodyOf(operation, other.id) ?? {}, encoding: "br" }),
             429: Effect.andThen(send({ endpoint: one.id }), send({ endpoint: one.id })),
+            507: send({ endpoint: full.id }, { json: { input: "x".repeat(1_000) } }),
             503: Effect.acquireUseRelease(
               Effect.sync(() => {
                 away.isOn = true
@@ -191,7 +193,7 @@ export const sweep = (): void => {
           for (const status of Object.keys(operation.operation.responses)) {
             // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.
             const isElsewhere = operation.method === "GET" &&
-              (status === "413" || status === "415" || (status === "429" && last === "route"))
+              (status === "413" || status === "415" || status === "507" || (status === "429" && last === "route"))
             const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))
           }

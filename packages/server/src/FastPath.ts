@@ -103,12 +103,12 @@ const make = Effect.gen(function*() {
     switch (operation) {
       case "run":
         return Effect.interruptible(
-          guards.caller((endpoint, { id }) => run(endpoint, id, request), credential, call.endpoint, operation, "jobs:submit")
+          guards.caller((endpoint, caller) => run(endpoint, caller, request), credential, call.endpoint, operation, "jobs:submit")
         )
       case "runsync":
         return Effect.interruptible(
           guards.caller(
-            (endpoint, { id }) => runsync(endpoint, id, request, call.wait),
+            (endpoint, caller) => runsync(endpoint, caller, request, call.wait),
             credential,
             call.endpoint,
             operation,

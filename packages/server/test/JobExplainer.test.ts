@@ -36,6 +36,7 @@ const job: JobReport = {
   webhook: null,
   tags: [],
   batchId: null,
+  owner: "",
   progress: null,
   output: null,
   error: null,

@@ -373,7 +373,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.batchId,
         key?.key ?? null,
         key?.fingerprint ?? null,
-        key?.owner ?? NO_OWNER,
+        key?.owner ?? job.owner,
         job.isolated ? 1 : 0
       )
       if (changes === 0) return false

@@ -26,6 +26,7 @@
  *               batches_due     with a timer, by its time                            sweep
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
+ *   usage     what endpoints and keys with quotas use, one row each
  *   keys      access keys: digests of their secrets and permissions
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
@@ -344,6 +345,18 @@ CREATE TABLE secrets (
 ) STRICT;
 `
 
+/** What the jobs of endpoints and keys with quotas use. */
+const usage = `
+CREATE TABLE usage (
+  scope TEXT NOT NULL,
+  id TEXT NOT NULL,
+  waiting INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  counted INTEGER NOT NULL,
+  PRIMARY KEY (scope, id)
+) STRICT, WITHOUT ROWID;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -360,7 +373,8 @@ export const steps: ReadonlyArray<string> = [
   isolated,
   upgrades,
   releases,
-  secrets
+  secrets,
+  usage
 ]
 
 /** The table version of this program. */

@@ -18,6 +18,7 @@ import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult } from "@stint/store/JobStore"
 import { isVisibleTo } from "@stint/store/Owner"
+import type { Quotas } from "@stint/store/Quota"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { BatchRows } from "./BatchRows.ts"
@@ -33,12 +34,14 @@ export interface Jobs {
   readonly apply: (row: Row, event: JobMachineEvent) => ApplyResult
   /** Number of IN_QUEUE jobs of an endpoint, including changes made by earlier commands in the transaction. */
   readonly queued: (endpoint: EndpointId) => number
+  /** Whether the quotas admit a new job. */
+  readonly admits: (job: JobRecord, quotas: Quotas | undefined) => boolean
 }
 
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
 
-const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false }
+const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false, isHeld: false }
 
 /** Creates the batch store from the rows of a database file. */
 export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jobs): BatchStore["Service"] => {
@@ -137,19 +140,25 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         }
         return change(endpoint, id, owner, now, (batch) => BatchMachine.finalized(batch, now))
       }),
-    enqueue: (endpoint, id, limit, toJob) =>
+    enqueue: (endpoint, id, limit, toJob, quotas) =>
       db.writeNew("enqueue batch", (): EnqueueResult => {
         const batch = find(endpoint, id, undefined)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const next = batches.pendingRequests(id, limit)
         let inserted = 0
+        let enqueued = 0
+        let isHeld = false
         for (const { request, seq } of next) {
-          if (jobs.insert(toJob(batch, request))) inserted += 1
+          const job = toJob(batch, request)
+          isHeld = !jobs.admits(job, quotas) && rows.find(job.endpoint, job.id) === undefined
+          if (isHeld) break
+          if (jobs.insert(job)) inserted += 1
           batches.markEnqueued(seq)
+          enqueued += 1
         }
-        const after = BatchMachine.enqueued(batch, next.length)
+        const after = BatchMachine.enqueued(batch, enqueued)
         batches.put(batch, after, batch.touchedAt)
-        return { jobs: inserted, more: BatchMachine.hasPending(after) }
+        return { jobs: inserted, more: BatchMachine.hasPending(after), isHeld }
       }),
     cancel: (endpoint, id, now, limit, owner) =>
       db.write("cancel batch", (): CancelResult => {

@@ -28,6 +28,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
+import * as UsageCounters from "./UsageCounters.ts"
 
 const { attempt, level, message, source, time, worker } = LogEntry.fields
 
@@ -35,7 +36,10 @@ const { attempt, level, message, source, time, worker } = LogEntry.fields
 const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
-const decodeJob = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int, attempt: Schema.Int, chunks: Schema.Int }))
+const decodeJob = Schema.decodeUnknownSync(
+  Schema.Struct({ seq: Schema.Int, attempt: Schema.Int, chunks: Schema.Int, owner: Schema.String })
+)
+const decodeOwner = Schema.decodeUnknownSync(Schema.Struct({ endpoint: Schema.String, owner: Schema.String }))
 const decodeLog = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, bytes: Schema.Int }))
 const decodePiece = Schema.decodeUnknownSync(
   Schema.Struct({ seq: Schema.Int, job: Schema.Int, last: Schema.Int, lines: Schema.Int, bytes: Schema.Int })
@@ -52,8 +56,10 @@ const DROP_LIMIT = 64
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const quotas = yield* LogLimits
+  const usage = yield* db.read("open job logs", () => UsageCounters.make(db))
   const statements = yield* db.read("open job logs", () => ({
-    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ? AND endpoint = ?`),
+    job: db.statement(`SELECT seq, attempt, chunks, owner FROM jobs WHERE id = ? AND endpoint = ?`),
+    owner: db.statement(`SELECT endpoint, owner FROM jobs WHERE seq = ?`),
     log: db.statement(
       `SELECT coalesce(last, 0) AS last, coalesce(lines, 0) AS lines, coalesce(bytes, 0) AS bytes
        FROM (SELECT ? AS wanted) LEFT JOIN job_logs ON job = wanted`
@@ -100,6 +106,11 @@ const make = Effect.gen(function*() {
       const piece = decodePiece(row)
       statements.removePiece.run(piece.seq)
       statements.shrinkLog.run(piece.lines, piece.bytes, piece.job)
+      const owner = usage.isActive() ? statements.owner.get(piece.job) : undefined
+      if (owner !== undefined) {
+        const { endpoint, owner: key } = decodeOwner(owner)
+        usage.logged(piece.job, endpoint, key, -piece.bytes)
+      }
       total -= piece.bytes
     }
   }
@@ -130,6 +141,7 @@ const make = Effect.gen(function*() {
     }
     for (const piece of piecesOf(lines, quotas)) add(piece)
     statements.putLog.run(job.seq, last, kept.lines, kept.bytes)
+    usage.logged(job.seq, endpoint, job.owner, kept.bytes - log.bytes)
     makeRoomForAll()
   }
 

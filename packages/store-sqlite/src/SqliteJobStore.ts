@@ -32,6 +32,7 @@ import {
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
+import { type ExceededQuota, exceededQuota, payloadBytes, type Quotas } from "@stint/store/Quota"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -44,6 +45,7 @@ import * as JobRows from "./JobRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as Tallies from "./Tallies.ts"
+import * as UsageCounters from "./UsageCounters.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
 
@@ -52,11 +54,24 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, deliveries, lastSeq, rows, tallies } = yield* db.read("open", () => {
+  const { batches, deliveries, lastSeq, rows, tallies, usage } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
     const deliveries = DeliveryRows.make(db)
-    return { rows, tallies: Tallies.make(db), deliveries, batches: BatchRows.make(db, deliveries), lastSeq: rows.lastSeq() }
+    return {
+      rows,
+      tallies: Tallies.make(db),
+      deliveries,
+      batches: BatchRows.make(db, deliveries),
+      lastSeq: rows.lastSeq(),
+      usage: UsageCounters.make(db)
+    }
   })
+  for (const { counted, id, scope, stored } of usage.takeCorrections()) {
+    yield* Effect.logWarning(
+      `The counts for the quota of the ${scope} "${id}" did not match its stored jobs and were corrected: ${stored.waiting} waiting jobs and ` +
+        `${stored.bytes} bytes were recorded, ${counted.waiting} and ${counted.bytes} are stored. The file was probably changed by another program.`
+    )
+  }
   // Incremented with each attempt to insert. After a rolled-back insert, the row number stays unused.
   let seq = lastSeq
 
@@ -91,13 +106,19 @@ const make = Effect.gen(function*() {
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     if (decided.success._tag === "Remove") {
+      usage.removing(row)
       rows.remove(row)
       tallies.count(before, undefined)
       return { _tag: "Removed", before }
     }
-    const after = decided.success.job
-    rows.save(row, after, decided.success.outcome, decided.success.discardChunks)
+    const { discardChunks, job: after, outcome } = decided.success
+    const bytesBefore = event._tag !== "Heartbeat" && usage.covers(row) ? usage.sizeOf(row.seq, discardChunks) : undefined
+    rows.save(row, after, outcome, discardChunks)
     if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
+    if (bytesBefore !== undefined) {
+      const added = chunk === undefined ? 0 : payloadBytes(chunk)
+      usage.changed(row, after, usage.sizeOf(row.seq, discardChunks) - bytesBefore + (discardChunks ? 0 : added))
+    }
     if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
     if (after.webhook !== null) enqueueWebhook(row.seq, event, before, after, chunk)
     if (after.batchId !== null && before.status !== after.status) {
@@ -129,6 +150,7 @@ const make = Effect.gen(function*() {
     seq += 1
     if (!rows.insert(seq, job, key)) return false
     tallies.count(undefined, job)
+    usage.inserted(seq, job)
     return true
   }
 
@@ -253,9 +275,23 @@ const make = Effect.gen(function*() {
     return waiting + delayed
   }
 
+  /** Within a transaction: the quota that does not admit a new job. Stops counting for quotas that no longer exist. */
+  const exceeded = (job: JobRecord, quotas: Quotas | undefined): ExceededQuota | undefined => {
+    const { endpoint, owner } = job
+    if (usage.isActive()) {
+      if (quotas?.endpoint.storedBytes === undefined) usage.stop("endpoint", endpoint)
+      if (quotas?.key.storedBytes === undefined && quotas?.key.waitingJobs === undefined) usage.stop("key", owner)
+    }
+    return quotas === undefined ? undefined : exceededQuota(job, quotas, (scope) =>
+      scope === "key" ? usage.of("key", owner) : {
+        waiting: queued(endpoint),
+        bytes: quotas.endpoint.storedBytes === undefined ? 0 : usage.of("endpoint", endpoint).bytes
+      })
+  }
+
   const jobs = JobStore.of({
     durability: db.durability,
-    insert: Effect.fnUntraced(function*(job, key, maxWaiting) {
+    insert: Effect.fnUntraced(function*(job, key, quotas) {
       if (!db.isLow()) arriving.add(job.endpoint)
       return yield* db.writeNew("insert", (): InsertResult | undefined => {
         const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key)
@@ -266,7 +302,8 @@ const make = Effect.gen(function*() {
             : { _tag: "KeyConflict", id: head.id }
         }
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
-        if (maxWaiting !== undefined && queued(job.endpoint) >= maxWaiting) return { _tag: "QueueFull" }
+        const quota = exceeded(job, quotas)
+        if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
         return insert(job, key) ? { _tag: "Inserted" } : undefined
       }).pipe(
         Effect.flatMap((inserted) =>
@@ -355,7 +392,16 @@ const make = Effect.gen(function*() {
   })
 
   return Context.make(JobStore, jobs).pipe(
-    Context.add(BatchStore, SqliteBatches.make(db, batches, { rows, insert, apply, queued }))
+    Context.add(
+      BatchStore,
+      SqliteBatches.make(db, batches, {
+        rows,
+        insert,
+        apply,
+        queued,
+        admits: (job, quotas) => exceeded(job, quotas) === undefined
+      })
+    )
   )
 })
 

@@ -134,7 +134,8 @@ const HASHES = [
   "42a45750ac5b99e5",
   "55ae95a07927fcc7",
   "18bb71c2bb14cf02",
-  "6ec230670468e714"
+  "6ec230670468e714",
+  "79b09dd12790ddee"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -53,7 +53,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
   const after = <A, E>(use: (store: JobStore["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(store, use)
   return JobStore.of({
     durability: "D1",
-    insert: (job, key) => after((store) => store.insert(job, key)),
+    insert: (job, key, quotas) => after((store) => store.insert(job, key, quotas)),
     apply: (endpoint, id, event) => after((store) => store.apply(endpoint, id, event)),
     append: (endpoint, id, event, body) => after((store) => store.append(endpoint, id, event, body)),
     claim: (endpoint, limit, event) => after((store) => store.claim(endpoint, limit, event)),

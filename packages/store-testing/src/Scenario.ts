@@ -6,7 +6,7 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, TooManyWaiting } from "@stint/queue/JobErrors"
+import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, QuotaExceeded } from "@stint/queue/JobErrors"
 import {
   decodeEventCursor,
   encodeEventCursor,
@@ -17,6 +17,7 @@ import {
 import { type Delivery, JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
+import type { Quota } from "@stint/store/Quota"
 import { StoreError } from "@stint/store/StoreError"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
@@ -107,7 +108,7 @@ export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefi
 }
 
 /** The errors of a submission. */
-type SubmitError = StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded
 
 /** The actions of a test. */
 export interface Scenario {
@@ -125,6 +126,7 @@ export interface Scenario {
     readonly webhook?: Webhook
     readonly idempotencyKey?: string
     readonly owner?: string
+    readonly keyQuota?: Quota
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, SubmitError>
   /** Takes jobs. By default, takes at most one job, without waiting, for a worker that runs other jobs. */

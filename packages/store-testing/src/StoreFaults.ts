@@ -73,11 +73,11 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
 
   return {
     durability: store.durability,
-    insert: (job, key, maxWaiting) =>
+    insert: (job, key, quotas) =>
       Effect.suspend(() =>
         faults.full
           ? Effect.fail(new StoreError({ reason: new StoreFull({ operation: "insert" }) }))
-          : write("insert", store.insert(job, key, maxWaiting))
+          : write("insert", store.insert(job, key, quotas))
       ),
     apply: (endpoint, id, event) => write("apply", store.apply(endpoint, id, event)),
     append: (endpoint, id, event, body) => write("append", store.append(endpoint, id, event, body)),

@@ -13,6 +13,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { chaos } from "../src/rules/ChaosRules.ts"
 import { submitKeys } from "../src/rules/IdempotencyChaosRules.ts"
+import { fullQueue, fullStorage } from "../src/rules/QueueLimitRules.ts"
 import { faultless } from "../src/rules/SimulationRules.ts"
 import { deadWorker } from "../src/rules/WorkerRules.ts"
 
@@ -103,6 +104,32 @@ const withholdsChunks = planted((store) => ({
     )
 }))
 
+/** Admits every submission. */
+const ignoresQuotas = planted((store) => ({ insert: (job, key) => store.insert(job, key) }))
+
+/** Counts the waiting jobs of an endpoint, but no bytes. */
+const countsNoBytes = planted((store) => ({
+  insert: (job, key, quotas) =>
+    store.insert(
+      job,
+      key,
+      quotas === undefined ? undefined : { ...quotas, endpoint: { ...quotas.endpoint, storedBytes: undefined } }
+    )
+}))
+
+/** Never frees the bytes of chunks, because it keeps the job of an ended retention. */
+const freesNothing = planted((store) => ({
+  tick: (event, limit) => store.tick({ ...event, now: Math.min(event.now, 500_000) }, limit)
+}))
+
+/** Refuses results of jobs whose endpoint is beyond its quota. */
+const refusesResults = planted((store) => ({
+  apply: (endpoint, id, event) =>
+    event._tag === "Finish" && event.error !== null
+      ? store.apply(endpoint, id, { ...event, error: null })
+      : store.apply(endpoint, id, event)
+}))
+
 /** Runs the chaos scenario with fixed seeds until it reports the rule. */
 const chaosReports = (store: Layer.Layer<JobStore>, rule: string) =>
   Effect.gen(function*() {
@@ -144,6 +171,20 @@ describe("chaos: planted bugs in a simulation", () => {
     Effect.gen(function*() {
       assert.include((yield* faultless).map(({ rule }) => rule), "R4")
     }).pipe(Effect.provide(world(handsOutTwice))))
+
+  it.effect.each(
+    [
+      ["waiting jobs", "admits every submission", fullQueue, ignoresQuotas],
+      ["stored bytes", "admits every submission", fullStorage, ignoresQuotas],
+      ["stored bytes", "counts no bytes", fullStorage, countsNoBytes],
+      ["stored bytes", "frees nothing", fullStorage, freesNothing],
+      ["stored bytes", "drops the errors of jobs beyond the quota", fullStorage, refusesResults]
+    ] as const
+  )("the rule about %s detects a store that %s", ([, , rule, store]) =>
+    Effect.gen(function*() {
+      assert.isFalse(Exit.isFailure(yield* Effect.exit(Effect.provide(rule, world(MemoryJobStore.layer)))))
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(Effect.provide(rule, world(store)))))
+    }))
 
   it.effect("R6: the rule about dead workers fails over a store that keeps their jobs", () =>
     Effect.gen(function*() {

@@ -38,7 +38,8 @@ const fresh: JobHead = {
   drained: 0,
   webhook: null,
   tags: [],
-  batchId: null
+  batchId: null,
+  owner: ""
 }
 
 /** An event without its time. */

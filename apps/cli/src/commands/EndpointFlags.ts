@@ -11,7 +11,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import type { SourceDefinition } from "../config/EndpointsFile.ts"
-import { duration, toMillis } from "./SharedFlags.ts"
+import { duration, size, toMillis } from "./SharedFlags.ts"
 import { splitWords } from "./ShellWords.ts"
 
 const isSecretName = Schema.is(SecretName)
@@ -138,6 +138,10 @@ export const settingFlags = {
   limitBatchRequests: Flag.Int("limit-batch-requests").pipe(Flag.withDescription("Requests in a batch"), Flag.optional),
   limitWaitingJobs: Flag.Int("limit-waiting-jobs").pipe(
     Flag.withDescription("Jobs of the endpoint that may wait; further submissions get 429"),
+    Flag.optional
+  ),
+  limitStoredBytes: size("limit-stored-bytes").pipe(
+    Flag.withDescription("Size of the endpoint's stored jobs, e.g. 5GB; further submissions get 507"),
     Flag.optional
   ),
   env: Flag.String("env").pipe(
@@ -274,7 +278,8 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...millis("startDelayMs", flags.limitStartDelay),
       ...given("openBatches", flags.limitOpenBatches),
       ...given("batchRequests", flags.limitBatchRequests),
-      ...given("waitingJobs", flags.limitWaitingJobs)
+      ...given("waitingJobs", flags.limitWaitingJobs),
+      ...given("storedBytes", flags.limitStoredBytes)
     },
     retry: { ...given("maxAttempts", flags.retryAttempts), ...given("onError", flags.retryErrors) },
     backoff: {

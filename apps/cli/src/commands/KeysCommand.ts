@@ -27,7 +27,7 @@ import { CliFailure } from "../CliFailure.ts"
 import * as AdminKey from "../config/AdminKey.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as Output from "../output/Output.ts"
-import { duration, json } from "./SharedFlags.ts"
+import { duration, json, size } from "./SharedFlags.ts"
 
 const endpointsText = ({ endpoints }: AccessKey): string => endpoints === "all" ? "all" : endpoints.join(", ")
 
@@ -35,6 +35,14 @@ const limitText = ({ rateLimit }: AccessKey): string => {
   if (rateLimit === undefined) return "-"
   const open = rateLimit.concurrent === undefined ? "" : `, ${rateLimit.concurrent} open`
   return `${rateLimit.limit} in ${rateLimit.perMs / 1000} s${open}`
+}
+
+const quotaText = ({ limits: { storedBytes, waitingJobs } = {} }: AccessKey): string => {
+  const quotas = [
+    ...(waitingJobs === undefined ? [] : [`${waitingJobs} waiting jobs`]),
+    ...(storedBytes === undefined ? [] : [`${storedBytes} stored bytes`])
+  ]
+  return quotas.length === 0 ? "-" : quotas.join(", ")
 }
 
 const timeText = (millis: number | undefined): string =>
@@ -87,6 +95,7 @@ const show = Command.make(
         ["scopes", key.scopes.join(", ")],
         ["endpoints", endpointsText(key)],
         ["limit", limitText(key)],
+        ["quotas", quotaText(key)],
         ["created", timeText(key.createdAt)],
         ["last used", timeText(key.lastUsedAt)],
         ["ends", endText(key)],
@@ -132,6 +141,22 @@ const rateLimitOf = Effect.fnUntraced(function*(
   }
 })
 
+/** The quotas that the flags set, over those that the key has now. */
+const quotasOf = (
+  { maxStoredBytes, maxWaitingJobs }: {
+    readonly maxStoredBytes: Option.Option<number>
+    readonly maxWaitingJobs: Option.Option<number>
+  },
+  now: AccessKey["limits"] = {}
+) =>
+  Option.isNone(maxStoredBytes) && Option.isNone(maxWaitingJobs) ? {} : {
+    limits: {
+      ...now,
+      ...(Option.isSome(maxWaitingJobs) ? { waitingJobs: maxWaitingJobs.value } : {}),
+      ...(Option.isSome(maxStoredBytes) ? { storedBytes: maxStoredBytes.value } : {})
+    }
+  }
+
 /** The endpoints of a key, from the flags. Fails when the flags specify no endpoint. */
 const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, all: boolean, isForAll: boolean) {
   if (all && names.length === 0) return { endpoints: "all" }
@@ -170,6 +195,14 @@ const settings = {
   concurrent: Flag.Int("concurrent").pipe(
     Flag.withDescription("Concurrent calls of each kind"),
     Flag.optional
+  ),
+  maxWaitingJobs: Flag.Int("max-waiting-jobs").pipe(
+    Flag.withDescription("Jobs of the key that may wait, on all endpoints together; further submissions get 429"),
+    Flag.optional
+  ),
+  maxStoredBytes: size("max-stored-bytes").pipe(
+    Flag.withDescription("Size of the key's stored jobs, e.g. 5GB; further submissions get 507"),
+    Flag.optional
   )
 }
 
@@ -197,13 +230,15 @@ const create = Command.make(
     ),
     json
   },
-  Effect.fnUntraced(function*({ allEndpoints, concurrent, endpoint, expiresIn, json, limit, name, per, scope }) {
+  Effect.fnUntraced(function*(flags) {
+    const { allEndpoints, concurrent, endpoint, expiresIn, json, limit, name, per, scope } = flags
     const payload = yield* fits(KeySpec, "The key", {
       name,
       ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
       ...(yield* endpointsOf(endpoint, allEndpoints, isForEveryEndpoint(scope))),
       ...(yield* expiryOf(expiresIn)),
-      ...(yield* rateLimitOf(limit, per, concurrent))
+      ...(yield* rateLimitOf(limit, per, concurrent)),
+      ...quotasOf(flags)
     })
     const made = yield* call((api) => api.keys.createKey({ payload }))
     yield* Output.print(
@@ -259,25 +294,38 @@ const update = Command.make(
       Flag.withDescription("Remove the key's own rate limit; limits of endpoints still apply"),
       Flag.withDefault(false)
     ),
+    noQuotas: Flag.Boolean("no-quotas").pipe(
+      Flag.withDescription("Remove --max-waiting-jobs and --max-stored-bytes; limits of endpoints still apply"),
+      Flag.withDefault(false)
+    ),
     json
   },
   Effect.fnUntraced(function*(flags) {
-    const { allEndpoints, concurrent, endpoint, expiresIn, json, key, limit, name, noExpiry, noLimit, per, scope } = flags
+    const { allEndpoints, concurrent, endpoint, expiresIn, json, key, limit, name, noExpiry, noLimit, noQuotas, per, scope } =
+      flags
     yield* orNone(Option.isSome(expiresIn), noExpiry, "expires-in")
     yield* orNone(Option.isSome(limit), noLimit, "limit")
+    const setsQuotas = Option.isSome(flags.maxWaitingJobs) || Option.isSome(flags.maxStoredBytes)
+    if (setsQuotas && noQuotas) {
+      return yield* new CliFailure({ message: "Give --no-quotas alone, or --max-waiting-jobs and --max-stored-bytes.", hint: "" })
+    }
+    // A patch replaces all quotas of a key, so the ones that stay are sent again.
+    const now = setsQuotas ? (yield* call((api) => api.keys.getKey({ params: { key } }))).limits : undefined
     const isForAll = isForEveryEndpoint(scope)
     const payload = yield* fits(KeyPatch, "The change", {
       ...(Option.isSome(name) ? { name: name.value } : {}),
       ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
       ...(endpoint.length > 0 || allEndpoints ? yield* endpointsOf(endpoint, allEndpoints, isForAll) : {}),
       ...(noExpiry ? { expiresAt: null } : yield* expiryOf(expiresIn)),
-      ...(noLimit ? { rateLimit: null } : yield* rateLimitOf(limit, per, concurrent))
+      ...(noLimit ? { rateLimit: null } : yield* rateLimitOf(limit, per, concurrent)),
+      ...(noQuotas ? { limits: null } : quotasOf(flags, now))
     })
     if (Object.keys(payload).length === 0) {
       return yield* new CliFailure({
         message: "No change was given.",
         hint:
-          "Give at least one of --name, --scope, --endpoint, --all-endpoints, --expires-in, --no-expires-in, --limit, --no-limit."
+          "Give at least one of --name, --scope, --endpoint, --all-endpoints, --expires-in, --no-expires-in, --limit, --no-limit, " +
+          "--max-waiting-jobs, --max-stored-bytes, --no-quotas."
       })
     }
     const changed = yield* call((api) => api.keys.patchKey({ params: { key }, payload }))
@@ -292,7 +340,7 @@ const update = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Change the name, scopes, endpoints, expiry or rate limit of a key; takes effect with the next request"
+    "Change the name, scopes, endpoints, expiry, rate limit or quotas of a key; takes effect with the next request"
   ),
   Command.withAlias("patch"),
   Command.withExamples([

@@ -5,6 +5,7 @@ import { Argument, CliError, Flag } from "effect/cli"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { bytesOf } from "../config/SizeText.ts"
 
 /** `--json`: prints one JSON document on standard output. */
 export const json = Flag.Boolean("json").pipe(
@@ -48,6 +49,18 @@ export const duration = (name: string): Flag.Flag<Duration.Duration> =>
 
 /** A duration in whole milliseconds, as the API receives it. */
 export const toMillis = (duration: Duration.Duration): number => Math.ceil(Duration.toMillis(duration))
+
+/** A flag with a size in bytes: `5GB`, `500 MiB`, `1000000`. */
+export const size = (name: string): Flag.Flag<number> =>
+  Flag.String(name).pipe(
+    Flag.withMetavar("size"),
+    Flag.mapEffect((text) => {
+      const bytes = bytesOf(text)
+      return bytes === undefined
+        ? Effect.fail(invalid(name, text, "a size, for example 5GB, \"500 MiB\" or a number of bytes"))
+        : Effect.succeed(bytes)
+    })
+  )
 
 const TIME = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2})?)?$/
 

@@ -26,6 +26,7 @@ import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import { pathToFileURL } from "node:url"
 import { CliFailure } from "../CliFailure.ts"
+import { bytesOf } from "./SizeText.ts"
 
 /** A duration: text such as `"5 seconds"`, or milliseconds. */
 export type DurationInput = Duration.Input
@@ -82,6 +83,8 @@ export interface EndpointDefinition {
     readonly batchRequests?: number
     /** The number of jobs that may wait on the endpoint. */
     readonly waitingJobs?: number
+    /** The size of the endpoint's stored jobs: bytes, or a text such as `"5 GB"`. */
+    readonly storedBytes?: number | string
   }
   readonly errorTraceback?: "full" | "none"
   /** Whether workers that share the endpoint's key must send lease tokens. */
@@ -101,6 +104,12 @@ export interface EndpointsConfig {
 export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
 
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])
+
+/** A size: bytes, or a text such as `"5 GB"`. */
+const Size = Schema.Union([
+  Schema.Int,
+  Schema.String.check(Schema.makeFilter((text) => bytesOf(text) !== undefined || "expected a size, for example \"5 GB\""))
+])
 
 /** One endpoint of the file, decoded. */
 const Definition = Schema.Struct({
@@ -145,7 +154,8 @@ const Definition = Schema.Struct({
     startDelay: Schema.optionalKey(TimeSpan),
     openBatches: Schema.optionalKey(Schema.Int),
     batchRequests: Schema.optionalKey(Schema.Int),
-    waitingJobs: Schema.optionalKey(Schema.Int)
+    waitingJobs: Schema.optionalKey(Schema.Int),
+    storedBytes: Schema.optionalKey(Size)
   })),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
   leaseToken: Schema.optionalKey(Schema.Literals(["required", "optional"])),
@@ -210,10 +220,12 @@ const scalerOf = (scaler: Definition["scaler"]) => {
 
 const limitsOf = (limits: Definition["limits"]) => {
   if (limits === undefined) return {}
-  const { executionTimeout, startDelay, ttl, ...numbers } = limits
+  const { executionTimeout, startDelay, storedBytes, ttl, ...numbers } = limits
+  const bytes = typeof storedBytes === "string" ? bytesOf(storedBytes) : storedBytes
   return {
     limits: {
       ...numbers,
+      ...(bytes === undefined ? {} : { storedBytes: bytes }),
       ...millis("executionTimeoutMs", executionTimeout),
       ...millis("ttlMs", ttl),
       ...millis("startDelayMs", startDelay)

@@ -17,7 +17,6 @@
  * | `STINT_PAYLOADS_MEMORY` | 512 MiB | memory for bodies and responses of 1 MiB or more; above it, the response is 503 with Retry-After |
  */
 import { bytesInWords, defaults } from "@stint/server/Limits"
-import * as ByteSize from "effect/ByteSize"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -27,6 +26,7 @@ import { resolve } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import { secretSetting, setting } from "./Setting.ts"
 import type { SettingName } from "./SettingNames.ts"
+import { bytesOf } from "./SizeText.ts"
 
 /** The store for large payloads. */
 export type PayloadLocation =
@@ -66,12 +66,6 @@ const LARGEST = 200 * MEBIBYTE
 
 /** Default limits of inputs and outputs when a payload store is configured. */
 const WITH_STORE = 64 * MEBIBYTE
-
-/** Parses `10 MiB`, `10MB` or `10485760` into bytes; undefined when invalid. */
-const bytesOf = (text: string): number | undefined =>
-  Option.getOrUndefined(
-    Option.map(ByteSize.fromString(/^\s*\d+\s*$/.test(text) ? `${text.trim()} B` : text), Number)
-  )
 
 const Size = (minimum: number, maximum: number) =>
   Schema.String.check(

@@ -50,6 +50,8 @@ export const Batch = Schema.Struct({
   requestFailed: Schema.Int,
   /** The number of CANCELLED requests, which `requestFailed` also counts. An extension of Stint. */
   requestCancelled: Schema.Int,
+  /** The number of requests of a started batch that are not in the queue yet, because a quota is full. Absent if there are none. */
+  requestHeld: Schema.optionalKey(Schema.Int),
   createdAt: Schema.Int,
   /** This key and all keys below are extensions of Stint. */
   finalizedAt: Schema.optionalKey(Schema.Int),

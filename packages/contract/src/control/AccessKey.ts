@@ -22,6 +22,7 @@
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
+import { KeyLimits } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /** The scope of a key. */
@@ -118,6 +119,8 @@ export const AccessKey = Schema.Struct({
   lastUsedAt: Schema.optionalKey(TimestampMillis),
   /** The key's rate limit, which applies in addition to the endpoints' limits. */
   rateLimit: Schema.optionalKey(RateLimit),
+  /** The key's quotas, which apply in addition to the endpoints' limits. */
+  limits: Schema.optionalKey(KeyLimits),
   /**
    * The ids of the keys with which this key was created or rotated, and whose holders may therefore know its secret. Absent if only the
    * platform's own key was used.
@@ -138,7 +141,8 @@ export const KeySpec = Schema.Struct({
   endpoints: Schema.optionalKey(KeyEndpoints),
   /** A time in the future. Default: the key never expires. */
   expiresAt: Schema.optionalKey(TimestampMillis),
-  rateLimit: Schema.optionalKey(RateLimit)
+  rateLimit: Schema.optionalKey(RateLimit),
+  limits: Schema.optionalKey(KeyLimits)
 }).check(Schema.makeFilter(({ endpoints, scopes }) => {
   const isForAll = isForEveryEndpoint(scopes ?? [])
   if (isForAll && endpoints !== undefined && endpoints !== "all") {
@@ -163,7 +167,9 @@ export const KeyPatch = Schema.Struct({
   scopes: Schema.optionalKey(KeyScopes),
   endpoints: Schema.optionalKey(KeyEndpoints),
   expiresAt: Schema.optionalKey(Schema.NullOr(TimestampMillis)),
-  rateLimit: Schema.optionalKey(Schema.NullOr(RateLimit))
+  rateLimit: Schema.optionalKey(Schema.NullOr(RateLimit)),
+  /** Replaces all quotas of the key. */
+  limits: Schema.optionalKey(Schema.NullOr(KeyLimits))
 })
 export type KeyPatch = typeof KeyPatch.Type
 

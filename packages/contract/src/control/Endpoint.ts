@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
 import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { CronExpression, TimeZone } from "./Cron.ts"
+import { StoredBytes, WaitingJobs } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 import { SecretName } from "./Secret.ts"
 
@@ -115,7 +116,12 @@ const CallerLimits = Schema.Struct({
    * The number of IN_QUEUE jobs of the endpoint, including those in a backoff or with a later start time. A submission beyond it is rejected
    * with 429. Default: no limit.
    */
-  waitingJobs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000_000 })))
+  waitingJobs: Schema.optionalKey(WaitingJobs),
+  /**
+   * The size of the endpoint's stored jobs in bytes: inputs, outputs, errors, streams and log lines, also of ended jobs until their retention
+   * ends. A submission beyond it is rejected with 507; running jobs still store their results. Default: no limit.
+   */
+  storedBytes: Schema.optionalKey(StoredBytes)
 })
 
 /**

@@ -3,7 +3,7 @@
  *
  * ```
  * /api/v1/keys GET all keys; expired and revoked ones for 30 days POST create; returns the secret, once /api/v1/keys/{key} GET PATCH name,
- * scopes, endpoints, expiry, rate limit /api/v1/keys/{key}/rotate POST replace the secret; returns it, once /api/v1/keys/{key}/revoke POST
+ * scopes, endpoints, expiry, limits /api/v1/keys/{key}/rotate POST replace the secret; returns it, once /api/v1/keys/{key}/revoke POST
  * permanently
  * ```
  */
@@ -54,7 +54,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
     }).annotateMerge(operationDocs({
       summary: "Change a key",
       description:
-        "Changes the name, scopes, endpoints, expiry or rate limit, effective with the next request. Missing members stay unchanged; " +
+        "Changes the name, scopes, endpoints, expiry, rate limit or quotas, effective with the next request. Missing members stay unchanged; " +
         "null removes an expiry or a limit. Returns 409 for a revoked key.",
       request: { name: "shop 2" }
     })),

@@ -19,7 +19,15 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { JobsAuthorization } from "../Authorization.ts"
 import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
-import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
+import {
+  bodyErrors,
+  Conflict,
+  EndpointNotFound,
+  InsufficientStorage,
+  InvalidRequest,
+  JobNotFound,
+  Unavailable
+} from "../Problem.ts"
 import { Explanation } from "./Explanation.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
@@ -47,7 +55,7 @@ const explain = {
   }))
 }
 
-const submitErrors = [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable] as const
+const submitErrors = [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, InsufficientStorage, Unavailable] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
 /** The header with the job's id, which is set on every response to a request that created a job. */

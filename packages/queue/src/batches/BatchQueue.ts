@@ -4,7 +4,7 @@
  * ```
  *   finalize --commit--> enqueue, ENQUEUE_LIMIT requests per commit --> jobs; workers and the autoscaler are woken
  *                          |
- *                          | the store fails, or the process is killed
+ *                          | the store fails, the process is killed, or a quota is full
  *                          v
  *                        BatchTimers continues with the remaining requests
  * ```
@@ -23,6 +23,7 @@ import { type BatchRequest, BatchStore, type ChangeResult, type RequestPage } fr
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
+import { KeyStore } from "@stint/store/KeyStore"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { StoreError } from "@stint/store/StoreError"
 import { uuidV7At } from "@stint/store/UuidV7"
@@ -30,9 +31,10 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import { EndpointGone } from "../jobs/JobErrors.ts"
 import { JobQueue } from "../jobs/JobQueue.ts"
-import { toJobRecord } from "../jobs/Submission.ts"
+import { quotasOf, toJobRecord } from "../jobs/Submission.ts"
 import {
   BatchMissing,
   BatchTooLarge,
@@ -111,7 +113,8 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /**
-   * Starts a batch. When this returns, all requests of the batch have become jobs. A disconnect of the caller does not interrupt this
+   * Starts a batch. When this returns, all requests of the batch have become jobs, or as many as the quotas admit: `tick` enqueues the rest as
+   * soon as they admit more. A disconnect of the caller does not interrupt this
    * operation, and a repeated call changes nothing. Fails with `WrongStatus` when the batch was cancelled, and with `QueueFull`.
    */
   readonly finalize: (
@@ -156,6 +159,7 @@ const toJob =
     return toJobRecord({
       endpoint,
       id,
+      owner: batch.owner,
       batchId: batch.id,
       input,
       s3Config: s3Config ?? undefined,
@@ -193,12 +197,22 @@ const make = Effect.gen(function*() {
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
-  /** Enqueues every request that is not a job yet. */
-  const enqueue = Effect.fnUntraced(function*(id: BatchId, endpoint: Endpoint) {
+  // Programs without access keys have no quotas of keys.
+  const keys = Option.getOrUndefined(yield* Effect.serviceOption(KeyStore))
+
+  /** Enqueues every request that is not a job yet, or as many as the quotas admit. */
+  const enqueue = Effect.fnUntraced(function*({ id, owner }: BatchRecord, endpoint: Endpoint) {
+    const key = keys === undefined ? undefined : yield* keys.get(owner)
     while (true) {
-      const enqueued = yield* store.enqueue(endpoint.id, id, ENQUEUE_LIMIT, toJob(endpoint, now()))
+      const enqueued = yield* store.enqueue(
+        endpoint.id,
+        id,
+        ENQUEUE_LIMIT,
+        toJob(endpoint, now()),
+        quotasOf(endpoint, key?.limits)
+      )
       yield* queue.notifyEnqueued(endpoint.id, enqueued.jobs)
-      if (!enqueued.more) return
+      if (!enqueued.more || enqueued.isHeld) return
       // Yields to the event loop, so that a large batch does not delay submissions and takes.
       yield* Effect.yieldNow
     }
@@ -260,7 +274,7 @@ const make = Effect.gen(function*() {
       if (change._tag === "QueueFull") return yield* new QueueFull({ id, queued: change.queued, limit: limits.queued })
       const batch = yield* changed(id, change)
       yield* queue.notifyChanged([])
-      yield* enqueue(batch.id, endpoint)
+      yield* enqueue(batch, endpoint)
       return yield* get(endpoint.id, id)
     }, Effect.uninterruptible),
     cancel: Effect.fnUntraced(function*(endpoint, id, owner) {
@@ -276,7 +290,7 @@ const make = Effect.gen(function*() {
       const { pending, more, cancelling } = yield* store.sweep(now(), CANCEL_LIMIT)
       for (const batch of pending) {
         const endpoint = yield* endpoints.get(batch.endpoint)
-        if (endpoint !== undefined) yield* enqueue(batch.id, endpoint)
+        if (endpoint !== undefined) yield* enqueue(batch, endpoint)
       }
       for (const { endpoint, id } of cancelling) yield* cancelWaiting(endpoint, id)
       return more

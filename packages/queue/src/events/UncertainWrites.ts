@@ -32,7 +32,7 @@ export const notifyOnUncertainWrite = (
     Effect.tapError(write, () => Effect.sync(() => notifyUncertain(affected)))
   return {
     ...store,
-    insert: (job, key, maxWaiting) => notifyOnError(store.insert(job, key, maxWaiting), { endpoint: job.endpoint }),
+    insert: (job, key, quotas) => notifyOnError(store.insert(job, key, quotas), { endpoint: job.endpoint }),
     apply: (endpoint, id, event) => notifyOnError(store.apply(endpoint, id, event), { endpoint, job: id }),
     append: (endpoint, id, event, body) => notifyOnError(store.append(endpoint, id, event, body), { endpoint, job: id }),
     tick: (event, limit) => notifyOnError(store.tick(event, limit), {}),

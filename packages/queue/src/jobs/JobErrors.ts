@@ -56,13 +56,22 @@ export class EndpointGone extends Schema.TaggedError<EndpointGone>()("EndpointGo
   }
 }
 
-/** The endpoint has as many waiting jobs as its `limits.waitingJobs` allows. Nothing was stored. */
-export class TooManyWaiting extends Schema.TaggedError<TooManyWaiting>()("TooManyWaiting", {
+/** A quota of the endpoint or of the submitting key does not admit the job. Nothing was stored. */
+export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExceeded", {
   endpoint: Schema.String,
-  limit: Schema.Int
+  /** The id of the submitting key. */
+  key: Schema.String,
+  scope: Schema.Literals(["endpoint", "key"]),
+  resource: Schema.Literals(["waitingJobs", "storedBytes"]),
+  limit: Schema.Int,
+  /** The waiting jobs, or the stored bytes without this job. */
+  used: Schema.Int,
+  /** The size of this job, in bytes. */
+  size: Schema.Int
 }) {
   override get message(): string {
-    return `endpoint ${this.endpoint} has ${this.limit} waiting jobs, its maximum`
+    const used = this.resource === "waitingJobs" ? `${this.used} waiting jobs` : `${this.used} stored bytes`
+    return `the ${this.scope} ${this.scope === "key" ? this.key : this.endpoint} has ${used}; its quota is ${this.limit}`
   }
 }
 

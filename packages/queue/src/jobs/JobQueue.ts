@@ -38,10 +38,10 @@ import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
-import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable, TooManyWaiting } from "./JobErrors.ts"
+import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable, QuotaExceeded } from "./JobErrors.ts"
 import * as JobQueries from "./JobQueries.ts"
 import type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
-import { type Submission, submissionKey, toJobRecord } from "./Submission.ts"
+import { quotasOf, type Submission, submissionKey, toJobRecord } from "./Submission.ts"
 
 export type { Delivery, LeaseHolder } from "../workers/LeaseOperations.ts"
 export type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
@@ -67,11 +67,11 @@ export class JobQueue extends Context.Service<
     /**
      * Stores a new job. When this returns, the job has the durability that {@link Durability} specifies. When the idempotency key already
      * belongs to a job with the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different
-     * request, with `EndpointGone` when the endpoint has been deleted, and with `TooManyWaiting` when its queue is full.
+     * request, with `EndpointGone` when the endpoint has been deleted, and with `QuotaExceeded` when a quota is full.
      */
     readonly submit: (
       submission: Submission
-    ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting>
+    ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded>
 
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
@@ -172,14 +172,13 @@ const make = Effect.gen(function*() {
 
   const submit = Effect.fnUntraced(function*(
     submission: Submission
-  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting> {
+  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded> {
     const { endpoint, idempotencyKey } = submission
-    const { waitingJobs } = endpoint.limits
     const job = toJobRecord(submission, now())
     // A job with a start time wakes workers when a timer makes it ready.
     const isReady = job.notBefore === null
     if (isReady) notifier.preWake(job.endpoint)
-    const inserted = yield* store.insert(job, submissionKey(submission), waitingJobs)
+    const inserted = yield* store.insert(job, submissionKey(submission), quotasOf(endpoint, submission.keyQuota))
     switch (inserted._tag) {
       case "Inserted":
         if (isReady) notifier.notifyEnqueued(job.endpoint, 1)
@@ -190,8 +189,8 @@ const make = Effect.gen(function*() {
         return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })
-      case "QueueFull":
-        return yield* new TooManyWaiting({ endpoint: endpoint.id, limit: waitingJobs ?? 0 })
+      case "QuotaExceeded":
+        return yield* new QuotaExceeded({ endpoint: endpoint.id, key: job.owner, ...inserted.quota })
     }
   }, Effect.uninterruptible)
 

@@ -11,6 +11,7 @@ import { submitted } from "@stint/store/JobMachine"
 import type { JobRecord, RetryRule } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
+import type { Quota, Quotas } from "@stint/store/Quota"
 import { createHash } from "node:crypto"
 
 /** A job to submit. */
@@ -35,6 +36,8 @@ export interface Submission {
   readonly idempotencyKey?: string | undefined
   /** The id of the access key that submits the job, to which the idempotency key belongs. Default: `NO_OWNER`. */
   readonly owner?: string | undefined
+  /** The quotas of that key. Default: none. */
+  readonly keyQuota?: Quota | undefined
   /** The id of the new job. */
   readonly id: JobId
   /** The batch that the job belongs to. */
@@ -85,9 +88,19 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
     retentionMs: endpoint.retentionMs,
     webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
     tags: tags === undefined ? [] : [...new Set(tags)],
-    batchId: batchId ?? null
+    batchId: batchId ?? null,
+    owner: submission.owner ?? NO_OWNER
   })
 }
+
+const NO_QUOTA: Quota = {}
+
+/** The quotas of a submission; undefined when there are none. */
+export const quotasOf = ({ limits }: Endpoint, key: Quota = NO_QUOTA): Quotas | undefined =>
+  limits.waitingJobs === undefined && limits.storedBytes === undefined && key.waitingJobs === undefined &&
+    key.storedBytes === undefined
+    ? undefined
+    : { endpoint: limits, key }
 
 /** The idempotency key and fingerprint of a submission; undefined when it has no key. */
 export const submissionKey = (submission: Submission): SubmissionKey | undefined =>

@@ -2,11 +2,14 @@
  * Tests the operator's maxima of what callers may ask for (docs/spec/endpoints.md#limits-for-callers).
  */
 import { expect } from "@effect/vitest"
-import { BatchReceipt } from "@stint/contract/Batch"
+import { AccessKey, NewKey } from "@stint/contract/AccessKey"
+import { Batch, BatchReceipt } from "@stint/contract/Batch"
+import { JobReceipt } from "@stint/contract/Job"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
+import { until as pollUntil } from "../TestEndpoint.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 
 const WEEK = 604_800_000
@@ -71,6 +74,118 @@ export const callerLimits = (it: ServerIt): void => {
       expect((yield* call(path("run"), keyed)).json).toMatchObject({ id: Object(first.json).id })
       yield* (yield* worker("ann")).take()
       yield* run(3)
+    }))
+
+  it.effect("a submission beyond the stored bytes of its endpoint is rejected with 507, but results, cancels and repeats are accepted", () =>
+    Effect.gen(function*() {
+      const { call, id, path, run, status, worker } = yield* (yield* ServerTest).endpoint({
+        limits: { storedBytes: 1_000 }
+      })
+      const keyed = { json: { input: "x".repeat(498) }, headers: { "idempotency-key": "order 17" } }
+      const first = yield* Effect.flatMap(call(path("run"), keyed), expectJson(200, JobReceipt))
+      const second = yield* run("x".repeat(98))
+      for (const operation of ["run", "runsync", "run?router"]) {
+        const problem = yield* Effect.flatMap(call(path(operation), { json: { input: "x".repeat(498) } }), expectProblem(507))
+        expect(problem).toMatchObject({ type: "/problems/insufficient-storage" })
+        expect(problem.detail).toBe(
+          `The jobs of the endpoint "${id}" store 600 bytes of at most 1 kB, and this job needs 500 bytes. The job was not stored.`
+        )
+        expect(problem.hint).toContain("retention")
+        expect(problem.hint).toContain(`stint endpoints update ${id} --limit-stored-bytes SIZE`)
+      }
+      expect((yield* call(path("run"), keyed)).json).toMatchObject({ id: first.id })
+      const ann = yield* worker("ann")
+      const job = yield* ann.next
+      yield* ann.finish(job.id, "y".repeat(5_000))
+      expect(yield* status(job.id)).toMatchObject({ status: "COMPLETED" })
+      expect((yield* call(path(`cancel/${second.id}`), { method: "POST" })).status).toBe(200)
+      yield* Effect.flatMap(call(path("run"), { json: { input: 1 } }), expectProblem(507))
+    }))
+
+  it.effect("the quotas of a key apply to its jobs on all endpoints, change with the key, and do not concern other keys", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const [one, two] = [yield* endpoint(), yield* endpoint()]
+      const limits = { waitingJobs: 2, storedBytes: 1_000 }
+      const { key, secret } = yield* Effect.flatMap(
+        call("/api/v1/keys", { json: { name: "shop", endpoints: [one.id, two.id], limits } }),
+        expectJson(201, NewKey)
+      )
+      expect(key.limits).toEqual(limits)
+      const submit = (where: typeof one, input: string, authorization = secret, operation = "run") =>
+        call(where.path(operation), { json: { input }, authorization })
+      expect((yield* submit(one, "x".repeat(98))).status).toBe(200)
+      const large = yield* Effect.flatMap(submit(two, "x".repeat(998)), expectProblem(507))
+      expect(large.detail).toBe(
+        "The jobs of this key, on all endpoints together, store 100 bytes of at most 1 kB, and this job needs 1 kB. The job was not stored."
+      )
+      expect(large.hint).toContain(`stint keys update ${key.id} --max-stored-bytes SIZE`)
+      expect((yield* submit(two, "x", secret, "run?router")).status).toBe(200)
+      const waiting = yield* submit(one, "x")
+      const problem = yield* expectProblem(429)(waiting)
+      expect(problem.detail).toBe(
+        "2 jobs of this key are waiting, on all endpoints together, the most that the key may have. The job was not stored."
+      )
+      expect(problem.hint).toContain(`stint keys update ${key.id} --max-waiting-jobs N`)
+      expect(waiting.headers.get("retry-after")).toBe("10")
+      expect((yield* call(one.path("openai/v1/chat/completions"), { json: {}, authorization: secret })).status).toBe(429)
+      yield* one.run("x".repeat(998))
+      const patch = (limits: unknown) =>
+        Effect.flatMap(call(`/api/v1/keys/${key.id}`, { method: "PATCH", json: { limits } }), expectJson(200, AccessKey))
+      expect((yield* patch({ waitingJobs: 3 })).limits).toEqual({ waitingJobs: 3 })
+      expect((yield* submit(one, "x".repeat(998))).status).toBe(200)
+      yield* Effect.flatMap(submit(one, "x"), expectProblem(429))
+      expect(yield* patch(null)).not.toHaveProperty("limits")
+      expect((yield* submit(one, "x")).status).toBe(200)
+      yield* Effect.flatMap(
+        call("/api/v1/keys", { json: { name: "shop", endpoints: "all", limits: { waitingJob: 2 } } }),
+        expectProblem(400)
+      )
+    }))
+
+  it.effect("a batch does not start while its requests exceed the queue, and its remaining requests wait for a full quota", () =>
+    Effect.gen(function*() {
+      const { call, path, run, worker } = yield* (yield* ServerTest).endpoint({
+        limits: { waitingJobs: 2, storedBytes: 1_000_000 }
+      })
+      const create = (count: number) =>
+        Effect.flatMap(
+          call(path("batch"), { json: Array.from({ length: count }, (_, index) => ({ input: index })) }),
+          expectJson(200, BatchReceipt)
+        )
+      const large = yield* create(3)
+      const refused = yield* Effect.flatMap(call(path(`batch/${large.id}/finalize`), { method: "POST" }), expectProblem(409))
+      expect(refused.detail).toContain("more than 2 jobs would be waiting on this endpoint")
+      expect(refused.hint).toContain("limits.waitingJobs")
+      const { id } = yield* Effect.flatMap(
+        call("/api/v1/keys", { json: { name: "batches", endpoints: "all", limits: { waitingJobs: 1 } } }),
+        expectJson(201, NewKey)
+      ).pipe(Effect.flatMap(({ secret }) =>
+        Effect.gen(function*() {
+          const batch = yield* Effect.flatMap(
+            call(path("batch"), { json: [{ input: 1 }, { input: 2 }], authorization: secret }),
+            expectJson(200, BatchReceipt)
+          )
+          const started = yield* Effect.flatMap(
+            call(path(`batch/${batch.id}/finalize`), { method: "POST", authorization: secret }),
+            expectJson(200, Batch)
+          )
+          expect(started).toMatchObject({ status: "FINALIZED", requestTotal: 2, requestHeld: 1 })
+          return batch
+        })
+      ))
+      const ann = yield* worker("ann")
+      for (const output of [1, 2]) {
+        const job = yield* ann.next
+        yield* ann.finish(job.id, output)
+      }
+      const ended = yield* pollUntil(
+        Effect.flatMap(call(path(`batch/${id}`)), expectJson(200, Batch)),
+        ({ status }) => status === "COMPLETED"
+      )
+      expect(ended).toMatchObject({ requestCompleted: 2 })
+      expect(ended).not.toHaveProperty("requestHeld")
+      yield* run(1)
     }))
 
   it.effect("limits may allow more than the defaults of the endpoint, and survive a change of the endpoint", () =>

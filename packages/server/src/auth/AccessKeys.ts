@@ -16,6 +16,7 @@
  * and access neither the disk nor a database.
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
+import type { KeyLimits } from "@stint/contract/Quota"
 import type { RateLimit } from "@stint/contract/RateLimit"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Clock from "effect/Clock"
@@ -35,6 +36,7 @@ export interface Caller {
   readonly scopes: ReadonlyArray<KeyScope>
   readonly endpoints: "all" | ReadonlyArray<string>
   readonly rateLimit: RateLimit | undefined
+  readonly limits?: KeyLimits | undefined
 }
 
 /** The result of looking up a presented key. */
@@ -177,8 +179,8 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
           lastUsedWrites.set(key.id, now)
           yield* recordUse(key.id, now)
         }
-        const { endpoints, name, rateLimit, scopes } = key
-        return { _tag: "Caller", caller: { id: key.id, name: `the key "${name}"`, scopes, endpoints, rateLimit } }
+        const { endpoints, limits, name, rateLimit, scopes } = key
+        return { _tag: "Caller", caller: { id: key.id, name: `the key "${name}"`, scopes, endpoints, rateLimit, limits } }
       })
 
       return AccessKeys.of({

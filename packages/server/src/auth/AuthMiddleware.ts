@@ -39,7 +39,7 @@ const layerJobs = Layer.effect(
             (found, by) =>
               respond.pipe(
                 Effect.provideService(CurrentEndpoint, found),
-                Effect.provideService(CurrentCaller, { key: by.id, isAdmin: by.scopes.includes("admin") })
+                Effect.provideService(CurrentCaller, { key: by.id, isAdmin: by.scopes.includes("admin"), limits: by.limits })
               ),
             credential,
             id,

@@ -172,7 +172,9 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "createKey",
         Effect.fnUntraced(function*({ request }) {
-          const { endpoints, expiresAt, name, rateLimit, scopes } = yield* decodeSpec(yield* read(request, specHint))
+          const { endpoints, expiresAt, limits: quotas, name, rateLimit, scopes } = yield* decodeSpec(
+            yield* read(request, specHint)
+          )
           const now = yield* Clock.currentTimeMillis
           yield* checkExpiry(expiresAt, now, specHint)
           yield* checkEndpoints(endpoints)
@@ -190,6 +192,7 @@ export const layer = HttpApiBuilder.group(
             previous: [],
             ...(expiresAt === undefined ? {} : { expiresAt }),
             ...(rateLimit === undefined ? {} : { rateLimit }),
+            ...(quotas === undefined ? {} : { limits: quotas }),
             ...(issuer === PLATFORM ? {} : { issuedBy: [issuer] })
           }
           yield* mapStoreErrors(store.put(key))
@@ -213,16 +216,18 @@ export const layer = HttpApiBuilder.group(
           yield* checkScopes(key, patch)
           yield* checkExpiry(patch.expiresAt, now, patchHint)
           yield* checkEndpoints(patch.endpoints)
-          const changed = yield* change(key.id, ({ expiresAt, rateLimit, ...rest }) => {
+          const changed = yield* change(key.id, ({ expiresAt, limits: quotas, rateLimit, ...rest }) => {
             const until = patch.expiresAt === undefined ? expiresAt : patch.expiresAt
             const limit = patch.rateLimit === undefined ? rateLimit : patch.rateLimit
+            const quota = patch.limits === undefined ? quotas : patch.limits
             return {
               ...rest,
               name: patch.name ?? rest.name,
               scopes: patch.scopes ?? rest.scopes,
               endpoints: isForEveryEndpoint(patch.scopes ?? []) ? "all" : patch.endpoints ?? rest.endpoints,
               ...(typeof until === "number" ? { expiresAt: until } : {}),
-              ...(limit === undefined || limit === null ? {} : { rateLimit: limit })
+              ...(limit === undefined || limit === null ? {} : { rateLimit: limit }),
+              ...(quota === undefined || quota === null ? {} : { limits: quota })
             }
           })
           return viewOf(changed, now)

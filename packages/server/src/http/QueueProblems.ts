@@ -7,6 +7,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import {
   Conflict,
   EndpointNotFound,
+  InsufficientStorage,
   InvalidRequest,
   JobNotFound,
   problemMembers,
@@ -21,7 +22,7 @@ import type {
   JobMissing,
   LeaseLost,
   NotRetryable,
-  TooManyWaiting
+  QuotaExceeded
 } from "@stint/queue/JobErrors"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { PayloadUnavailable, StoreBroken, StoreError, StoreUnavailable } from "@stint/store/StoreError"
@@ -140,22 +141,52 @@ export const endpointGone = ({ endpoint }: EndpointGone) =>
 /** Seconds until a caller should retry a submission to a full queue. An estimate: the platform does not know how long jobs run. */
 const QUEUE_FULL_RETRY_AFTER = 10
 
-const tooManyWaiting = ({ endpoint, limit }: TooManyWaiting) =>
-  Effect.andThen(
+const tooManyWaiting = ({ endpoint, key, limit, scope }: QuotaExceeded) => {
+  const jobs = `${limit} ${limit === 1 ? "job" : "jobs"}`
+  const be = limit === 1 ? "is" : "are"
+  const name = excerpt(endpoint)
+  return Effect.andThen(
     setRetryAfter(QUEUE_FULL_RETRY_AFTER),
     new TooManyRequests({
-      ...problemMembers(
-        `${limit} ${limit === 1 ? "job is" : "jobs are"} waiting on the endpoint "${
-          excerpt(endpoint)
-        }", the most that it allows. The job was not stored.`,
-        `Send the request again in ${QUEUE_FULL_RETRY_AFTER} s, when fewer jobs are waiting (GET /v2/${
-          excerpt(endpoint)
-        }/health), or cancel waiting jobs. ` +
-          "The platform's operator can raise limits.waitingJobs or workers.max of the endpoint."
-      ),
+      ...(scope === "endpoint"
+        ? problemMembers(
+          `${jobs} ${be} waiting on the endpoint "${name}", the most that it allows. The job was not stored.`,
+          `Send the request again in ${QUEUE_FULL_RETRY_AFTER} s, when fewer jobs are waiting (GET /v2/${name}/health), or cancel waiting jobs. ` +
+            "The platform's operator can raise limits.waitingJobs or workers.max of the endpoint."
+        )
+        : problemMembers(
+          `${jobs} of this key ${be} waiting, on all endpoints together, the most that the key may have. The job was not stored.`,
+          `Send the request again in ${QUEUE_FULL_RETRY_AFTER} s, when fewer of its jobs are waiting, or cancel waiting jobs. ` +
+            `The platform's operator can raise the quota: stint keys update ${key} --max-waiting-jobs N.`
+        )),
       retryAfter: QUEUE_FULL_RETRY_AFTER
     })
   )
+}
+
+/** `512 bytes`, `2.5 MB`, `5 GB`: rounded for reading. */
+const decimalSize = (bytes: number): string => {
+  const units = [[1e15, "PB"], [1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"]] as const
+  const [size, unit] = units.find(([size]) => bytes >= size) ?? [1, bytes === 1 ? "byte" : "bytes"]
+  return `${Math.round(bytes / size * 10) / 10} ${unit}`
+}
+
+/** 507: unlike a full queue, a full quota of bytes does not end within seconds, so the caller must not wait and retry. */
+const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded) => {
+  const name = excerpt(endpoint)
+  const [whose, setting] = scope === "endpoint"
+    ? [`The jobs of the endpoint "${name}" store`, `stint endpoints update ${name} --limit-stored-bytes SIZE`]
+    : ["The jobs of this key, on all endpoints together, store", `stint keys update ${key} --max-stored-bytes SIZE`]
+  return Effect.fail(
+    new InsufficientStorage(problemMembers(
+      `${whose} ${decimalSize(used)} of at most ${decimalSize(limit)}, and this job needs ${
+        decimalSize(size)
+      }. The job was not stored.`,
+      "Ended jobs free their space when the retention of their endpoint ends, 24 hours by default. Repeating the request before does not help. " +
+        `The platform's operator can raise the quota: ${setting}.`
+    ))
+  )
+}
 
 /** For operations that can fail only when a store fails. */
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
@@ -184,13 +215,14 @@ export const mapJobErrors = <A, R>(
 
 /** For submissions. */
 export const mapSubmitErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | TooManyWaiting, R>
-): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests, R> =>
+  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, R>
+): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests | InsufficientStorage, R> =>
   Effect.catchTags(effect, {
     StoreError: unavailable,
     IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
     EndpointGone: (error) => Effect.fail(endpointGone(error)),
-    TooManyWaiting: tooManyWaiting
+    QuotaExceeded: (error): Effect.Effect<never, TooManyRequests | InsufficientStorage> =>
+      error.resource === "waitingJobs" ? tooManyWaiting(error) : tooManyBytes(error)
   })
 
 /** 400 for a list cursor that was not issued by the platform. */

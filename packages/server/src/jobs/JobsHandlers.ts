@@ -4,7 +4,7 @@
  * Most handlers are raw, because they read and write bodies as text.
  */
 import { Api } from "@stint/contract/Api"
-import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -21,6 +21,7 @@ import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
+import { submitter } from "./SubmitRequest.ts"
 
 /** Whether `?explain` is set: without a value, or with any value except "false" and "0". */
 const wantsExplanation = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
@@ -86,13 +87,13 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "run",
         Effect.fnUntraced(function*({ request }) {
-          return yield* run(yield* CurrentEndpoint, (yield* CurrentCaller).key, request)
+          return yield* run(yield* CurrentEndpoint, yield* submitter, request)
         })
       )
       .handleRaw(
         "runsync",
         Effect.fnUntraced(function*({ query, request }) {
-          return yield* runsync(yield* CurrentEndpoint, (yield* CurrentCaller).key, request, query.wait)
+          return yield* runsync(yield* CurrentEndpoint, yield* submitter, request, query.wait)
         })
       )
       .handleRaw("status", status)

@@ -19,7 +19,7 @@ import { json, trackedJson, trackMemory } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
 import { mapSubmitErrors } from "../http/QueueProblems.ts"
 import { jobJson, receiptJson } from "./JobView.ts"
-import { readSubmission, submissionLimits } from "./SubmitRequest.ts"
+import { readSubmission, submissionLimits, type Submitter } from "./SubmitRequest.ts"
 
 const make = Effect.gen(function*() {
   const queue = yield* JobQueue
@@ -29,21 +29,23 @@ const make = Effect.gen(function*() {
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
   /** Stores the job and responds at once. */
-  const run = Effect.fnUntraced(function*(endpoint: Endpoint, owner: string, request: HttpServerRequest.HttpServerRequest) {
-    const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, owner, request, sizes.run, "")))
-    return json(receiptJson(job), jobIdHeader(job))
-  })
+  const run = Effect.fnUntraced(
+    function*(endpoint: Endpoint, submitter: Submitter, request: HttpServerRequest.HttpServerRequest) {
+      const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, submitter, request, sizes.run, "")))
+      return json(receiptJson(job), jobIdHeader(job))
+    }
+  )
 
   /** Stores the job and responds with its result, or, if it has not ended after `wait`, with its state. */
   const runsync = Effect.fnUntraced(
     function*(
       endpoint: Endpoint,
-      owner: string,
+      submitter: Submitter,
       request: HttpServerRequest.HttpServerRequest,
       requestedWait: string | undefined
     ) {
       const submitted = yield* mapSubmitErrors(
-        queue.submit(yield* readSubmission(endpoint, owner, request, sizes.runsync, "sync-"))
+        queue.submit(yield* readSubmission(endpoint, submitter, request, sizes.runsync, "sync-"))
       )
       const wait = clampWait(requestedWait, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is at least a second and starts when the job ends. The job has been stored by now, so if the

@@ -1,6 +1,7 @@
 /**
  * Reads a submission: a job's input and options (contract, RunRequest). The queue applies them.
  */
+import { CurrentCaller } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
@@ -8,6 +9,7 @@ import { jsonNull } from "@stint/contract/Json"
 import type { InvalidRequest } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
+import type { Quota } from "@stint/store/Quota"
 import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
@@ -116,10 +118,22 @@ export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined,
     prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))
   )
 
-/** Reads a submission from a request. `owner`: the id of the caller's key. */
+/** The key that submits a job. */
+export interface Submitter {
+  readonly id: string
+  readonly limits?: Quota | undefined
+}
+
+/** The key of the current request. */
+export const submitter: Effect.Effect<Submitter, never, CurrentCaller> = Effect.map(
+  CurrentCaller,
+  ({ key, limits }) => ({ id: key, limits })
+)
+
+/** Reads a submission from a request. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
-  owner: string,
+  submitter: Submitter,
   request: HttpServerRequest.HttpServerRequest,
   limit: SubmissionLimit,
   prefix: "" | "sync-"
@@ -150,6 +164,7 @@ export const readSubmission = Effect.fnUntraced(function*(
     webhook: webhookOf(webhook),
     trace: traceContextOf(request.headers),
     idempotencyKey,
-    owner
+    owner: submitter.id,
+    keyQuota: submitter.limits
   }
 })

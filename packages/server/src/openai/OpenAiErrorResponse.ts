@@ -59,7 +59,9 @@ export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
     type: typeOf(problem.status),
     param: problem.errors?.[0]?.path.join(".") ?? null,
     code: codeOf(problem)
-  }
+  },
+  // Only the end of a retention or the operator frees space.
+  ...(problem.status === 507 ? { final: true } : {})
 })
 
 /** Error names and their statuses. The comparison ignores case, `_` and the suffix `Error`. */

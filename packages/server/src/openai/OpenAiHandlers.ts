@@ -13,7 +13,7 @@
  * cannot fetch the result later, and generating output that is never read is a waste.
  */
 import { Api } from "@stint/contract/Api"
-import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
@@ -34,6 +34,7 @@ import { trackedJson, trackMemory } from "../http/JsonResponse.ts"
 import { Limits } from "../http/Limits.ts"
 import { mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
 import * as TimedPull from "../http/TimedPull.ts"
+import { submitter } from "../jobs/SubmitRequest.ts"
 import * as OpenAiErrorResponse from "./OpenAiErrorResponse.ts"
 import * as OpenAiRequest from "./OpenAiRequest.ts"
 import * as OpenAiResponse from "./OpenAiResponse.ts"
@@ -221,7 +222,7 @@ export const layer = HttpApiBuilder.group(
         if (route === "") return OpenAiErrorResponse.response(NO_ROUTE)
         const endpoint = yield* CurrentEndpoint
         if (OpenAiRequest.isMultipart(request)) return OpenAiErrorResponse.response(OpenAiRequest.MULTIPART_UNSUPPORTED)
-        const parsed = yield* OpenAiRequest.read(endpoint, (yield* CurrentCaller).key, request, `/v1/${route}`, size)
+        const parsed = yield* OpenAiRequest.read(endpoint, yield* submitter, request, `/v1/${route}`, size)
         const call = yield* submitAndFollow(parsed)
         const response = parsed.streamed ? respondStream(call) : respondOnce(call)
         return yield* Effect.catch(

@@ -20,7 +20,7 @@ import type { HttpServerRequest } from "effect/http"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { type BodyError, readText, scanJson } from "../http/RequestBody.ts"
-import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import { newJobId, readIdempotencyKey, type SubmissionLimit, type Submitter } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
 /** A parsed request. */
@@ -87,10 +87,10 @@ const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServ
   return { text, streamed: stream === "true" }
 })
 
-/** Reads a job from a request. `owner`: the id of the caller's key. `route`: the path, starting with `/v1`. */
+/** Reads a job from a request. `route`: the path, starting with `/v1`. */
 export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
-  owner: string,
+  submitter: Submitter,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
   limit: SubmissionLimit
@@ -116,7 +116,8 @@ export const read = Effect.fnUntraced(function*(
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
       idempotencyKey,
-      owner
+      owner: submitter.id,
+      keyQuota: submitter.limits
     },
     streamed: body?.streamed === true
   }

@@ -16,6 +16,7 @@ import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 import { NO_OWNER } from "@stint/store/Owner"
+import type { Quotas } from "@stint/store/Quota"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
@@ -59,6 +60,8 @@ export type JobCommand =
     readonly webhook: boolean
     /** Milliseconds until the start time; undefined: none. */
     readonly startAfter: number | undefined
+    /** The quotas of the submission. */
+    readonly quotas: Quotas | undefined
   }
   | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
   | {
@@ -108,6 +111,14 @@ const worker = fc.nat({ max: WORKERS.length - 1 })
 const limit = fc.integer({ min: 1, max: 4 })
 const selector: fc.Arbitrary<JobSelector> = fc.record({ job: fc.nat({ max: 30 }), applicable: usually<boolean>(true, false) })
 
+/** Small quotas, so that a few jobs reach them. */
+const QUOTAS: ReadonlyArray<Quotas> = [
+  { endpoint: { waitingJobs: 3 }, key: {} },
+  { endpoint: { storedBytes: 100 }, key: {} },
+  { endpoint: { storedBytes: 300 }, key: { storedBytes: 200 } },
+  { endpoint: {}, key: { waitingJobs: 2 } }
+]
+
 /** A random command. There are only a few short durations, so that different timers coincide. */
 const command: fc.Arbitrary<JobCommand> = fc.oneof(
   {
@@ -129,7 +140,8 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
       request: usually<number>(0, 1),
       tags: fc.subarray(TAGS),
       webhook: usually<boolean>(false, true),
-      startAfter: usually<number | undefined>(undefined, 1, 1_000, 30_000)
+      startAfter: usually<number | undefined>(undefined, 1, 1_000, 30_000),
+      quotas: fc.constantFrom<Quotas | undefined>(undefined, ...QUOTAS)
     })
   },
   { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
@@ -338,6 +350,7 @@ export const run = Effect.fnUntraced(function*(
         }
         : null,
       tags: options.tags,
+      owner: options.owner,
       webhook: options.webhook
         ? { url: "http://127.0.0.1/hook", events: ["start", "output", "progress", "completed"], errorTraceback: "full" }
         : null
@@ -345,7 +358,7 @@ export const run = Effect.fnUntraced(function*(
     const key = options.key === undefined
       ? undefined
       : { key: `key ${options.key}`, owner: options.owner, fingerprint: `request ${options.request}` }
-    return both(`submit ${id}`, (store) => store.insert(record, key)).pipe(
+    return both(`submit ${id}`, (store) => store.insert(record, key, options.quotas)).pipe(
       Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Inserted" && history.submitted(record)))
     )
   }

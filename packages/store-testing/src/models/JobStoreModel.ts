@@ -16,6 +16,7 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
+import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type QuotaScope } from "@stint/store/Quota"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 
@@ -61,6 +62,17 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       b.head.priority - a.head.priority || a.seq - b.seq
     )
 
+  /** What the jobs of the endpoint or of the owner of a job use. */
+  const usageOf = (scope: QuotaScope, { endpoint, owner }: JobHead) => {
+    const used = matching((head) => scope === "endpoint" ? head.endpoint === endpoint : head.owner === owner)
+    const bytes = ({ chunks, input, outcome }: Entry) =>
+      inputBytes(input) + outcomeBytes(outcome) + chunks.reduce((sum, chunk) => sum + payloadBytes(chunk), 0)
+    return {
+      waiting: used.filter(({ head }) => head.status === "IN_QUEUE").length,
+      bytes: used.reduce((sum, entry) => sum + bytes(entry), 0)
+    }
+  }
+
   const record = ({ head, input, outcome }: Entry) => ({ ...head, ...outcome, ...input })
 
   const read = (entry: Entry, start: number, limit: number): ReadonlyArray<JsonText> => {
@@ -72,7 +84,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   return {
     heads: () => entries.map((entry) => entry.head),
     durability: "none",
-    insert: (job, key, maxWaiting) =>
+    insert: (job, key, quotas) =>
       Effect.sync(() => {
         const withKey = (owner: string) =>
           entries.find((entry) =>
@@ -84,7 +96,8 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
             ? { _tag: "Duplicate", job: record(known) }
             : { _tag: "KeyConflict", id: known.head.id }
         }
-        if (maxWaiting !== undefined && queued(job.endpoint).length >= maxWaiting) return { _tag: "QueueFull" }
+        const quota = quotas === undefined ? undefined : exceededQuota(job, quotas, (scope) => usageOf(scope, job))
+        if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
         entries = [...entries, {

@@ -56,7 +56,8 @@ export const submitRules = (rule: Rule): void => {
         lastError: null,
         chunks: 0,
         drained: 0,
-        batchId: null
+        batchId: null,
+        owner: ""
       }
       assert.deepStrictEqual<unknown>(plain, {
         ...expected,

@@ -277,6 +277,34 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
+    rule(
+      "holds the requests of a started batch that the quotas do not admit, enqueues them in order as soon as they do, and ends the batch",
+      () =>
+        Effect.gen(function*() {
+          const { batches, draft, endpoint, finish, ids, queue, read, submit, takeOne } = yield* make({
+            limits: { waitingJobs: 3, storedBytes: 1_000_000 }
+          })
+          const { id } = yield* draft(3)
+          yield* batches.finalize({ ...endpoint, limits: { ...endpoint.limits, waitingJobs: 1 } }, id, LIMITS)
+          assert.deepInclude(yield* read(id), { status: "FINALIZED", notEnqueued: 2, endedAt: null })
+          assert.deepInclude(yield* queue.depth(endpoint.id), { waiting: 1 })
+          // Other submissions take the places that become free.
+          yield* submit()
+          yield* submit()
+          yield* batches.tick
+          assert.deepInclude(yield* read(id), { notEnqueued: 2 })
+          const seen: Array<string> = []
+          for (let step = 0; step < 5; step++) {
+            const job = yield* takeOne("ann")
+            if (job.batchId === id) seen.push(job.id)
+            yield* finish(job)
+            yield* batches.tick
+          }
+          assert.deepStrictEqual(seen, [...(yield* ids(id))])
+          assert.deepInclude(yield* read(id), { status: "COMPLETED", notEnqueued: 0, completed: 3 })
+        })
+    )
+
     rule("respects the limit of open batches when batches are created concurrently", () =>
       Effect.gen(function*() {
         const { batches, endpoint } = yield* make()

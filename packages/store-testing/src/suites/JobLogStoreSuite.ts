@@ -60,6 +60,31 @@ const storeRules = (rule: LogRule): void => {
       })
     }))
 
+  rule(
+    "counts log lines toward the stored bytes of their endpoint and key, and frees them with the job",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* JobLogStore
+        const { finish, queue, submit, takeOne } = yield* Scenario.make({ limits: { storedBytes: 10_000 } })
+        const used = Effect.map(
+          Effect.flip(submit({ owner: "ann", keyQuota: { storedBytes: 10_000 }, input: Scenario.text("x".repeat(20_000)) })),
+          (error) => error._tag === "QuotaExceeded" ? error.used : NaN
+        )
+        yield* submit({ owner: "ann", input: Scenario.text(1) })
+        assert.strictEqual(yield* used, 1)
+        const job = yield* takeOne("ann")
+        yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(1, 10) }])
+        const afterTen = yield* used
+        assert.isAbove(afterTen, 1)
+        yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(1, 10) }])
+        assert.strictEqual(yield* used, 2 * afterTen - 1)
+        yield* finish(job, 1)
+        yield* Scenario.pass(600_000)
+        while (yield* queue.tick);
+        assert.strictEqual(yield* used, 0)
+      })
+  )
+
   rule("continues reading after any line number, and reports whether more lines follow", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore

@@ -15,6 +15,7 @@ export const toWireBatch = (batch: BatchRecord): Batch => ({
   requestCompleted: batch.completed,
   requestFailed: batch.failed + batch.cancelled,
   requestCancelled: batch.cancelled,
+  ...(batch.status === "FINALIZED" && batch.notEnqueued > 0 ? { requestHeld: batch.notEnqueued } : {}),
   createdAt: batch.createdAt,
   ...(batch.finalizedAt === null ? {} : { finalizedAt: batch.finalizedAt }),
   ...(batch.endedAt === null ? {} : { completedAt: batch.endedAt }),

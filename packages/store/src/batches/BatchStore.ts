@@ -17,6 +17,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
+import type { Quotas } from "../jobs/Quota.ts"
 import type { StoreError } from "../StoreError.ts"
 import type { BatchRecord, Rejection } from "./BatchMachine.ts"
 
@@ -70,6 +71,8 @@ export interface EnqueueResult {
   readonly jobs: number
   /** Requests may remain. */
   readonly more: boolean
+  /** A quota does not admit the next request, so the rest must be enqueued later. */
+  readonly isHeld: boolean
 }
 
 /** The result of cancelling a batch. */
@@ -148,13 +151,14 @@ export class BatchStore extends Context.Service<BatchStore, {
 
   /**
    * Turns up to `limit` requests of a finalized batch into jobs, in order. A request whose job already exists, because the response to an
-   * earlier call was lost, counts as enqueued.
+   * earlier call was lost, counts as enqueued. Stops at the first request that `quotas` do not admit.
    */
   readonly enqueue: (
     endpoint: EndpointId,
     id: BatchId,
     limit: number,
-    toJob: (batch: BatchRecord, request: BatchRequest) => JobRecord
+    toJob: (batch: BatchRecord, request: BatchRequest) => JobRecord,
+    quotas?: Quotas
   ) => Effect.Effect<EnqueueResult, StoreError>
 
   /** Cancels a batch and up to `limit` of its waiting jobs. Repeat while `more`. Does not change a batch that has ended. */

@@ -40,6 +40,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
+import { NO_OWNER } from "../Owner.ts"
 import type { JobHead, JobOutcome, JobRecord, JobReport } from "./JobRecord.ts"
 
 /** The worker that sends an event, and the attempt if the worker knows it. */
@@ -320,7 +321,7 @@ export type Submitted =
     | "maxAttempts"
     | "retentionMs"
   >
-  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId" | "notBefore">>
+  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId" | "owner" | "notBefore">>
 
 /** A new job, IN_QUEUE. Its time to live starts at its start time. */
 export const submitted = (job: Submitted): JobRecord => ({
@@ -330,6 +331,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   webhook: job.webhook ?? null,
   tags: job.tags ?? [],
   batchId: job.batchId ?? null,
+  owner: job.owner ?? NO_OWNER,
   status: "IN_QUEUE",
   queuedAt: job.createdAt,
   notBefore: job.notBefore ?? null,

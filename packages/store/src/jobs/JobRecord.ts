@@ -77,7 +77,9 @@ export const JobHead = Schema.Struct({
   /** Labels for filtering lists. No duplicates. */
   tags: Schema.Array(Schema.String),
   /** The batch that contains the job. The job is not removed before its batch. */
-  batchId: Schema.NullOr(BatchId)
+  batchId: Schema.NullOr(BatchId),
+  /** The id of the access key that submitted the job; `NO_OWNER` for jobs of earlier versions (Owner.ts). */
+  owner: Schema.String
 })
 export type JobHead = typeof JobHead.Type
 

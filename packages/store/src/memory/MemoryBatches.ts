@@ -12,6 +12,7 @@ import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchSto
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
+import type { Quotas } from "../jobs/Quota.ts"
 import { isVisibleTo } from "../Owner.ts"
 import type { NewDelivery } from "../webhooks/WebhookStore.ts"
 
@@ -23,6 +24,8 @@ export interface Jobs {
   /** Number of IN_QUEUE jobs of an endpoint. */
   readonly queued: (endpoint: EndpointId) => number
   readonly wasRemoved: (endpoint: EndpointId) => boolean
+  /** Whether the quotas admit a new job. */
+  readonly admits: (job: JobRecord, quotas: Quotas | undefined) => boolean
 }
 
 interface Entry {
@@ -178,18 +181,23 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           }
           return change(entry, (batch) => BatchMachine.finalized(batch, now), now)
         }),
-      enqueue: (endpoint, id, limit, toJob) =>
+      enqueue: (endpoint, id, limit, toJob, quotas) =>
         Effect.sync(() => {
           const entry = find(endpoint, id)
-          if (entry === undefined || !BatchMachine.hasPending(entry.record)) return { jobs: 0, more: false }
-          const next = [...entry.pending].slice(0, limit)
-          for (const one of next) {
+          if (entry === undefined || !BatchMachine.hasPending(entry.record)) return { jobs: 0, more: false, isHeld: false }
+          let enqueued = 0
+          let isHeld = false
+          for (const one of [...entry.pending].slice(0, limit)) {
             const request = entry.requests.get(one)
-            if (request !== undefined) jobs.insert(toJob(entry.record, request))
+            const job = request === undefined ? undefined : toJob(entry.record, request)
+            isHeld = job !== undefined && jobs.get(job.id) === undefined && !jobs.admits(job, quotas)
+            if (isHeld) break
+            if (job !== undefined) jobs.insert(job)
             entry.pending.delete(one)
+            enqueued += 1
           }
-          entry.record = BatchMachine.enqueued(entry.record, next.length)
-          return { jobs: next.length, more: BatchMachine.hasPending(entry.record) }
+          entry.record = BatchMachine.enqueued(entry.record, enqueued)
+          return { jobs: enqueued, more: BatchMachine.hasPending(entry.record), isHeld }
         }),
       cancel: (endpoint, id, now, limit, owner) =>
         Effect.sync(() => {

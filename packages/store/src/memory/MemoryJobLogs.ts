@@ -105,6 +105,8 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
 
   return {
     service,
+    /** The size of the stored lines of a job. */
+    bytesOf: (job: JobId): number => logs.get(job)?.bytes ?? 0,
     /** Removes the lines of a removed job. */
     remove: (job: JobId) => {
       for (const piece of logs.get(job)?.pieces ?? []) drop(piece)

@@ -1,7 +1,7 @@
 /**
  * The job store in memory: a readable reference implementation, for tests and trials. Nothing survives the process.
  *
- * Listing jobs and computing queue positions scan all jobs of one endpoint. All other operations use heaps of ready jobs, due jobs and
+ * Listing jobs and computing queue positions scan all jobs of one endpoint, and a submission with quotas scans all jobs. All other operations use heaps of ready jobs, due jobs and
  * queue times. Heap nodes are hints and may be outdated:
  *
  * ```
@@ -33,6 +33,7 @@ import {
   MAX_READ_CHARACTERS,
   type SubmissionKey
 } from "../jobs/JobStore.ts"
+import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
 import { NO_OWNER } from "../Owner.ts"
@@ -273,7 +274,29 @@ const make = (
     return tally === undefined ? 0 : tally.waiting + tally.delayed
   }
 
+  const bytesOf = ({ chunks, head, input, outcome }: Entry): number =>
+    inputBytes(input) + outcomeBytes(outcome) + chunks.reduce((sum, chunk) => sum + payloadBytes(chunk), 0) +
+    logs.bytesOf(head.id)
+
+  const usageOf = (used: Iterable<Entry>): QuotaUsage => {
+    let waiting = 0
+    let bytes = 0
+    for (const entry of used) {
+      if (entry.head.status === "IN_QUEUE") waiting += 1
+      bytes += bytesOf(entry)
+    }
+    return { waiting, bytes }
+  }
+
+  /** The quota that does not admit a new job. */
+  const exceeded = (job: JobRecord, quotas: Quotas | undefined) =>
+    quotas === undefined ? undefined : exceededQuota(job, quotas, (scope) =>
+      usageOf(
+        scope === "endpoint" ? jobsOf(job.endpoint).all : [...entries.values()].filter(({ head }) => head.owner === job.owner)
+      ))
+
   const batches = MemoryBatches.make({
+    admits: (job, quotas) => exceeded(job, quotas) === undefined,
     insert: (job) => {
       if (!entries.has(job.id)) insert(job)
     },
@@ -311,7 +334,7 @@ const make = (
 
   const service = JobStore.of({
     durability: "none",
-    insert: (job, key, maxWaiting) =>
+    insert: (job, key, quotas) =>
       Effect.suspend((): Effect.Effect<InsertResult> => {
         const known = key === undefined
           ? undefined
@@ -324,7 +347,8 @@ const make = (
           )
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
-        if (maxWaiting !== undefined && waitingIn(job.endpoint) >= maxWaiting) return Effect.succeed({ _tag: "QueueFull" })
+        const quota = exceeded(job, quotas)
+        if (quota !== undefined) return Effect.succeed({ _tag: "QuotaExceeded", quota })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
         return Effect.succeed({ _tag: "Inserted" })
