@@ -11,7 +11,8 @@
  * turn varies. On a machine with other work, the CPU time is the better figure: other programs change it less than the throughput.
  *
  * ```
- *   node src/compare-checkouts.ts BASE [--candidate PATH] [--rounds 10] [--turns 8] [--what queue-core|http-routes] [--durability D2]
+ *   node src/compare-checkouts.ts BASE [--candidate PATH] [--rounds 10] [--turns 8] [--what queue-core|http-routes] [--routes run-64,ping-64]
+ *     [--durability D2]
  * ```
  *
  * Default candidate: this checkout. Both must have their dependencies installed, and the same messages between a benchmark and its processes
@@ -35,6 +36,7 @@ const { positionals: [base], values } = parseArgs({
     rounds: { type: "string", default: "10" },
     turns: { type: "string", default: "8" },
     what: { type: "string", default: "queue-core" },
+    routes: { type: "string", default: "run-64,run-1,runsync-64,runsync-1,ping-64" },
     durability: { type: "string", default: "D2" }
   }
 })
@@ -70,13 +72,14 @@ const startQueueCore = async (checkout: string): Promise<Subject> => {
 }
 
 /** Operation, connections, and requests per turn. */
-const ROUTES: ReadonlyArray<readonly [Operation, number, number]> = [
+const ALL_ROUTES: ReadonlyArray<readonly [Operation, number, number]> = [
   ["run", 64, 3_000],
   ["run", 1, 400],
   ["runsync", 64, 1_000],
   ["runsync", 1, 200],
   ["ping", 64, 4_000]
 ]
+const ROUTES = ALL_ROUTES.filter(([operation, connections]) => values.routes.split(",").includes(`${operation}-${connections}`))
 
 /** See `http-routes.ts`. */
 const startRoutes = async (checkout: string): Promise<Subject> => {
@@ -86,7 +89,7 @@ const startRoutes = async (checkout: string): Promise<Subject> => {
     const { cpu, measured } = await measureLoad(load, server, { operation, connections, most, millis: 30_000 })
     return { rate: measured.requests / (measured.millis / 1_000), cpu: (cpu.user + cpu.system) / measured.requests }
   }
-  for (const operation of ["run", "runsync", "ping"] as const) {
+  for (const operation of new Set(ROUTES.map(([operation]) => operation))) {
     await measure(operation, 64, operation === "runsync" ? 5_000 : 15_000)
   }
   return {
@@ -135,22 +138,32 @@ const round = async (order: ReadonlyArray<Side>): Promise<void> => {
 
 const describe = ({ high, low, ratio }: RatioEstimate) => `${ratio.toFixed(3)}x (${low.toFixed(3)} - ${high.toFixed(3)})`
 
-const rowsOf = (name: string, pick: (figures: Figures) => number) =>
-  [...rounds].map(([step, { base, candidate }]) => [
-    `${step}: ${name}`,
-    formatFigure(median(base.map(pick))),
-    formatFigure(median(candidate.map(pick))),
-    describe(estimateRatio(base.map(pick), candidate.map(pick)))
-  ])
+/** `better` is the side of 1 on which the candidate is better. */
+const verdictOf = ({ high, low }: RatioEstimate, better: "above" | "below"): string => {
+  if (low <= 1 && high >= 1) return "no difference"
+  return (low > 1) === (better === "above") ? "better" : "worse"
+}
+
+const rowsOf = (name: string, better: "above" | "below", pick: (figures: Figures) => number) =>
+  [...rounds].map(([step, { base, candidate }]) => {
+    const estimate = estimateRatio(base.map(pick), candidate.map(pick))
+    return [
+      `${step}: ${name}`,
+      formatFigure(median(base.map(pick))),
+      formatFigure(median(candidate.map(pick))),
+      describe(estimate),
+      verdictOf(estimate, better)
+    ]
+  })
 
 for (let n = 0; n < Number(values.rounds); n++) {
   await round(n % 2 === 0 ? SIDES : SIDES.toReversed())
   process.stderr.write(
-    `round ${n + 1}: ${rowsOf("CPU", ({ cpu }) => cpu).map(([step, , , ratio]) => `${step} ${ratio}`).join("; ")}\n`
+    `round ${n + 1}: ${rowsOf("CPU", "below", ({ cpu }) => cpu).map(([step, , , ratio]) => `${step} ${ratio}`).join("; ")}\n`
   )
 }
-const rows = [...rowsOf("per second", ({ rate }) => rate), ...rowsOf("CPU µs", ({ cpu }) => cpu)]
+const rows = [...rowsOf("per second", "above", ({ rate }) => rate), ...rowsOf("CPU µs", "below", ({ cpu }) => cpu)]
 process.stdout.write(
   `Two checkouts (${values.rounds} rounds, Node ${process.versions.node}). Ratio of the candidate to the base, and its 95 % interval.\n\n` +
-    `${tableOf([["", "base", "candidate", "ratio"], ...rows])}\n`
+    `${tableOf([["", "base", "candidate", "ratio", "verdict"], ...rows])}\n`
 )

@@ -62,6 +62,7 @@ import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Semaphore from "effect/Semaphore"
 import { join } from "node:path"
+import { setFlagsFromString } from "node:v8"
 import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
@@ -176,6 +177,14 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
     })
   )
 
+/**
+ * V8 allocates objects directly in the old generation if, at their allocation site, almost all objects survived so far. For a server this is
+ * wrong: the objects that it creates during its start survive, and those of requests do not, but come from the same sites of Effect and Node.
+ * In the old generation they remain, with everything that they refer to, until the next full collection. This increased the CPU time of a
+ * heartbeat by a third.
+ */
+const layerHeap = Layer.effectDiscard(Effect.sync(() => setFlagsFromString("--no-allocation-site-pretenuring")))
+
 /** The platform reports that it is not ready from the start of its shutdown, while running jobs still finish. Must be the outermost layer. */
 const layerUnready = Layer.effectDiscard(
   Effect.flatMap(Readiness, ({ close }) => Effect.addFinalizer(() => close))
@@ -259,7 +268,8 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide([
       layerLimits(options.settings),
       Layer.succeed(Cors.Origins, options.settings.corsOrigins),
-      Metrics.layerRegistry
+      Metrics.layerRegistry,
+      layerHeap
     ]),
     Layer.catchTag(
       ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError", "SecretsKeyError"],
