@@ -23,7 +23,11 @@ export const isYes = (answer: string): boolean => /^\s*y(es)?\s*$/i.test(answer)
 const ask = (text: string): Effect.Effect<string> =>
   Effect.callback((resume) => {
     const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false })
-    lines.once("line", (line) => resume(Effect.succeed(line)))
+    lines.once("line", (line) => {
+      resume(Effect.succeed(line))
+      // An open standard input would keep the process alive.
+      lines.close()
+    })
     lines.once("close", () => resume(Effect.succeed("")))
     process.stderr.write(`${text} [y/N] `)
     return Effect.sync(() => lines.close())
