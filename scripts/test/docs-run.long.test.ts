@@ -27,7 +27,7 @@ describe.each(["clone", "packages"] as const)("in the setting %s", (name) => {
   beforeAll(() => {
     setting = prepare(name)
   }, 300_000)
-  afterAll(() => setting[Symbol.dispose]())
+  afterAll(() => setting[Symbol.dispose](), 300_000)
 
   it.each(pages)("%s runs as shown", async (page) => {
     const outcome = await runPage(page, readFileSync(join(root, page), "utf8"), setting.next())

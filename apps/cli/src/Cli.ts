@@ -5,6 +5,7 @@ import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
+import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
 import * as HealthCommand from "./commands/HealthCommand.ts"
@@ -12,6 +13,8 @@ import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
+import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
+import * as RollbackCommand from "./commands/RollbackCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
 import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
@@ -37,6 +40,9 @@ const client = [
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  DeployCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  ReleasesCommand.releases.pipe(Command.provide(PlatformClient.layer)),
+  RollbackCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
   KeysCommand.keys,
   SecretsCommand.secrets,

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "batches", "control", "keys", "webhooks"]
+const GROUPS = ["jobs", "logs", "batches", "control", "releases", "keys", "webhooks"]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
@@ -122,7 +122,16 @@ const delivery = {
   lastStatus: null,
   lastError: null
 }
-const endpoint = { id: "e", source: { type: "external" }, createdAt: 0 }
+const endpoint = { id: "e", source: { type: "external" }, createdAt: 0, release: 2 }
+const release = {
+  endpoint: "e",
+  number: 2,
+  createdAt: 0,
+  createdBy: "configuration",
+  settings: { id: "e", source: { type: "external" } },
+  state: "active",
+  activatedAt: 0
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -146,6 +155,11 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
   "control.getEndpoint": endpoint,
   "control.putEndpoint": endpoint,
   "control.workerEnv": { variables: {} },
+  "releases.listReleases": { releases: [release, { ...release, number: 1 }] },
+  "releases.getRelease": release,
+  "releases.deployRelease": release,
+  "releases.previewRelease": { active: 2, settings: [], code: { added: [], removed: [], changed: [] }, changes: true },
+  "releases.rollback": release,
   "keys.listKeys": { keys: [key] },
   "keys.createKey": { key, secret: "s" },
   "keys.getKey": key,
@@ -162,6 +176,7 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
 const STATUSES: Readonly<Record<string, number>> = {
   "jobs.events": 204,
   "control.createEndpoint": 201,
+  "releases.rollback": 201,
   "control.deleteEndpoint": 204,
   "keys.createKey": 201
 }
@@ -214,7 +229,32 @@ const KEY_SETTINGS = [
   ...["--max-waiting-jobs", "5", "--max-stored-bytes", "5 GB"]
 ]
 
-/** Each command with every flag. `FILE`, `S3` and `HANDLER` are files. */
+/** A configuration with every setting. */
+const CONFIG = `export default {
+  endpoints: {
+    e: {
+      command: ["python3", "handler.py"],
+      cwd: ".",
+      workers: { min: 1, max: 2, idleTimeout: "5 seconds", warm: [{ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" }] },
+      scaler: { type: "QUEUE_DELAY", after: "4 seconds" },
+      executionTimeout: "10 minutes",
+      ttl: "1 hour",
+      lease: "30 seconds",
+      maxAttempts: 3,
+      retry: { maxAttempts: 4, onError: true, backoff: { initial: "1 second", factor: 3, max: "1 minute" } },
+      retention: "1 day",
+      limits: { maxAttempts: 5, priority: 6, startDelay: "7 days", openBatches: 8, batchRequests: 9, waitingJobs: 9 },
+      errorTraceback: "none",
+      leaseToken: "required",
+      rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
+      env: { A: "b" }
+    },
+    f: { handler: "./HANDLER" }
+  }
+}
+`
+
+/** Each command with every flag. `FILE`, `S3`, `HANDLER` and `CONFIG.mjs` are files. */
 const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   [
     ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
@@ -262,6 +302,14 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["endpoints", "update", "e", "--handler", "HANDLER"],
   ["endpoints", "update", "e", "--command", "python3 handler.py", "--cwd", "."],
   ["endpoints", "delete", "e"],
+  ["endpoints", "create", "e", "--handler", "HANDLER", "--message", "m"],
+  ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", "--message", "m", ...SETTINGS],
+  ["endpoints", "update", "e", "--workers-max", "2", "--message", "m"],
+  ["deploy", "--config", "CONFIG.mjs", "--yes"],
+  ["deploy", "e", "--config", "CONFIG.mjs", "--message", "m", "--expected", "2", "--remove", "--yes"],
+  ["releases", "e", "--limit", "5", "--before", "9"],
+  ["releases", "show", "e", "2"],
+  ["rollback", "e", "--to", "1", "--message", "m", "--yes"],
   ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
   ["keys", "list"],
   ["keys", "show", KEY],
@@ -302,13 +350,14 @@ describe("the command line", () => {
     folder = await mkdtemp(join(tmpdir(), "stint-verbs-"))
     const files = {
       HANDLER: "",
+      "CONFIG.mjs": CONFIG,
       FILE: "{\"input\":1}\n",
       S3: JSON.stringify({ accessId: "a", accessSecret: "b", endpointUrl: "c", bucketName: "d", objectPath: "e" })
     }
     for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
     const env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
     for (const args of COMMANDS) {
-      const paths = args.map((arg) => ["FILE", "S3", "HANDLER"].includes(arg) ? join(folder, arg) : arg)
+      const paths = args.map((arg) => ["FILE", "S3", "HANDLER", "CONFIG.mjs"].includes(arg) ? join(folder, arg) : arg)
       const { code, stderr } = await runCommand(paths, { env })
       if (code !== 0) throw new Error(`stint ${args.join(" ")}\n${stderr}`)
     }

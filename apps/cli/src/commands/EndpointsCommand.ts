@@ -13,7 +13,7 @@ import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as Output from "../output/Output.ts"
 import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as EndpointFlags from "./EndpointFlags.ts"
-import { endpoint, json } from "./SharedFlags.ts"
+import { endpoint, json, message as messageFlag } from "./SharedFlags.ts"
 
 const sourceText = ({ source }: Endpoint): string =>
   source.type === "handler" ? source.file : source.type === "command" ? source.command.join(" ") : "external workers"
@@ -36,6 +36,9 @@ const retryText = ({ retry }: Endpoint): string => {
   }${wait}`
 }
 
+const releaseText = ({ previousRelease, release }: Endpoint): string =>
+  `${release}${previousRelease === undefined ? "" : `, whose first worker is starting; ${previousRelease} serves`}`
+
 /** The most that callers may ask for. */
 const callerLimitText = ({ limits }: Endpoint): string =>
   `execution timeout ${limits.executionTimeoutMs / 1000} s, ttl ${
@@ -46,6 +49,7 @@ const callerLimitText = ({ limits }: Endpoint): string =>
 const details = (endpoint: Endpoint): string =>
   Output.table([
     ["id", endpoint.id],
+    ...(endpoint.release === undefined ? [] : [["release", releaseText(endpoint)]]),
     ["source", sourceText(endpoint)],
     [
       "workers",
@@ -104,21 +108,32 @@ const requireHandler = Effect.fnUntraced(function*(spec: EndpointSpec) {
   if (isLoopback(new URL(url).hostname)) yield* EndpointsFile.requireHandler(spec)
 })
 
+/** Creates or changes an endpoint by a release with a message. `expected`: the release that it has now. */
+const deployWith = Effect.fnUntraced(function*(spec: EndpointSpec, message: string, expected: number | undefined) {
+  const params = { endpoint: spec.id }
+  const payload = { spec, message, ...(expected === undefined ? {} : { expected }) }
+  yield* call((api) => api.releases.deployRelease({ params, payload }))
+  return yield* call((api) => api.control.getEndpoint({ params }))
+})
+
 const create = Command.make(
   "create",
   {
     id: Argument.String("id").pipe(Argument.withDescription("Name of the new endpoint")),
     ...EndpointFlags.sourceFlags,
     ...EndpointFlags.settingFlags,
+    message: messageFlag,
     json
   },
-  Effect.fnUntraced(function*({ id, json, ...flags }) {
+  Effect.fnUntraced(function*({ id, json, message, ...flags }) {
     const path = yield* Path.Path
     const source = yield* EndpointsFile.toSource(id, (yield* EndpointFlags.sourceOf(flags)) ?? {}, path.resolve("."))
     const settings = yield* EndpointFlags.settingsOf(flags)
     const spec = yield* EndpointsFile.decode({ id, source, ...EndpointFlags.specOf(settings, undefined) })
     yield* requireHandler(spec)
-    const created = yield* call((api) => api.control.createEndpoint({ payload: spec }))
+    const created = Option.isNone(message)
+      ? yield* call((api) => api.control.createEndpoint({ payload: spec }))
+      : yield* deployWith(spec, message.value, 0)
     yield* Output.print(
       json,
       created,
@@ -170,9 +185,10 @@ const update = Command.make(
     noRateLimit: Flag.Boolean("no-rate-limit").pipe(Flag.withDescription("Remove the rate limit"), Flag.withDefault(false)),
     noWarm: Flag.Boolean("no-warm").pipe(Flag.withDescription("Remove the warm times"), Flag.withDefault(false)),
     noRetry: Flag.Boolean("no-retry").pipe(Flag.withDescription("Remove the retry rule"), Flag.withDefault(false)),
+    message: messageFlag,
     json
   },
-  Effect.fnUntraced(function*({ endpoint, json, noRateLimit, noRetry, noWarm, unsetEnv, ...flags }) {
+  Effect.fnUntraced(function*({ endpoint, json, message, noRateLimit, noRetry, noWarm, unsetEnv, ...flags }) {
     const definition = yield* EndpointFlags.sourceOf(flags)
     const settings = yield* EndpointFlags.settingsOf(flags)
     const unchanged = definition === undefined && EndpointFlags.isNone(settings) && unsetEnv.length === 0 && !noRateLimit &&
@@ -206,7 +222,9 @@ const update = Command.make(
       })
     })
     if (definition !== undefined) yield* requireHandler(spec)
-    const changed = yield* call((api) => api.control.putEndpoint({ params: { endpoint }, payload: spec }))
+    const changed = Option.isNone(message)
+      ? yield* call((api) => api.control.putEndpoint({ params: { endpoint }, payload: spec }))
+      : yield* deployWith(spec, message.value, now.release)
     yield* Output.print(
       json,
       changed,

@@ -13,6 +13,20 @@ export const json = Flag.Boolean("json").pipe(
   Flag.withDefault(false)
 )
 
+/** `--yes`: answers the question before a change. */
+export const yes = Flag.Boolean("yes").pipe(
+  Flag.withAlias("y"),
+  Flag.withDescription("Do not ask before the change; needed where nobody can be asked, as in CI"),
+  Flag.withDefault(false)
+)
+
+/** `--message`: why a release is made. */
+export const message = Flag.String("message").pipe(
+  Flag.withAlias("m"),
+  Flag.withDescription("Why, for the list of releases; at most 1,000 characters"),
+  Flag.optional
+)
+
 /** The endpoint argument. */
 export const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Name of the endpoint"))
 

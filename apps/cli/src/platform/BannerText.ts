@@ -57,6 +57,9 @@ const keyExpression = (place: KeyPlace): string | undefined => {
   }
 }
 
+/** The endpoint with the release that its next worker runs. */
+const endpointText = ({ id, release }: Endpoint): string => release === undefined ? id : `${id} (release ${release})`
+
 /** Formats the banner. */
 export const text = (facts: BannerFields): string => {
   const lines = [
@@ -75,7 +78,7 @@ export const text = (facts: BannerFields): string => {
         ? "none yet: stint endpoints create NAME --handler FILE"
         : facts.showsUrls === true
         ? facts.endpoints.map((one) => `${facts.baseUrl}/v2/${one.id}`).join(`\n${" ".repeat(21)}`)
-        : facts.endpoints.map((one) => one.id).join(", ")
+        : facts.endpoints.map(endpointText).join(", ")
     }`
   )
   const key = keyExpression(facts.place)

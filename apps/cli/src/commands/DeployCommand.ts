@@ -1,0 +1,151 @@
+/**
+ * `stint deploy` makes the platform run what a configuration says (docs/operations/deploy.md).
+ *
+ * ```
+ *   configuration --preview--> what differs --shown, confirmed--> a release of each endpoint that differs, one after the other
+ *                                                                       |
+ *                                                            followed until it is active
+ * ```
+ *
+ * The first release that fails ends the command: the endpoints after it stay as they are.
+ */
+import type { Release } from "@stint/contract/Release"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Option from "effect/Option"
+import { call } from "../client/PlatformClient.ts"
+import { CliFailure } from "../CliFailure.ts"
+import * as EndpointsFile from "../config/EndpointsFile.ts"
+import * as DeployPlan from "../deploy/DeployPlan.ts"
+import * as RollWatch from "../deploy/RollWatch.ts"
+import { maskEnv } from "../deploy/SecretMask.ts"
+import { confirm } from "../output/Confirm.ts"
+import * as Output from "../output/Output.ts"
+import { json, message as messageFlag, yes } from "./SharedFlags.ts"
+
+/** The configuration of a project that `stint init` wrote. */
+const DEFAULT_CONFIG = "stint.config.ts"
+
+const configFile = Effect.fnUntraced(function*(given: Option.Option<string>) {
+  if (Option.isSome(given)) return given.value
+  const fs = yield* FileSystem.FileSystem
+  if (yield* Effect.orElseSucceed(fs.exists(DEFAULT_CONFIG), () => false)) return DEFAULT_CONFIG
+  return yield* new CliFailure({
+    message: `There is no ${DEFAULT_CONFIG} in this folder.`,
+    hint: "Run the command in the folder of your configuration, or name it: stint deploy --config FILE",
+    code: "no-configuration"
+  })
+})
+
+const CONFLICT = 409
+
+/** What happened to one endpoint. */
+interface Done extends DeployPlan.PlannedJson {
+  readonly release?: Release
+}
+
+const withHint = ({ code, message, status }: CliFailure, hint: string) =>
+  new CliFailure({
+    message,
+    hint,
+    ...(code === undefined ? {} : { code }),
+    ...(status === undefined ? {} : { status })
+  })
+
+/** The platform's hint for a conflict is for programs that call it. */
+const withWayOut = (failure: CliFailure) =>
+  failure.status === CONFLICT
+    ? withHint(failure, "Run the command again: it shows what differs from that release.")
+    : failure
+
+const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<string>) =>
+  rest.length === 0
+    ? cause
+    : withHint(cause, `${cause.hint}\nNot deployed, because ${release.endpoint} failed: ${rest.join(", ")}`)
+
+export const command = Command.make(
+  "deploy",
+  {
+    endpoints: Argument.String("endpoint").pipe(
+      Argument.withDescription("Only these endpoints of the configuration; default: all"),
+      Argument.variadic()
+    ),
+    config: Flag.String("config").pipe(
+      Flag.withDescription(`A file with \`export default defineConfig({ endpoints })\`; default: ${DEFAULT_CONFIG}`),
+      Flag.optional
+    ),
+    message: messageFlag,
+    expected: Flag.Int("expected").pipe(
+      Flag.withDescription("Fail unless the endpoint is at this release; 0: unless it does not exist. With one endpoint only"),
+      Flag.optional
+    ),
+    remove: Flag.Boolean("remove").pipe(
+      Flag.withDescription("Also remove the endpoints that the configuration does not name, if no job of them waits or runs"),
+      Flag.withDefault(false)
+    ),
+    yes,
+    json
+  },
+  Effect.fnUntraced(function*({ config, endpoints, expected, json, message, remove, yes }) {
+    const specs = yield* EndpointsFile.load(yield* configFile(config))
+    const plan = yield* DeployPlan.make({ specs, only: endpoints, remove })
+    const planned = plan.deployments.filter(({ action }) => action !== "none")
+    if (Option.isSome(expected) && plan.deployments.length !== 1) {
+      return yield* new CliFailure({
+        message: `--expected names a release of one endpoint, but ${plan.deployments.length} endpoints are compared.`,
+        hint: "Name the endpoint: stint deploy ENDPOINT --expected NUMBER",
+        code: "usage"
+      })
+    }
+    if (!json) yield* Output.text(DeployPlan.format(plan))
+    if (DeployPlan.isEmpty(plan)) {
+      return yield* json
+        ? Output.print(true, { endpoints: DeployPlan.toJson(plan) }, () => "")
+        : Output.text("\nNothing to deploy.")
+    }
+    const agreed = yield* confirm({ text: "\nDeploy?", yes, json }).pipe(
+      Effect.tapError(() => json ? Output.print(true, { endpoints: DeployPlan.toJson(plan) }, () => "") : Effect.void)
+    )
+    if (!agreed) return yield* Output.message("Nothing was deployed.")
+
+    const releases = new Map<string, Release>()
+    for (const [index, { id, preview, spec }] of planned.entries()) {
+      const release = yield* call((api) =>
+        api.releases.deployRelease({
+          params: { endpoint: id },
+          payload: {
+            spec,
+            // Another deployment since the comparison must not be overwritten.
+            expected: Option.getOrElse(expected, () => preview.active ?? 0),
+            ...(Option.isSome(message) ? { message: message.value } : {})
+          }
+        })
+      ).pipe(Effect.mapError(withWayOut))
+      const active = yield* RollWatch.follow(release).pipe(
+        Effect.mapError((cause) => hasFailed(release, cause, planned.slice(index + 1).map((one) => one.id)))
+      )
+      releases.set(id, { ...active, settings: maskEnv(active.settings) })
+      if (!json) yield* Output.text(`${id}  release ${active.number} is active`)
+    }
+    for (const { action, id } of plan.leftovers) {
+      if (action !== "remove") continue
+      yield* call((api) => api.control.deleteEndpoint({ params: { endpoint: id } }))
+      if (!json) yield* Output.text(`${Output.inline(id)}  removed`)
+    }
+    if (!json) return
+    const done = DeployPlan.toJson(plan).map((one): Done => {
+      const release = releases.get(one.endpoint)
+      return release === undefined ? one : { ...one, release }
+    })
+    yield* Output.print(true, { endpoints: done }, () => "")
+  })
+).pipe(
+  Command.withDescription("Deploy the endpoints of a configuration: show what differs, ask, and roll"),
+  Command.withExamples([
+    { command: "stint deploy", description: "Deploy what differs from stint.config.ts" },
+    { command: "stint deploy words -m \"Count hyphens\"", description: "One endpoint, and why" },
+    { command: "stint deploy --yes --json", description: "In CI" },
+    { command: "stint deploy --remove", description: "Also remove endpoints that the configuration does not name any more" }
+  ])
+)

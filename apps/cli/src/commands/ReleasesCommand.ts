@@ -1,0 +1,121 @@
+/**
+ * `stint releases` lists the releases of an endpoint, and shows one.
+ */
+import type { Release } from "@stint/contract/Release"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { call } from "../client/PlatformClient.ts"
+import { changeLines, summaryOf } from "../deploy/ChangeText.ts"
+import { changesBetween, replacedBy } from "../deploy/ReleaseHistory.ts"
+import { maskEnv } from "../deploy/SecretMask.ts"
+import * as Output from "../output/Output.ts"
+import { endpoint, json } from "./SharedFlags.ts"
+
+const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
+
+const firstLine = (text: string): string => text.split("\n", 1)[0] ?? ""
+
+/** The release that a list needs to say what its last one changed. */
+const ONE_MORE = 1
+
+const DEFAULT_LIMIT = 20
+
+/** The most that the platform returns at once. */
+const MAX_LIMIT = 100
+
+/** Why it was made: the message, and the release that it returned to. */
+const whyText = ({ message, rollbackOf }: Release): string =>
+  [...(rollbackOf === undefined ? [] : [`rollback to ${rollbackOf}`]), ...(message === undefined ? [] : [firstLine(message)])]
+    .join(": ")
+
+const changedText = (releases: ReadonlyArray<Release>, release: Release, isComplete: boolean): string => {
+  const before = replacedBy(releases, release)
+  if (before !== undefined) return summaryOf(changesBetween(before, release))
+  return isComplete ? "new" : "-"
+}
+
+const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number): string => {
+  if (all.length === 0) return `"${endpoint}" has no releases: its workers always run the present files.`
+  const shown = all.slice(0, limit)
+  const table = Output.table([
+    ["RELEASE", "STATE", "WHEN (UTC)", "WHO", "CHANGED", "WHY"],
+    ...shown.map((one) => [
+      String(one.number),
+      one.state,
+      timeText(one.createdAt),
+      one.createdBy,
+      changedText(all, one, all.length <= limit),
+      whyText(one)
+    ])
+  ])
+  const failures = shown.flatMap(({ number, reason, state }) =>
+    state === "failed" && reason !== undefined ? [`Release ${number} failed: ${firstLine(reason)}`] : []
+  )
+  return [table, ...(failures.length === 0 ? [] : ["", ...failures])].join("\n")
+}
+
+const masked = (release: Release): Release => ({ ...release, settings: maskEnv(release.settings) })
+
+const formatOne = (release: Release, before: Release | undefined): string => {
+  const lines = [
+    Output.field("release", `${release.number} of ${release.endpoint}`),
+    Output.field("state", release.state),
+    Output.field("made", `${timeText(release.createdAt)} by ${release.createdBy}`)
+  ]
+  if (release.activatedAt !== undefined) lines.push(Output.field("active", `since ${timeText(release.activatedAt)}`))
+  const why = whyText(release)
+  if (why !== "") lines.push(Output.field("why", why))
+  if (release.reason !== undefined) lines.push(Output.field("reason", release.reason))
+  const changes = before === undefined ? [] : changeLines(changesBetween(before, release))
+  lines.push(
+    ...(before === undefined
+      ? changeLines(changesBetween(undefined, release))
+      : [`since release ${before.number}:`, ...(changes.length === 0 ? ["  nothing"] : changes)])
+  )
+  return lines.join("\n")
+}
+
+const show = Command.make(
+  "show",
+  { endpoint, number: Argument.Int("number").pipe(Argument.withDescription("The release's number")), json },
+  Effect.fnUntraced(function*({ endpoint, json, number }) {
+    const release = yield* call((api) => api.releases.getRelease({ params: { endpoint, number } }))
+    if (json) return yield* Output.print(true, masked(release), () => "")
+    const { releases } = yield* call((api) =>
+      api.releases.listReleases({ params: { endpoint }, query: { limit: MAX_LIMIT, before: number } })
+    )
+    yield* Output.text(formatOne(release, replacedBy(releases, release)))
+  })
+).pipe(Command.withDescription("Show a release, and what it changed"))
+
+/** `stint releases`. */
+export const releases = Command.make(
+  "releases",
+  {
+    endpoint,
+    limit: Flag.Int("limit").pipe(
+      Flag.withDescription(`Number of releases, 1 to ${MAX_LIMIT}; default ${DEFAULT_LIMIT}`),
+      Flag.withDefault(DEFAULT_LIMIT)
+    ),
+    before: Flag.Int("before").pipe(Flag.withDescription("Only releases with a lower number"), Flag.optional),
+    json
+  },
+  Effect.fnUntraced(function*({ before, endpoint, json, limit }) {
+    const page = yield* call((api) =>
+      api.releases.listReleases({
+        params: { endpoint },
+        query: {
+          limit: json ? limit : Math.min(MAX_LIMIT, limit + ONE_MORE),
+          ...(Option.isSome(before) ? { before: before.value } : {})
+        }
+      })
+    )
+    yield* json
+      ? Output.print(true, { releases: page.releases.map(masked) }, () => "")
+      : Output.text(formatList(endpoint, page.releases, limit))
+  })
+).pipe(
+  Command.withDescription("List the releases of an endpoint: state, when, who, what changed, why"),
+  Command.withSubcommands([show])
+)

@@ -1,0 +1,26 @@
+/**
+ * What the releases of an endpoint changed.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Release } from "@stint/contract/Release"
+import { diffCode, diffSettings } from "@stint/releases/ReleaseDiff"
+import type { Changes } from "./ChangeText.ts"
+
+/** What changes from one release to another. */
+export const changesBetween = (before: Release | undefined, after: Release): Changes => ({
+  settings: diffSettings(before?.settings, after.settings),
+  code: diffCode(before?.code, after.code)
+})
+
+/** The release that this one replaced, or should have replaced; undefined when it is not among `releases`, which are newest first. */
+export const replacedBy = (releases: ReadonlyArray<Release>, { number }: Release): Release | undefined =>
+  releases.find((one) => one.number < number && one.activatedAt !== undefined)
+
+/** The release that a rollback without a number returns to: during a roll, the one that serves; otherwise the last one that was active. */
+export const rollbackTarget = (
+  releases: ReadonlyArray<Release>,
+  { previousRelease, release: current }: Pick<Endpoint, "release" | "previousRelease">
+): Release | undefined =>
+  previousRelease === undefined
+    ? releases.find(({ activatedAt, number }) => activatedAt !== undefined && number < (current ?? 0))
+    : releases.find(({ number }) => number === previousRelease)

@@ -1,0 +1,49 @@
+/**
+ * Asks the user of a terminal before a command changes something.
+ */
+import * as Effect from "effect/Effect"
+import process from "node:process"
+import { createInterface } from "node:readline"
+import { CliFailure } from "../CliFailure.ts"
+
+/** What is asked, and whether the user has answered already. */
+export interface Question {
+  /** Such as `Deploy?`. */
+  readonly text: string
+  /** `--yes`. */
+  readonly yes: boolean
+  /** `--json`: its reader is a program. */
+  readonly json: boolean
+}
+
+/** Whether an answer means yes. Anything else means no. */
+export const isYes = (answer: string): boolean => /^\s*y(es)?\s*$/i.test(answer)
+
+/** One line of standard input; empty at its end. The terminal keeps its own mode, so that Ctrl-C is a signal as everywhere. */
+const ask = (text: string): Effect.Effect<string> =>
+  Effect.callback((resume) => {
+    const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false })
+    lines.once("line", (line) => {
+      resume(Effect.succeed(line))
+      // An open standard input would keep the process alive.
+      lines.close()
+    })
+    lines.once("close", () => resume(Effect.succeed("")))
+    process.stderr.write(`${text} [y/N] `)
+    return Effect.sync(() => lines.close())
+  })
+
+/** Whether the user agrees. Fails when nobody can be asked. */
+export const confirm = ({ json, text, yes }: Question): Effect.Effect<boolean, CliFailure> => {
+  if (yes) return Effect.succeed(true)
+  if (json || !process.stdin.isTTY || !process.stderr.isTTY) {
+    return Effect.fail(
+      new CliFailure({
+        message: "Nothing was changed, because nobody can be asked here.",
+        hint: "Add --yes to go ahead.",
+        code: "not-confirmed"
+      })
+    )
+  }
+  return Effect.map(ask(text), isYes)
+}
