@@ -8,6 +8,7 @@ import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
+import { OverviewApi } from "./control/OverviewApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
@@ -36,6 +37,7 @@ export class Api extends HttpApi.make("stint")
   .add(KeysApi)
   .add(SecretsApi)
   .add(WebhooksApi)
+  .add(OverviewApi)
   .add(BackupApi)
   .add(ProbesApi)
   .annotateMerge(OpenApi.annotations({
