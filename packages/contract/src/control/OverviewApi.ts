@@ -26,8 +26,7 @@ export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthori
 ) {}
 
 /** The state of a worker. `unhealthy`: it fails to start or to work. `throttled`: there is no capacity for it. */
-export const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
-export type WorkerState = typeof WorkerState.Type
+const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
 
 const Count = Schema.Natural
 
