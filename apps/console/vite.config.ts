@@ -12,6 +12,8 @@ export default defineConfig({
     // Every asset is a file: the policy of the page allows no `data:` scripts, fonts or styles.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
+    // The licences of the bundled packages, which the published package must contain.
+    license: { fileName: "LICENSES.md" },
     target: "es2023"
   },
   server: {
