@@ -13,6 +13,8 @@
  *                                    contract                         depends on no workspace package
  * ```
  *
+ * `apps/console` runs in browsers: it may depend on `contract` and `client` only.
+ *
  * `client` has no dependencies at all. `*-testing` packages may only be devDependencies, except that they may depend on each other
  * normally. A dependency cycle of any kind is an error, because turbo builds dependencies first.
  */
@@ -74,7 +76,11 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
     for (const dependency of ours) {
       const arrow = `${folder}/package.json: ${name} depends on ${dependency}`
       const seam = seamOf(dependency)
-      if (name === "@stint/contract") {
+      if (name === "@stint/console" && !["contract", "client"].includes(short(dependency))) {
+        problems.push(
+          `${arrow}. The console runs in browsers and calls the platform over HTTP: use @stint/client, or the types of @stint/contract.`
+        )
+      } else if (name === "@stint/contract") {
         problems.push(
           `${arrow}. The contract must not depend on workspace packages: move the code that it needs into the contract.`
         )

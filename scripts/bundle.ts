@@ -14,7 +14,7 @@
  */
 import { build } from "esbuild"
 import type { BuildOptions, Plugin } from "esbuild"
-import { globSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { cpSync, globSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { builtinModules } from "node:module"
 import { basename, dirname, join, relative, resolve } from "node:path"
 import { rolldown } from "rolldown"
@@ -96,6 +96,10 @@ const { metafile } = await build({
   ]
 })
 const inputs = Object.keys(metafile.inputs)
+
+// The console is a program of its own for browsers, which the bundle serves as files.
+const CONSOLE = "@stint/console"
+if (bundled.includes(CONSOLE)) cpSync(join(folder, "node_modules", CONSOLE, "dist"), join(dist, "console"), { recursive: true })
 
 // Loaded by worker-local's chunk, with its own copy of Effect.
 if (localApiServer !== undefined) {

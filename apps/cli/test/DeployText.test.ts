@@ -3,12 +3,13 @@
  */
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { Release, ReleasePreview } from "@stint/contract/Release"
+import { SecretName } from "@stint/contract/Secret"
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
 import { changeLines, summaryOf } from "../src/deploy/ChangeText.ts"
 import * as DeployPlan from "../src/deploy/DeployPlan.ts"
 import { changesBetween, replacedBy, rollbackTarget } from "../src/deploy/ReleaseHistory.ts"
-import { isSecret, MASK, maskEnv } from "../src/deploy/SecretMask.ts"
+import { isSecret, MASK, maskChange, maskEnv } from "../src/deploy/SecretMask.ts"
 import { isYes } from "../src/output/Confirm.ts"
 
 const A = "a".repeat(64)
@@ -106,6 +107,10 @@ describe("secrets in variables", () => {
   )
 
   it("are hidden in settings", () => {
+    const reference = { secret: SecretName.make("hub-token") }
+    expect(maskEnv({ env: { TOKEN: reference } }).env).toEqual({ TOKEN: reference })
+    expect(maskChange({ path: "env.TOKEN.secret", after: "hub-token" })).toEqual({ path: "env.TOKEN.secret", after: "hub-token" })
+    expect(maskChange({ path: "env.TOKEN", before: "x" })).toEqual({ path: "env.TOKEN", before: MASK })
     expect(maskEnv({ env: { TOKEN: "x", LOG: "y", URL: "redis://:pw@cache" } }).env).toEqual({ TOKEN: MASK, LOG: "y", URL: MASK })
   })
 })

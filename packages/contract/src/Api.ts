@@ -6,6 +6,7 @@ import { BatchApi } from "./batches/BatchApi.ts"
 import { BackupApi } from "./control/BackupApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
+import { OverviewApi } from "./control/OverviewApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
@@ -36,6 +37,7 @@ export class Api extends HttpApi.make("stint")
   .add(KeysApi)
   .add(SecretsApi)
   .add(WebhooksApi)
+  .add(OverviewApi)
   .add(BackupApi)
   .add(ProbesApi)
   .annotateMerge(OpenApi.annotations({

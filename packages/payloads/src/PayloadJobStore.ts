@@ -13,6 +13,7 @@
  *                                           | lost: the job ends FAILED with the cause
  *
  *   get, drain, peek   resolve the references of the row; a job with a lost output is reported as FAILED with the cause
+ *   input              resolves the reference of the row; a lost input is an error
  * ```
  *
  * Only inputs and final outputs move. Progress and chunks stay in their rows: each has at most one megabyte, progress is overwritten
@@ -34,7 +35,7 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import type { Quotas } from "@stint/store/Quota"
-import type { StoreError } from "@stint/store/StoreError"
+import { PayloadUnavailable, StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -329,6 +330,15 @@ const make = Effect.gen(function*() {
       ),
     get: (endpoint, id) =>
       Effect.flatMap(inner.get(endpoint, id), (job) => job === undefined ? Effect.succeed(undefined) : resolveReport(job)),
+    input: (endpoint, id) =>
+      Effect.flatMap(inner.input(endpoint, id), (input) =>
+        input === undefined || !isEncoded(input)
+          ? Effect.succeed(input)
+          : Effect.catchTag(
+            read(input, "try"),
+            "PayloadLost",
+            ({ problem }) => Effect.fail(new StoreError({ reason: new PayloadUnavailable({ operation: "get", problem }) }))
+          )),
     drain: (endpoint, id, limit) =>
       Effect.flatMap(
         inner.drain(endpoint, id, limit),

@@ -14,6 +14,7 @@ import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { control } from "./control/ControlSuite.ts"
+import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
 import { secrets } from "./control/SecretSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
@@ -75,6 +76,7 @@ export const suite = <E>(
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
     describe("releases", () => releases(it))
+    describe("overview", () => overviews(it))
     describe("webhooks", () => webhooks(it))
     describe("secrets", () => secrets(it))
     describe("backups", () => backups(it))

@@ -12,6 +12,7 @@
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
+ *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
  *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
  * ```
@@ -30,6 +31,7 @@ import * as BatchHandlers from "./batches/BatchHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
+import * as OverviewHandlers from "./control/OverviewHandlers.ts"
 import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
 import * as SecretHandlers from "./control/SecretHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
@@ -60,6 +62,7 @@ const layerApi = Layer.mergeAll(
       KeyHandlers.layer,
       SecretHandlers.layer,
       WebhookHandlers.layer,
+      OverviewHandlers.layer,
       BackupHandlers.layer,
       ProbeHandlers.layer
     ]),
@@ -102,10 +105,13 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
  */
 export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerAllRoutes)), Layer.provideMerge(Readiness.layer))
 
-/** {@link layer}, with more routes, such as the pages of `Pages.layer`. They share the guards of the API. */
+/**
+ * {@link layer}, with more routes, such as the pages of `Pages.layer`. They share the guards of the API. Their middleware wraps the API and the
+ * fast path, so these routes are added first.
+ */
 export const layerWith = <E, R>(routes: Layer.Layer<never, E, R>) =>
   layerEndWaits.pipe(
-    Layer.provideMerge(serve(Layer.merge(layerAllRoutes, Layer.provide(routes, AuthGuards.layer)))),
+    Layer.provideMerge(serve(Layer.provideMerge(layerAllRoutes, Layer.provide(routes, AuthGuards.layer)))),
     Layer.provideMerge(Readiness.layer)
   )
 

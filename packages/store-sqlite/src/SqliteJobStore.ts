@@ -351,6 +351,11 @@ const make = Effect.gen(function*() {
       ),
     get: (endpoint, id) => db.read("get", () => rows.report(endpoint, id)),
     traceOf: (endpoint, id) => db.read("traceOf", () => rows.traceOf(endpoint, id)),
+    input: (endpoint, id) =>
+      db.read("input", () => {
+        const row = rows.find(endpoint, id)
+        return row === undefined ? undefined : rows.payload(row.seq).input
+      }),
     drain: (endpoint, id, limit) =>
       Effect.flatMap(
         db.read("drain", () => rows.report(endpoint, id)),

@@ -62,6 +62,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
     applyWaiting: (endpoint, event, limit) => after((store) => store.applyWaiting(endpoint, event, limit)),
     get: (endpoint, id) => after((store) => store.get(endpoint, id)),
     traceOf: (endpoint, id) => after((store) => store.traceOf(endpoint, id)),
+    input: (endpoint, id) => after((store) => store.input(endpoint, id)),
     drain: (endpoint, id, limit) => after((store) => store.drain(endpoint, id, limit)),
     peek: (endpoint, id, place, limit) => after((store) => store.peek(endpoint, id, place, limit)),
     list: (endpoint, query) => after((store) => store.list(endpoint, query)),

@@ -88,6 +88,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     drain: (endpoint, id, limit) => write("drain", store.drain(endpoint, id, limit)),
     get: (endpoint, id) => slow(store.get(endpoint, id)),
     traceOf: (endpoint, id) => slow(store.traceOf(endpoint, id)),
+    input: (endpoint, id) => slow(store.input(endpoint, id)),
     peek: (endpoint, id, after, limit) => slow(store.peek(endpoint, id, after, limit)),
     list: (endpoint, query) => slow(store.list(endpoint, query)),
     ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),

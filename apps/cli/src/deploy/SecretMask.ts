@@ -1,6 +1,7 @@
 /**
  * Hides the values of variables that are probably secrets, because the output of a deployment ends up in terminals and in logs of CI jobs.
  */
+import type { WorkerVariables } from "@stint/contract/Endpoint"
 import type { ReleasePreview } from "@stint/contract/Release"
 import * as Predicate from "effect/Predicate"
 
@@ -27,19 +28,24 @@ export const isSecret = (name: string, value: unknown): boolean =>
 
 const ENV = "env."
 
+/** The end of the path of a reference to a stored secret, which contains only the secret's name. */
+const REFERENCE = ".secret"
+
 type SettingChange = ReleasePreview["settings"][number]
 
 /** The change with hidden values. A variable is hidden before and after when one of the two is a secret. */
 export const maskChange = (change: SettingChange): SettingChange => {
   const { after, before, path } = change
-  if (!path.startsWith(ENV)) return change
+  if (!path.startsWith(ENV) || path.endsWith(REFERENCE)) return change
   const name = path.slice(ENV.length)
   if (!isSecret(name, before) && !isSecret(name, after)) return change
   return { path, ...(before === undefined ? {} : { before: MASK }), ...(after === undefined ? {} : { after: MASK }) }
 }
 
-/** Settings with hidden values of variables. */
-export const maskEnv = <A extends { readonly env: Readonly<Record<string, string>> }>(settings: A): A => ({
+/** Settings with hidden values of variables. References to stored secrets are shown. */
+export const maskEnv = <A extends { readonly env: WorkerVariables }>(settings: A): A => ({
   ...settings,
-  env: Object.fromEntries(Object.entries(settings.env).map(([name, value]) => [name, isSecret(name, value) ? MASK : value]))
+  env: Object.fromEntries(
+    Object.entries(settings.env).map(([name, value]) => [name, Predicate.isString(value) && isSecret(name, value) ? MASK : value])
+  )
 })

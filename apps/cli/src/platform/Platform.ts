@@ -69,6 +69,7 @@ import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
+import { consoleFolder } from "./ConsoleFolder.ts"
 import * as JobEnds from "./JobEnds.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as Tracing from "./Tracing.ts"
@@ -268,6 +269,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide([
       layerLimits(options.settings),
       Layer.succeed(Cors.Origins, options.settings.corsOrigins),
+      Layer.succeed(Pages.ConsoleFolder, consoleFolder),
       Metrics.layerRegistry,
       layerHeap
     ]),

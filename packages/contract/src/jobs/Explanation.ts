@@ -85,6 +85,14 @@ export const Explanation = Schema.Struct({
   /** Absent while the job waits, and when no worker has taken it. */
   wait: Schema.optionalKey(WaitBreakdown),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
+  /** When the job was submitted. */
+  createdAt: Schema.Int,
+  /** When the job last became ready to run, or will, if that is in the future. */
+  queuedAt: Schema.Int,
+  /** When the last attempt started. */
+  startedAt: Schema.optionalKey(Schema.Int),
+  /** When the job ended. */
+  finishedAt: Schema.optionalKey(Schema.Int),
   /** When the job may start, if it was submitted with a start time that has not passed. */
   startAt: Schema.optionalKey(Schema.Int),
   /** When the next attempt may start, after the job's own backoff or after the backoff for failed worker starts. */

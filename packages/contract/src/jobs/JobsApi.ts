@@ -45,15 +45,20 @@ const wait = {
   }))
 }
 
-/** The response of `/status`: the job and, on request, an explanation of its status. */
-export const ExplainedJob = Schema.Struct({ ...Job.fields, explain: Schema.optionalKey(Explanation) })
+/** The response of `/status`: the job and, on request, an explanation of its status and its input. */
+export const ExplainedJob = Schema.Struct({
+  ...Job.fields,
+  explain: Schema.optionalKey(Explanation),
+  input: Schema.optionalKey(Schema.Json)
+})
 export type ExplainedJob = typeof ExplainedJob.Type
 
-const explain = {
-  explain: Schema.optionalKey(Schema.String.annotate({
-    description: "Include an explanation of the job's status. Enabled by any value except `false` and `0`, and by an empty value."
+const include = (what: string) =>
+  Schema.optionalKey(Schema.String.annotate({
+    description: `Include ${what}. Enabled by any value except \`false\` and \`0\`, and by an empty value.`
   }))
-}
+
+const explain = { explain: include("an explanation of the job's status"), input: include("the job's input") }
 
 const submitErrors = [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, InsufficientStorage, Unavailable] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
@@ -85,7 +90,8 @@ const status = operationDocs({
   summary: "Get a job",
   description:
     "Returns the job: its status, times, and output or error once it has ended. While the job runs, `output` is its latest progress. " +
-    "With `?explain`, the response also contains what the job waits for, with its queue position, workers, lease and next attempt.",
+    "With `?explain`, the response also contains what the job waits for, with its queue position, workers, lease and next attempt; with `?input`, the job's " +
+    "input.",
   responses: { 200: completed }
 })
 const statusSync = operationDocs({

@@ -18,6 +18,7 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport } from "@stint/store/JobRecord"
 import { type ApplyResult, type Depth, type DrainResult, type Durability, JobStore } from "@stint/store/JobStore"
@@ -75,6 +76,9 @@ export class JobQueue extends Context.Service<
 
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
+
+    /** The input of a job, as the caller sent it. */
+    readonly input: (endpoint: EndpointId, id: string) => Effect.Effect<JsonText, StoreError | JobMissing>
 
     /** Waits for the job to end and returns it. Returns its current state if it has not ended after `waitMs`. */
     readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, StoreError | JobMissing>
@@ -166,6 +170,11 @@ const make = Effect.gen(function*() {
   const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = isJobId(id) ? yield* store.get(endpoint, id) : undefined
     return job ?? (yield* new JobMissing({ id }))
+  })
+
+  const input = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+    const text = isJobId(id) ? yield* store.input(endpoint, id) : undefined
+    return text ?? (yield* new JobMissing({ id }))
   })
 
   const queries = JobQueries.make({ store, followers, logs, get, now, isClosing: notifier.isClosing })
@@ -288,6 +297,7 @@ const make = Effect.gen(function*() {
     durability: store.durability,
     submit,
     get,
+    input,
     awaitEnd,
     drain,
     ...queries,

@@ -38,6 +38,32 @@ export const explanations = (it: ServerIt): void => {
       expect(posted.explain?.reason).toBe("external")
     }))
 
+  it.effect("explain: contains the times of the job, and input returns what the caller sent, also after the end", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const input = { text: "a\u0000b", list: [1, { deep: null }] }
+      const { id } = yield* endpoint.run(input)
+      const before = yield* why(endpoint, id)
+      expect(before.queuedAt).toBe(before.createdAt)
+      expect(before).not.toHaveProperty("startedAt")
+      const worker = yield* endpoint.worker()
+      yield* worker.next
+      yield* worker.finish(id, "done")
+      const { createdAt, finishedAt = 0, startedAt = 0 } = yield* why(endpoint, id)
+      expect(createdAt).toBe(before.createdAt)
+      expect([createdAt, startedAt, finishedAt]).toEqual([createdAt, startedAt, finishedAt].toSorted((a, b) => a - b))
+      expect(startedAt).toBeGreaterThan(0)
+      const job = yield* endpoint.status(id)
+      for (const query of ["?input", "?input=true", "?explain=0&input="]) {
+        const { input: sent, ...rest } = yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}${query}`)), decode)
+        expect(sent, query).toEqual(input)
+        expect(rest).toEqual(job)
+      }
+      const both = yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}?explain&input`)), decode)
+      expect([both.input, both.explain?.reason]).toEqual([input, "ended"])
+      expect(yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}?input=false`)), decode)).not.toHaveProperty("input")
+    }))
+
   it.effect("explain: states how to start a worker when an external endpoint has no worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()

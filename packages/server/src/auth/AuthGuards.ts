@@ -224,11 +224,38 @@ const makeOperator = (rejectKey: RejectKey) =>
     })
   })
 
+/** The scopes that see the state of endpoints. */
+const READERS: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
+
+const makeViewer = (rejectKey: RejectKey) =>
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const { baseUrl } = yield* PublicAddress
+    const wanted = "a key with the scope \"jobs:read\", or the platform's API key"
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (caller: Caller) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      surface: string,
+      endpoint?: string
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const presented = yield* keys.identify(keyOf(credential))
+      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
+      const { caller } = presented
+      if (!READERS.some((scope) => caller.scopes.includes(scope))) {
+        return yield* AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:read", `Use ${wanted}.`)
+      }
+      if (endpoint !== undefined && !allowsEndpoint(caller, endpoint)) {
+        return yield* AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
+      }
+      return yield* respond(caller)
+    })
+  })
+
 const makeReader = (rejectKey: RejectKey) =>
   Effect.gen(function*() {
     const keys = yield* AccessKeys
     const { baseUrl } = yield* PublicAddress
-    const readers: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
     const wanted = "a key with the scope \"jobs:read\" for all endpoints, or the platform's API key"
 
     return Effect.fnUntraced(function*<A, E, R>(
@@ -239,7 +266,7 @@ const makeReader = (rejectKey: RejectKey) =>
       const presented = yield* keys.identify(keyOf(credential))
       if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
       const { caller } = presented
-      const isReader = readers.some((scope) => caller.scopes.includes(scope))
+      const isReader = READERS.some((scope) => caller.scopes.includes(scope))
       if (isReader && caller.endpoints === "all") return yield* respond
       return yield* (isReader
         ? AuthErrors.notAllEndpoints(baseUrl, caller, surface)
@@ -305,6 +332,7 @@ const make = Effect.gen(function*() {
     caller: makeCaller(rejectKey),
     operator: makeOperator(rejectKey),
     reader: makeReader(rejectKey),
+    viewer: makeViewer(rejectKey),
     worker: makeWorker(countFailure)
   })
 })
@@ -315,6 +343,8 @@ const make = Effect.gen(function*() {
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
  * - `reader`: requires a key that can read the jobs of all endpoints.
+ * - `viewer`: requires a key that can read jobs or manage endpoints, and that is valid for the endpoint if one is given. Passes the caller to
+ *   the effect.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
  * - `worker`: requires a worker key for the endpoint or for this worker, and passes on which of them it is. Delays its errors, because SDKs
  *   retry at once.

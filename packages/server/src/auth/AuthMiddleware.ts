@@ -12,6 +12,7 @@ import {
   WorkerAuthorization
 } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
+import { CurrentViewer, ViewerAuthorization } from "@stint/contract/OverviewApi"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -106,6 +107,24 @@ const layerKeys = Layer.effect(
   }))
 )
 
+const layerViewer = Layer.effect(
+  ViewerAuthorization,
+  Effect.map(AuthGuards, ({ viewer }) => ({
+    key: (respond, { credential }) =>
+      Effect.flatMap(HttpRouter.params, ({ endpoint }) =>
+        Effect.catchIf(
+          viewer(
+            ({ endpoints }) => Effect.provideService(respond, CurrentViewer, { endpoints }),
+            credential,
+            "overview",
+            endpoint
+          ),
+          isThrottle,
+          sendThrottle
+        ))
+  }))
+)
+
 const layerWorker = Layer.effect(
   WorkerAuthorization,
   Effect.map(AuthGuards, ({ worker }) => ({
@@ -130,7 +149,7 @@ const layerWorker = Layer.effect(
 
 /** All guards. */
 export const layer: Layer.Layer<
-  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | KeysAuthorization | WorkerAuthorization,
+  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | KeysAuthorization | ViewerAuthorization | WorkerAuthorization,
   never,
   AuthGuards
-> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerKeys, layerWorker)
+> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerKeys, layerViewer, layerWorker)

@@ -226,6 +226,10 @@ export const explain = (facts: ExplainInput): Explanation => {
       : {}),
     ...(wait === undefined ? {} : { wait }),
     attempts: { made: job.attempt, most: job.maxAttempts },
+    createdAt: job.createdAt,
+    queuedAt: job.queuedAt,
+    ...(job.startedAt === null ? {} : { startedAt: job.startedAt }),
+    ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
     ...(isTerminal(job.status) ? {} : { expiresAt: job.expiresAt })
   }
 }

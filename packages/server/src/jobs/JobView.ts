@@ -8,6 +8,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { ListedJob } from "@stint/contract/JobList"
+import type { JsonText } from "@stint/contract/Json"
 import { jobMembers } from "@stint/store/JobJson"
 import * as JobMachine from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
@@ -48,9 +49,19 @@ export const jobListItem = (job: JobSummary, endpoint: Pick<Endpoint, "errorTrac
   }
 }
 
-/** The job object with its explanation. */
-export const explainedJobJson = (job: JobReport, endpoint: Endpoint, explanation: Explanation): string =>
-  `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
+/** The job object with its explanation, its input, or both. */
+export const extendedJobJson = (
+  job: JobReport,
+  endpoint: Endpoint,
+  { explanation, input }: { readonly explanation?: Explanation | undefined; readonly input?: JsonText | undefined }
+): string =>
+  `{${
+    [
+      ...jobMembers(job, endpoint),
+      ...(explanation === undefined ? [] : [`"explain":${JSON.stringify(explanation)}`]),
+      ...(input === undefined ? [] : [`"input":${input}`])
+    ].join(",")
+  }}`
 
 /**
  * The response of `/stream`. The job is not reported as ended while unread chunks remain, because clients stop reading once a job has

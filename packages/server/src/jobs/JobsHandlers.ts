@@ -6,6 +6,7 @@
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import type { JsonText } from "@stint/contract/Json"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -19,12 +20,12 @@ import { clampWait, Limits } from "../http/Limits.ts"
 import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
-import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
+import { extendedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 import { submitter } from "./SubmitRequest.ts"
 
-/** Whether `?explain` is set: without a value, or with any value except "false" and "0". */
-const wantsExplanation = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
+/** Whether `?explain` or `?input` is set: without a value, or with any value except "false" and "0". */
+const isSet = (value: string | undefined): boolean => value !== undefined && value !== "false" && value !== "0"
 
 /** The last event that a client received. Browsers send it in a header, which may be empty. */
 const lastEventIdOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
@@ -42,7 +43,7 @@ export const layer = HttpApiBuilder.group(
 
     const receipt = (job: JobHead) => json(receiptJson(job))
 
-    const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
+    const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {
       const { ahead, job } = yield* mapLookupErrors(queue.position(endpoint.id, id))
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
@@ -52,16 +53,18 @@ export const layer = HttpApiBuilder.group(
         knownSince: registry.createdAt
       }
       const facts = { job, ahead, depth, endpoint, workers, workerStart, now }
-      return yield* trackedJson(explainedJobJson(job, endpoint, explain(facts)))
+      return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }
-      readonly query: { readonly explain?: string }
+      readonly query: { readonly explain?: string; readonly input?: string }
     }) {
       const endpoint = yield* CurrentEndpoint
-      if (wantsExplanation(query.explain)) return yield* explained(endpoint, params.id)
-      return yield* trackedJson(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
+      const input = isSet(query.input) ? yield* mapLookupErrors(queue.input(endpoint.id, params.id)) : undefined
+      if (isSet(query.explain)) return yield* explained(endpoint, params.id, input)
+      const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
+      return yield* trackedJson(input === undefined ? jobJson(job, endpoint) : extendedJobJson(job, endpoint, { input }))
     })
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {

@@ -1,10 +1,11 @@
 /**
- * `/`: what this server is and where to go next. Browsers receive a page, all other programs JSON. Neither contains data of the platform,
- * such as names of endpoints, so no key is required.
+ * `/`: what this server is and where to go next. Browsers receive the console, or this page when the console is not built; all other programs
+ * receive JSON. None of them contains data of the platform, such as names of endpoints, so no key is required.
  */
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { createHash } from "node:crypto"
+import { ConsoleFiles } from "../console/ConsoleFiles.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 import { DOCS_PATH, HOME_PATH, OPENAPI_PATH } from "./Paths.ts"
 
@@ -97,9 +98,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     headers: { ...headers, "content-security-policy": POLICY }
   })
   const document = HttpServerResponse.text(json(baseUrl), { contentType: "application/json", headers })
+  const { index } = yield* ConsoleFiles
   yield* router.add(
     "GET",
     HOME_PATH,
-    (request) => Effect.succeed((request.headers["accept"] ?? "").includes("text/html") ? page : document)
+    (request) =>
+      (request.headers["accept"] ?? "").includes("text/html")
+        ? Effect.map(index, (console) => console === undefined ? page : console(request))
+        : Effect.succeed(document)
   )
 }))

@@ -5,6 +5,9 @@
 /** The page that says what this server is. */
 export const HOME_PATH = "/"
 
+/** The prefix of the console's pages and files. Its home is at {@link HOME_PATH}. */
+export const CONSOLE_PATH = "/console"
+
 /** The API reference. */
 export const DOCS_PATH = "/docs"
 

@@ -171,6 +171,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         const { input: { traceparent, tracestate }, outcome: { error, lastError } } = entry
         return { traceparent, tracestate, error, lastError }
       }),
+    input: (endpoint, id) => Effect.sync(() => find(endpoint, id)?.input.input),
     drain: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)

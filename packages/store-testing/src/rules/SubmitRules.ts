@@ -19,6 +19,17 @@ export const submitRules = (rule: Rule): void => {
       assert.strictEqual((yield* JobQueue).durability, (yield* JobStore).durability)
     }))
 
+  rule("returns the input of a job, unchanged, also after its end, and not for another endpoint", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      assert.strictEqual(yield* queue.input(endpoint.id, job.id), job.input)
+      yield* finish(job, { sum: 3 })
+      assert.strictEqual(yield* queue.input(endpoint.id, job.id), job.input)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.input(Scenario.elsewhere, job.id)), "JobMissing")
+      assert.strictEqual(yield* Scenario.reasonOf(queue.input(endpoint.id, "unknown")), "JobMissing")
+    }))
+
   rule("queues a submitted job with the endpoint's limits, overridden by the caller's", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust(1_000)

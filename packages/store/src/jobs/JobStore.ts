@@ -195,6 +195,9 @@ export class JobStore extends Context.Service<JobStore, {
   /** The caller's span and the errors of a job, without its payloads. Undefined for an unknown job. */
   readonly traceOf: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobTraceContext | undefined, StoreError>
 
+  /** The input of a job, as the caller sent it. Undefined for an unknown job. */
+  readonly input: (endpoint: EndpointId, id: JobId) => Effect.Effect<JsonText | undefined, StoreError>
+
   /**
    * Returns up to `limit` undrained chunks, in order, and marks them as drained. Stops after the chunk that reaches {@link
    * MAX_READ_CHARACTERS}. Undefined for an unknown job.

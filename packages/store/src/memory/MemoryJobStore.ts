@@ -404,6 +404,7 @@ const make = (
         const { traceparent, tracestate } = entry.input
         return { traceparent, tracestate, error, lastError }
       }),
+    input: (endpoint, id) => Effect.sync(() => find(endpoint, id)?.input.input),
     drain: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)

@@ -1,0 +1,244 @@
+/**
+ * Walks through every page of the web console in Chromium, against a real platform with jobs in every state.
+ *
+ * `STINT_SCREENSHOTS=folder` also takes a picture of every page, light and dark, for a desktop and for a phone.
+ */
+import { execFileSync } from "node:child_process"
+import { join, resolve } from "node:path"
+import process from "node:process"
+import { gzipSync } from "node:zlib"
+import { beforeAll, beforeEach, describe, expect, it } from "vitest"
+import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
+import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+
+const CONSOLE = resolve(import.meta.dirname, "../../console")
+
+/** The most that the first page may load, gzipped. */
+const FIRST_LOAD_BYTES = 200_000
+
+const STORY = "Once upon a time a queue of jobs waited for a worker that was still importing its model"
+
+interface Scene {
+  readonly finished: string
+  readonly failed: string
+  readonly running: string
+  readonly waiting: string
+}
+
+/** Jobs in every state. Each one keeps its state until the end of the test. */
+const populate = async (platform: PlatformProcess): Promise<Scene> => {
+  for (let n = 0; n < 130; n += 1) await platform.run("stories", { text: "one two" })
+  const finished = await platform.run("stories", { text: STORY })
+  const failed = await platform.run("charge", { text: "checking the card", fail: "the card number 4242 has expired" })
+  for (let n = 0; n < 6; n += 1) await platform.run("charge", { fail: "no connection to the bank" })
+  for (let n = 0; n < 3; n += 1) await platform.run("archive", { text: "later" })
+  await platform.run("thumbnails", {})
+  await platform.run("gpu-lab", { prompt: "a lighthouse" })
+  const ended = async (endpoint: string, id: string) =>
+    until(`the end of ${endpoint}'s job`, async () => {
+      const { status } = await platform.job(endpoint, id)
+      return status === "COMPLETED" || status === "FAILED" ? true : undefined
+    }, 120_000)
+  await ended("stories", finished)
+  await ended("charge", failed)
+  // Longer than the test: it is cancelled by the test, or ended by the platform's shutdown.
+  const running = await platform.run("stories", { text: STORY.repeat(20), ms: 1_000 })
+  await until(
+    "a running job",
+    async () => (await platform.job("stories", running)).status === "IN_PROGRESS" ? true : undefined,
+    60_000
+  )
+  const waiting = await platform.run("archive", { text: "last in the queue" })
+  return { finished, failed, running, waiting }
+}
+
+describe("the web console in a browser", () => {
+  beforeEach(({ skip }) => skip(program === undefined, "PATH has no chromium: apt-get install chromium"))
+  beforeAll(() => {
+    if (program === undefined) return
+    const vite = join(CONSOLE, "node_modules/vite/bin/vite.js")
+    // Vitest sets NODE_ENV, with which React and other libraries would be built for development.
+    const env = { ...process.env, NODE_ENV: "production" }
+    execFileSync(process.execPath, [vite, "build", "--logLevel", "warn"], { cwd: CONSOLE, env })
+  }, 120_000)
+
+  it("shows every page, sends no request elsewhere, and breaks no rule of its policy or of WCAG AA", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const scene = await populate(platform)
+    const pages: ReadonlyArray<readonly [name: string, path: string, shows: string]> = [
+      ["home", "/", "Needs attention"],
+      ["endpoint", "/console/endpoints/stories", "Recent jobs"],
+      ["jobs", "/console/jobs?endpoint=stories", "Completed"],
+      ["jobs-failed", "/console/jobs?endpoint=charge&status=FAILED", "no connection to the bank"],
+      ["job-failed", `/console/jobs/charge/${scene.failed}`, "giving up: the card number 4242 has expired"],
+      ["job-waiting", `/console/jobs/archive/${scene.waiting}`, "Why it waits"],
+      ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
+      ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
+      ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["keys", "/console/keys", "No key was created yet"],
+      ["unknown", "/console/nothing", "There is no page here"]
+    ]
+    for (const dark of [false, true]) {
+      for (const phone of [false, true]) {
+        const look = `${phone ? "phone" : "desktop"}-${dark ? "dark" : "light"}`
+        const context = await browser.window({ dark, phone })
+        const page = await browser.page(context)
+        await page.goto(platform.url)
+        await page.getByLabel("Key").waitFor()
+        expect(await browser.violations(page), `login ${look}`).toEqual([])
+        await browser.picture(page, `login-${look}`)
+        await browser.login(page, platform.key)
+        for (const [name, path, shows] of pages) {
+          await page.goto(platform.url + path)
+          await page.locator("main").getByText(shows).first().waitFor()
+          // Text of lists that load after the head of the page.
+          await page.locator(".loading").first().waitFor({ state: "detached" })
+          expect(await page.getByRole("alert").allInnerTexts(), `${name} ${look}`).toEqual([])
+          expect(await browser.violations(page), `${name} ${look}`).toEqual([])
+          expect(await browser.isTooWide(page), `${name} ${look} is wider than the window`).toBe(false)
+          await browser.picture(page, `${name}-${look}`)
+        }
+        await context.close()
+      }
+    }
+    expect(browser.problems).toEqual([])
+  }, 600_000)
+
+  it("logs in, runs a job and shows its stream, cancels, retries, filters, and logs out", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const context = await browser.window()
+    const page = await browser.page(context)
+
+    await page.goto(platform.url)
+    await page.getByLabel("Key").fill("not the key")
+    await page.getByRole("button", { name: "Log in" }).click()
+    await page.getByText("The platform does not know this key.").waitFor()
+    await browser.login(page, platform.key)
+    // The key is in no place that a script of the page can read.
+    expect(await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])")).toBe(
+      "[{},{},\"\"]"
+    )
+    const [cookie] = await context.cookies()
+    expect(cookie).toMatchObject({ httpOnly: true, sameSite: "Strict" })
+    expect(cookie?.value).not.toContain(platform.key)
+
+    await page.getByRole("link", { name: "Playground" }).click()
+    await page.getByRole("combobox", { name: "Endpoint" }).selectOption("stories")
+    await page.getByLabel("Input", { exact: true }).fill("{ \"text\": ")
+    await page.getByText(/end of JSON|Unexpected/).waitFor()
+    expect(await page.getByRole("button", { name: "Run", exact: true }).isDisabled()).toBe(true)
+    await page.getByLabel("Input", { exact: true }).fill(JSON.stringify({ text: "alpha beta gamma" }))
+    await page.getByRole("button", { name: "Run", exact: true }).click()
+    await page.getByLabel("Streamed output").getByText("alpha beta gamma").waitFor()
+    await page.getByText("Completed").first().waitFor()
+
+    await page.getByRole("link", { name: "Open the job" }).click()
+    await page.getByText("Completed after 1 attempt").waitFor()
+    await page.getByRole("tab", { name: "Logs" }).click()
+    await page.getByText("wrote word 3 of 3").waitFor()
+    await page.getByLabel("Level").selectOption("WARN")
+    await page.getByText("the text is at its end").waitFor()
+    expect(await page.getByText("wrote word 3 of 3").count()).toBe(0)
+    await page.getByRole("tab", { name: "Input" }).click()
+    await page.getByLabel("the input", { exact: true }).getByText("alpha beta gamma").waitFor()
+    await page.getByRole("link", { name: "Edit and run again" }).click()
+    await until(
+      "the earlier input",
+      async () => (await page.getByLabel("Input", { exact: true }).inputValue()).includes("alpha") || undefined
+    )
+
+    const waiting = await platform.run("archive", {})
+    await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
+    await page.getByText("the endpoint is paused").waitFor()
+    await page.getByRole("button", { name: "Cancel" }).click()
+    await page.getByRole("button", { name: "Cancel the job" }).click()
+    await page.getByText("Cancelled after 0 attempts").waitFor()
+    expect((await platform.job("archive", waiting)).status).toBe("CANCELLED")
+
+    const failed = await platform.run("charge", { fail: "no money" })
+    await page.goto(`${platform.url}/console/jobs/charge/${failed}`)
+    await page.getByRole("button", { name: "Retry" }).click()
+    await page.getByRole("button", { name: "Retry the job" }).click()
+    await page.getByText("Failed after 2 attempts").waitFor()
+
+    await page.getByRole("link", { name: "Jobs", exact: true }).click()
+    await page.getByRole("combobox", { name: "Endpoint" }).selectOption("charge")
+    await page.getByRole("button", { name: "Completed" }).click()
+    await page.getByText("No job of charge matches").waitFor()
+    await page.getByRole("button", { name: "Failed" }).click()
+    await page.getByRole("listitem").getByText("no money").waitFor()
+    expect(page.url()).toMatch(/\/console\/jobs\?endpoint=charge&status=FAILED$/)
+    await page.reload()
+    await page.getByRole("listitem").getByText("no money").waitFor()
+
+    await page.getByRole("button", { name: "Log out" }).click()
+    await page.getByLabel("Key").waitFor()
+    expect(await page.getByText("no money").count()).toBe(0)
+    expect(await context.cookies()).toEqual([])
+    expect(browser.problems).toEqual([])
+  }, 300_000)
+
+  it(
+    "shows a viewer everything and no button, ends the session with its key, and tells a failure from an empty list",
+    async () => {
+      await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+      await using browser = await ConsoleBrowser.open(platform.url)
+      const made = await platform.request("POST", "/api/v1/keys", {
+        name: "viewer",
+        scopes: ["jobs:read"],
+        endpoints: ["archive"]
+      })
+      const { key, secret } = made.body as { readonly key: { readonly id: string }; readonly secret: string }
+      const waiting = await platform.run("archive", {})
+      const page = await browser.page(await browser.window(), [401, 403, 503])
+      await browser.login(page, secret)
+      await page.getByRole("link", { name: "archive" }).first().waitFor()
+      expect(await page.getByRole("link", { name: "stories" }).count()).toBe(0)
+      for (const name of ["Playground", "Keys"]) expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
+      await page.getByText("Why it waits").waitFor()
+      for (const name of ["Cancel", "Retry"]) expect(await page.getByRole("button", { name }).count(), name).toBe(0)
+      await page.goto(`${platform.url}/console/endpoints/archive`)
+      await page.getByText("3 workers").or(page.getByText("of at most 0")).first().waitFor()
+      expect(await page.getByRole("tab", { name: "Settings" }).count()).toBe(0)
+
+      await page.route("**/v2/archive/requests*", (route) =>
+        route.fulfill({
+          status: 503,
+          contentType: "application/problem+json",
+          body: JSON.stringify({ error: "The store is away.", hint: "Wait." })
+        }))
+      await page.goto(`${platform.url}/console/jobs?endpoint=archive`)
+      await page.getByRole("alert").getByText("The store is away.").waitFor()
+      expect(await page.getByText("no stored jobs").count()).toBe(0)
+      await page.unroute("**/v2/archive/requests*")
+      await page.getByRole("button", { name: "Try again" }).click()
+      await page.getByRole("listitem").first().waitFor()
+
+      await platform.request("POST", `/api/v1/keys/${key.id}/revoke`, {})
+      await page.getByLabel("Key").waitFor()
+      expect(browser.problems).toEqual([])
+    },
+    300_000
+  )
+
+  it("loads at most 200 KB, gzipped, before the first page is shown", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const page = await browser.page(await browser.window())
+    const sizes: Array<Promise<number>> = []
+    page.on("response", (response) => {
+      if (!/\/(?:api|v2)\//.test(response.url())) {
+        sizes.push(response.body().then((body) => gzipSync(body, { level: 9 }).byteLength))
+      }
+    })
+    await browser.login(page, platform.key)
+    await page.getByRole("heading", { name: "Endpoints" }).waitFor()
+    const bytes = (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
+    console.log(`first load of the console: ${bytes} bytes`) // oxlint-disable-line no-console -- a figure of the documentation
+    expect(bytes).toBeGreaterThan(50_000)
+    expect(bytes).toBeLessThanOrEqual(FIRST_LOAD_BYTES)
+  }, 120_000)
+})

@@ -1,0 +1,138 @@
+/**
+ * Calls the platform that serves this page. The session's cookie authenticates the calls, so no code here has the key.
+ *
+ * The types are those of the contract. The responses are not validated: the page and the server are built together.
+ */
+import type { AccessKey } from "@stint/contract/AccessKey"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { JobPage } from "@stint/contract/JobList"
+import type { ExplainedJob } from "@stint/contract/JobsApi"
+import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
+import type { WebhookDeliveryLine } from "@stint/contract/WebhooksApi"
+import { reportReachable, reportUnreachable } from "../live/Connection.ts"
+
+/** Who is logged in, and what the key allows. */
+export interface Session {
+  readonly id: string
+  readonly name: string
+  readonly scopes: ReadonlyArray<string>
+  readonly endpoints: "all" | ReadonlyArray<string>
+}
+
+/** A failed call: what is wrong, and what to do. */
+export class ApiError extends Error {
+  readonly status: number
+  readonly hint: string
+  constructor(status: number, message: string, hint: string) {
+    super(message)
+    this.name = "ApiError"
+    this.status = status
+    this.hint = hint
+  }
+}
+
+const textOf = (value: unknown, key: string): string | undefined => {
+  const found: unknown = typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
+  return typeof found === "string" ? found : undefined
+}
+
+/** The problem in an error response (docs/spec/errors.md). */
+export const problemOf = (status: number, text: string): ApiError => {
+  let body: unknown
+  try {
+    body = JSON.parse(text)
+  } catch {
+    body = undefined
+  }
+  return new ApiError(
+    status,
+    textOf(body, "error") ?? `The platform answered with status ${status}.`,
+    textOf(body, "hint") ?? "Try again. If it persists, look at the platform's log."
+  )
+}
+
+const call = async (method: string, path: string, options: { readonly json?: unknown; readonly signal?: AbortSignal } = {}) => {
+  const response = await fetch(path, {
+    method,
+    headers: { accept: "application/json", ...(options.json === undefined ? {} : { "content-type": "application/json" }) },
+    ...(options.json === undefined ? {} : { body: JSON.stringify(options.json) }),
+    ...(options.signal === undefined ? {} : { signal: options.signal })
+  }).catch((cause: unknown) => {
+    if (options.signal?.aborted === true) throw cause
+    reportUnreachable()
+    throw new ApiError(0, "The platform cannot be reached.", "Check that it is running. This page tries again by itself.")
+  })
+  reportReachable()
+  const text = await response.text()
+  if (!response.ok) throw problemOf(response.status, text)
+  return text
+}
+
+const read = async <A>(path: string, signal?: AbortSignal): Promise<A> => {
+  const value: A = JSON.parse(await call("GET", path, signal === undefined ? {} : { signal }))
+  return value
+}
+
+const part = encodeURIComponent
+
+/** `?a=1&b=2` of the values that are set. */
+export const queryOf = (values: Readonly<Record<string, string | number | undefined>>): string => {
+  const query = new URLSearchParams()
+  for (const [key, value] of Object.entries(values)) if (value !== undefined && value !== "") query.set(key, String(value))
+  return query.size === 0 ? "" : `?${query.toString()}`
+}
+
+/** Filters of a job list. */
+export interface JobFilter {
+  readonly status?: string | undefined
+  readonly tag?: string | undefined
+  readonly limit?: number
+  readonly cursor?: string | undefined
+}
+
+/** The session of this browser. */
+export const session = (signal?: AbortSignal) => read<Session>("/api/v1/session", signal)
+
+/** Logs in. The key is sent once, and never stored by the page. */
+export const login = async (key: string): Promise<Session> => {
+  const value: Session = JSON.parse(await call("POST", "/api/v1/session", { json: { key } }))
+  return value
+}
+
+/** Logs out. */
+export const logout = () => call("DELETE", "/api/v1/session")
+
+/** The state of all endpoints that the key permits. */
+export const overview = (signal?: AbortSignal) => read<Overview>("/api/v1/overview", signal)
+
+/** The state of one endpoint, with its workers. */
+export const endpointDetail = (endpoint: string, signal?: AbortSignal) =>
+  read<EndpointDetail>(`/api/v1/overview/${part(endpoint)}`, signal)
+
+/** The settings of an endpoint. Needs the scope `deploy`. */
+export const settings = (endpoint: string, signal?: AbortSignal) => read<Endpoint>(`/api/v1/endpoints/${part(endpoint)}`, signal)
+
+/** A page of an endpoint's jobs, newest first. */
+export const jobs = (endpoint: string, { cursor, limit, status, tag }: JobFilter, signal?: AbortSignal) =>
+  read<JobPage>(`/v2/${part(endpoint)}/requests${queryOf({ status, tag, limit, cursor })}`, signal)
+
+/** A job, and why it has its status. */
+export const explained = (endpoint: string, id: string, signal?: AbortSignal) =>
+  read<ExplainedJob>(`/v2/${part(endpoint)}/status/${part(id)}?explain`, signal)
+
+/** A job with its input, as the caller sent it. */
+export const withInput = (endpoint: string, id: string, signal?: AbortSignal) =>
+  read<ExplainedJob>(`/v2/${part(endpoint)}/status/${part(id)}?input`, signal)
+
+/** The webhook deliveries of a job. Needs the scope `deploy`. */
+export const deliveries = (endpoint: string, job: string, signal?: AbortSignal) =>
+  read<{ readonly deliveries: ReadonlyArray<WebhookDeliveryLine> }>(
+    `/api/v1/endpoints/${part(endpoint)}/webhooks/deliveries${queryOf({ job })}`,
+    signal
+  )
+
+/** The access keys. Needs the scope `admin`. */
+export const keys = (signal?: AbortSignal) => read<{ readonly keys: ReadonlyArray<AccessKey> }>("/api/v1/keys", signal)
+
+/** Revokes a key, permanently. */
+export const revokeKey = (key: string) => call("POST", `/api/v1/keys/${part(key)}/revoke`, { json: {} })

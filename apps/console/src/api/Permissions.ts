@@ -1,0 +1,21 @@
+/**
+ * What the key of the session permits, so that the console shows no button that the platform would refuse.
+ */
+import type { Session } from "./Api.ts"
+
+/** Something that a key may permit. */
+export type Action = "read" | "submit" | "manage" | "deploy" | "keys"
+
+const SCOPES: Readonly<Record<Action, ReadonlyArray<string>>> = {
+  read: ["admin", "jobs", "jobs:read"],
+  submit: ["admin", "jobs", "jobs:submit"],
+  manage: ["admin", "jobs", "jobs:manage"],
+  deploy: ["admin", "deploy"],
+  keys: ["admin"]
+}
+
+/** Whether the key permits an action, on an endpoint if one is given. */
+export const permits = ({ endpoints, scopes }: Session, action: Action, endpoint?: string): boolean => {
+  if (!SCOPES[action].some((scope) => scopes.includes(scope))) return false
+  return endpoint === undefined || endpoints === "all" || endpoints.includes(endpoint)
+}

@@ -1,0 +1,53 @@
+/**
+ * Times, durations and numbers as people read them.
+ */
+
+/** `350 ms`, `4.2 s`, `12 min`, `3.5 h`, `4 d`. */
+export const duration = (millis: number): string => {
+  const left = Math.max(0, millis)
+  if (left < 1_000) return `${Math.round(left)} ms`
+  if (left < 9_950) return `${(left / 1_000).toFixed(1)} s`
+  if (left < 119_500) return `${Math.round(left / 1_000)} s`
+  if (left < 7_200_000) return `${Math.round(left / 60_000)} min`
+  if (left < 48 * 3_600_000) return `${(left / 3_600_000).toFixed(1).replace(".0", "")} h`
+  return `${Math.round(left / 86_400_000)} d`
+}
+
+/** `just now`, `4 s ago`, `in 12 min`. Whole seconds, so that the text does not flicker. */
+export const relative = (time: number, now: number): string => {
+  const seconds = Math.round((now - time) / 1_000)
+  if (Math.abs(seconds) < 2) return "just now"
+  const text = duration(Math.abs(seconds) * 1_000).replace(".0 s", " s")
+  return seconds > 0 ? `${text} ago` : `in ${text}`
+}
+
+/** `2026-11-21 08:00:00.123 GMT+1`, in the reader's zone. */
+export const absolute = (time: number): string => {
+  const date = new Date(time)
+  const pad = (value: number, digits = 2) => String(value).padStart(digits, "0")
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find(({ type }) =>
+    type === "timeZoneName"
+  )
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${pad(date.getHours())}:${
+    pad(date.getMinutes())
+  }:${pad(date.getSeconds())}.${pad(date.getMilliseconds(), 3)} ${zone?.value ?? ""}`.trim()
+}
+
+/** `08:00:00.123`, for log lines. */
+export const clockTime = (time: number): string => absolute(time).slice(11, 23)
+
+/** `1,234` and `12.3k`: exact as long as it fits. */
+export const count = (value: number): string => value < 10_000 ? value.toLocaleString("en") : `${(value / 1_000).toFixed(1)}k`
+
+/** `1 job`, `12 jobs`. */
+export const counted = (value: number, one: string, many = `${one}s`): string => `${count(value)} ${value === 1 ? one : many}`
+
+/** `12 %`; below one percent `< 1 %`, so that no failure looks like none. */
+export const percent = (part: number, whole: number): string => {
+  if (part === 0 || whole === 0) return "0 %"
+  const share = (part / whole) * 100
+  return share < 1 ? "< 1 %" : `${Math.round(share)} %`
+}
+
+/** The start and the end of a long id: `0f8fad5b..950e`. */
+export const shortId = (id: string): string => id.length <= 16 ? id : `${id.slice(0, 8)}..${id.slice(-4)}`

@@ -1,0 +1,33 @@
+/**
+ * The statuses of jobs, in words.
+ */
+
+/** How a status looks: five groups that differ by colour, icon and word. */
+export type Tone = "waiting" | "running" | "done" | "failed" | "ended"
+
+/** A status for readers. */
+export interface StatusText {
+  readonly tone: Tone
+  readonly word: string
+}
+
+const STATUSES: Readonly<Record<string, StatusText>> = {
+  IN_QUEUE: { tone: "waiting", word: "Waiting" },
+  IN_PROGRESS: { tone: "running", word: "Running" },
+  COMPLETED: { tone: "done", word: "Completed" },
+  FAILED: { tone: "failed", word: "Failed" },
+  CANCELLED: { tone: "ended", word: "Cancelled" },
+  TIMED_OUT: { tone: "failed", word: "Timed out" }
+}
+
+/** All statuses, in the order of a job's life. */
+export const JOB_STATUSES: ReadonlyArray<string> = Object.keys(STATUSES)
+
+/** The word and the look of a status. */
+export const statusText = (status: string): StatusText => STATUSES[status] ?? { tone: "ended", word: status }
+
+/** Whether the job has ended. */
+export const hasEnded = (status: string): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
+
+/** Whether the job can be retried. */
+export const mayRetry = (status: string): boolean => status === "FAILED" || status === "TIMED_OUT"

@@ -1,0 +1,117 @@
+/**
+ * A list of jobs. Only the visible rows exist, so that a list of any length scrolls smoothly.
+ */
+import type { ListedJob } from "@stint/contract/JobList"
+import { Link } from "@tanstack/react-router"
+import { useWindowVirtualizer } from "@tanstack/react-virtual"
+import { useEffect, useRef, useState } from "react"
+import { duration, shortId } from "../format/Format.ts"
+import { JobStatus } from "../ui/Status.tsx"
+import { Growing, Time } from "../ui/Text.tsx"
+import { errorLine } from "./JobError.ts"
+
+const NARROW = "(max-width: 700px)"
+
+const useNarrow = (): boolean => {
+  const [isNarrow, setNarrow] = useState(() => window.matchMedia(NARROW).matches)
+  useEffect(() => {
+    const media = window.matchMedia(NARROW)
+    const update = () => setNarrow(media.matches)
+    media.addEventListener("change", update)
+    return () => media.removeEventListener("change", update)
+  }, [])
+  return isNarrow
+}
+
+const Times = ({ job }: { readonly job: ListedJob }) => {
+  if (job.status === "IN_QUEUE") {
+    return job.startAt === undefined
+      ? (
+        <>
+          waits <Growing since={job.createdAt} />
+        </>
+      )
+      : (
+        <>
+          starts <Time at={job.startAt} />
+        </>
+      )
+  }
+  if (job.status === "IN_PROGRESS" && job.startedAt !== undefined) {
+    return (
+      <>
+        runs <Growing since={job.startedAt} />
+      </>
+    )
+  }
+  return job.executionTime === undefined ? null : <>{duration(job.executionTime)}</>
+}
+
+const Row = ({ endpoint, job }: { readonly endpoint: string; readonly job: ListedJob }) => (
+  <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id: job.id }} className="job-row">
+    <span>
+      <JobStatus status={job.status} />
+    </span>
+    <span className="mono" title={job.id}>{shortId(job.id)}</span>
+    <span className="muted">
+      <Time at={job.createdAt} />
+    </span>
+    <span className="number">
+      <Times job={job} />
+    </span>
+    <span className="muted">{job.attempt > 1 ? `attempt ${job.attempt}` : ""}</span>
+    <span className="job-note">
+      {job.error === undefined ? job.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : errorLine(job.error)}
+    </span>
+  </Link>
+)
+
+/** The rows. `onEnd` is called when the last rows become visible. */
+export const JobTable = ({ endpoint, jobs, onEnd }: {
+  readonly endpoint: string
+  readonly jobs: ReadonlyArray<ListedJob>
+  readonly onEnd?: (() => void) | undefined
+}) => {
+  const list = useRef<HTMLDivElement>(null)
+  const isNarrow = useNarrow()
+  const rowHeight = isNarrow ? 76 : 40
+  const virtualizer = useWindowVirtualizer({
+    count: jobs.length,
+    estimateSize: () => rowHeight,
+    overscan: 12,
+    scrollMargin: list.current?.offsetTop ?? 0,
+    getItemKey: (index) => jobs[index]?.id ?? index
+  })
+  useEffect(() => virtualizer.measure(), [rowHeight, virtualizer])
+  const rows = virtualizer.getVirtualItems()
+  const last = rows.at(-1)?.index ?? 0
+  useEffect(() => {
+    if (jobs.length > 0 && last >= jobs.length - 10) onEnd?.()
+  }, [jobs.length, last, onEnd])
+  return (
+    <>
+      <div className="job-head" aria-hidden="true">
+        {["Status", "Job", "Submitted", "Duration", "", "Error or tags"].map((name) => (
+          <span key={name} className={name === "Duration" ? "number" : undefined}>{name}</span>
+        ))}
+      </div>
+      <div ref={list} className="job-list" role="list" aria-label="Jobs" style={{ height: virtualizer.getTotalSize() }}>
+        {rows.map(({ index, key, start }) => {
+          const job = jobs[index]
+          return job === undefined ? null : (
+            <div
+              key={key}
+              role="listitem"
+              aria-posinset={index + 1}
+              aria-setsize={jobs.length}
+              className="job-item"
+              style={{ height: rowHeight, transform: `translateY(${start - virtualizer.options.scrollMargin}px)` }}
+            >
+              <Row endpoint={endpoint} job={job} />
+            </div>
+          )
+        })}
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,110 @@
+/**
+ * The timeline of a job: its waits and attempts, as bars on one time axis.
+ *
+ * ```
+ *   wait      ====
+ *   attempt 1     ========x
+ *   wait                   ~~~~
+ *   attempt 2                  ====
+ * ```
+ *
+ * The platform keeps the times of the last attempt only. Of earlier attempts it keeps their log lines: an earlier attempt is drawn from its
+ * first to its last line, and is missing when it logged nothing.
+ */
+
+/** What is known about a job's times. Milliseconds since 1970. */
+export interface JobTimes {
+  readonly status: string
+  readonly createdAt: number
+  /** When it last became ready for a worker. */
+  readonly queuedAt: number
+  readonly startedAt?: number | undefined
+  readonly finishedAt?: number | undefined
+  /** The number of attempts so far. */
+  readonly attempts: number
+}
+
+/** A line of the job's log. */
+interface LoggedLine {
+  readonly attempt: number
+  readonly time: number
+}
+
+/** A bar. `open`: it has not ended. */
+export interface TimelineBar {
+  readonly label: string
+  readonly kind: "wait" | "run" | "failed" | "done" | "ended"
+  readonly from: number
+  readonly to: number
+  readonly isOpen: boolean
+  readonly note?: string
+}
+
+const RESULT: Readonly<Record<string, TimelineBar["kind"]>> = { COMPLETED: "done", FAILED: "failed", TIMED_OUT: "failed" }
+
+/** The bars, in order of their start. */
+export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now: number): ReadonlyArray<TimelineBar> => {
+  const { attempts, createdAt, finishedAt, startedAt, status } = job
+  const end = finishedAt ?? Math.max(now, createdAt)
+  const bars: Array<TimelineBar> = []
+  // While the job waits again, `startedAt` is the start of an attempt that has ended.
+  const isAgain = status === "IN_QUEUE" && attempts > 0
+  const last = isAgain ? attempts : attempts - 1
+  let at = createdAt
+  for (let attempt = 1; attempt <= last; attempt += 1) {
+    const times = lines.filter((line) => line.attempt === attempt).map(({ time }) => time)
+    const isNewest = isAgain && attempt === attempts && startedAt !== undefined
+    if (times.length === 0 && !isNewest) continue
+    const from = Math.max(at, isNewest ? startedAt : Math.min(...times))
+    const to = Math.max(from, ...times)
+    if (from > at) {
+      bars.push({ label: attempt === 1 ? "Wait" : "Backoff and wait", kind: "wait", from: at, to: from, isOpen: false })
+    }
+    bars.push({
+      label: `Attempt ${attempt}`,
+      kind: "failed",
+      from,
+      to,
+      isOpen: false,
+      note: "The worker was lost or the attempt failed. Drawn from its first to its last log line."
+    })
+    at = to
+  }
+  const isRunning = status === "IN_PROGRESS"
+  const isDone = finishedAt !== undefined
+  if (attempts > 0 && startedAt !== undefined && !isAgain) {
+    bars.push({
+      label: bars.length === 0 ? "Wait" : "Backoff and wait",
+      kind: "wait",
+      from: at,
+      to: Math.max(at, startedAt),
+      isOpen: false
+    })
+    bars.push({
+      label: `Attempt ${attempts}`,
+      kind: isRunning ? "run" : RESULT[status] ?? "ended",
+      from: startedAt,
+      to: Math.max(startedAt, end),
+      isOpen: isRunning
+    })
+  } else {
+    bars.push({
+      label: isAgain ? "Backoff and wait" : "Wait",
+      kind: isDone ? RESULT[status] ?? "ended" : "wait",
+      from: at,
+      to: Math.max(at, end),
+      isOpen: !isDone
+    })
+  }
+  return bars
+}
+
+/** Where bars lie on the axis, in percent. A bar is at least visible. */
+export const placeBars = (bars: ReadonlyArray<TimelineBar>): ReadonlyArray<{ readonly left: number; readonly width: number }> => {
+  const from = Math.min(...bars.map((bar) => bar.from))
+  const span = Math.max(1, Math.max(...bars.map((bar) => bar.to)) - from)
+  return bars.map((bar) => {
+    const width = Math.max(0.6, ((bar.to - bar.from) / span) * 100)
+    return { left: Math.min(100 - width, ((bar.from - from) / span) * 100), width }
+  })
+}

@@ -1,0 +1,80 @@
+/**
+ * The log of a job: by level and attempt, and following its end.
+ */
+import type { JobLogLine } from "@stint/client"
+import { useEffect, useId, useRef, useState } from "react"
+import { clockTime } from "../format/Format.ts"
+
+const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
+
+/** Lines at a level or above that contain a text. */
+const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: string): ReadonlyArray<JobLogLine> => {
+  const lowest = LEVELS.findIndex((one) => one === level)
+  const wanted = text.toLowerCase()
+  return lines.filter((line) =>
+    LEVELS.indexOf(line.level) >= lowest && (wanted === "" || line.message.toLowerCase().includes(wanted))
+  )
+}
+
+/** The lines that are drawn. Older ones are found by the filter, or by `stint logs`. */
+const SHOWN = 1_000
+
+/** The lines. While the last line is visible, new lines scroll into view. */
+export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLogLine>; readonly isLive: boolean }) => {
+  const [level, setLevel] = useState("TRACE")
+  const [text, setText] = useState("")
+  const levelField = useId()
+  const textField = useId()
+  const box = useRef<HTMLDivElement>(null)
+  const isAtEnd = useRef(true)
+  const found = filterLines(lines, level, text)
+  const shown = found.slice(-SHOWN)
+  useEffect(() => {
+    const element = box.current
+    if (element !== null && isAtEnd.current) element.scrollTop = element.scrollHeight
+  }, [shown.length])
+  return (
+    <>
+      <div className="filters">
+        <label htmlFor={levelField}>Level</label>
+        <select id={levelField} value={level} onChange={(event) => setLevel(event.target.value)}>
+          {LEVELS.map((one) => <option key={one} value={one}>{one === "TRACE" ? "All" : one}</option>)}
+        </select>
+        <label htmlFor={textField}>Contains</label>
+        <input id={textField} value={text} onChange={(event) => setText(event.target.value)} />
+      </div>
+      {shown.length === 0
+        ? (
+          <p className="empty">
+            {lines.length > 0
+              ? "No line matches."
+              : isLive
+              ? "No line yet. Lines appear here as the handler prints them."
+              : "The handler printed nothing."}
+          </p>
+        )
+        : (
+          <div
+            ref={box}
+            className="log"
+            tabIndex={0}
+            role="log"
+            aria-label="Log"
+            onScroll={({ currentTarget: { clientHeight, scrollHeight, scrollTop } }) => {
+              isAtEnd.current = scrollHeight - scrollTop - clientHeight < 20
+            }}
+          >
+            {shown.map((line, index) => (
+              <div key={line.number} className={`log-line level-${line.level}`}>
+                <span className="log-time">{clockTime(line.time)}</span>
+                <span className="log-level">{line.level}</span>
+                <span className="log-attempt">{shown[index - 1]?.attempt === line.attempt ? "" : `attempt ${line.attempt}`}</span>
+                <span className="log-text">{line.message}</span>
+              </div>
+            ))}
+          </div>
+        )}
+      {found.length > shown.length ? <p className="muted">The newest {SHOWN} of {found.length} lines.</p> : null}
+    </>
+  )
+}

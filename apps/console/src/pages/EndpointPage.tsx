@@ -1,0 +1,216 @@
+/**
+ * An endpoint: its queue and workers now, recent jobs, settings, and programs that call it.
+ */
+import type { EndpointDetail, WorkerOverview } from "@stint/contract/OverviewApi"
+import { useQuery } from "@tanstack/react-query"
+import { Link, useParams } from "@tanstack/react-router"
+import * as Api from "../api/Api.ts"
+import { permits } from "../api/Permissions.ts"
+import { useSession } from "../api/useSession.ts"
+import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
+import { settingRows } from "../endpoints/Settings.ts"
+import { count, duration, percent, shortId } from "../format/Format.ts"
+import { JobTable } from "../jobs/JobTable.tsx"
+import { useNow } from "../live/Clock.ts"
+import { usePoll } from "../live/Connection.ts"
+import { Loaded } from "../ui/Loaded.tsx"
+import { Snippet } from "../ui/Snippet.tsx"
+import { EndpointState, WorkerStateBadge } from "../ui/Status.tsx"
+import { Tabs } from "../ui/Tabs.tsx"
+import { Code, Id, Time } from "../ui/Text.tsx"
+
+const Figure = ({ label, note, status, endpoint, value }: {
+  readonly label: string
+  readonly value: string
+  readonly note?: string | undefined
+  readonly endpoint?: string
+  readonly status?: string
+}) => (
+  <div className="figure">
+    <dt>{label}</dt>
+    <dd>
+      {status === undefined || endpoint === undefined
+        ? value
+        : <Link to="/console/jobs" search={{ endpoint, status }}>{value}</Link>}
+      <span className="muted">{note ?? "\u00a0"}</span>
+    </dd>
+  </div>
+)
+
+const Figures = ({ detail, now }: { readonly detail: EndpointDetail; readonly now: number }) => {
+  const { id, jobs, workers } = detail
+  const oldest = oldestWait(detail, now)
+  const ended = jobs.completed + jobs.failed
+  return (
+    <dl className="figures">
+      <Figure
+        label="Waiting"
+        value={count(jobs.waiting)}
+        endpoint={id}
+        status="IN_QUEUE"
+        note={jobs.delayed === 0 ? undefined : `and ${count(jobs.delayed)} delayed`}
+      />
+      <Figure label="Oldest wait" value={oldest === 0 ? "-" : duration(oldest)} />
+      <Figure label="Running" value={count(jobs.running)} endpoint={id} status="IN_PROGRESS" />
+      <Figure
+        label="Workers"
+        value={count(workers.idle + workers.running + workers.initializing + workers.draining)}
+        note={workers.max === null ? "external" : `of at most ${workers.max}`}
+      />
+      <Figure label="Completed" value={count(jobs.completed)} endpoint={id} status="COMPLETED" note="stored" />
+      <Figure
+        label="Failed"
+        value={count(jobs.failed)}
+        endpoint={id}
+        status="FAILED"
+        note={ended === 0 ? undefined : percent(jobs.failed, ended)}
+      />
+    </dl>
+  )
+}
+
+const WorkerRow = ({ endpoint, worker }: { readonly endpoint: string; readonly worker: WorkerOverview }) => (
+  <tr>
+    <th scope="row">
+      <Id id={worker.id} short />
+    </th>
+    <td>
+      <WorkerStateBadge state={worker.state} />
+    </td>
+    <td data-label="Jobs">
+      {worker.jobs.length === 0 ?
+        <span className="zero">none</span> :
+        worker.jobs.map((id) => (
+          <Link key={id} to="/console/jobs/$endpoint/$id" params={{ endpoint, id }} className="mono">{shortId(id)}</Link>
+        ))}
+      {worker.reason === undefined ? null : <p className="reason">{worker.reason}</p>}
+      {worker.retryAt === undefined ? null : (
+        <p className="muted">
+          Next start <Time at={worker.retryAt} />
+        </p>
+      )}
+    </td>
+    <td className="number" data-label="Results">{count(worker.results)}</td>
+    <td data-label="Last call">
+      <Time at={worker.lastSeenAt} />
+    </td>
+    <td data-label="Since">
+      <Time at={worker.firstSeenAt} />
+    </td>
+  </tr>
+)
+
+const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDetail }) =>
+  list.length === 0
+    ? source === "external"
+      ? (
+        <div className="empty">
+          <p>No worker is connected. This prints what an external worker needs:</p>
+          <Code label="the command">{`stint worker-env ${id}`}</Code>
+        </div>
+      )
+      : <p className="empty">No worker runs. The platform starts one for the next job.</p>
+    : (
+      <table className="stacks">
+        <thead>
+          <tr>
+            <th scope="col">Worker</th>
+            <th scope="col">State</th>
+            <th scope="col">Current jobs</th>
+            <th scope="col" className="number">Results</th>
+            <th scope="col">Last call</th>
+            <th scope="col">Since</th>
+          </tr>
+        </thead>
+        <tbody>{list.map((worker) => <WorkerRow key={worker.id} endpoint={id} worker={worker} />)}</tbody>
+      </table>
+    )
+
+const Settings = ({ endpoint }: { readonly endpoint: string }) => {
+  const query = useQuery({ queryKey: ["settings", endpoint], queryFn: ({ signal }) => Api.settings(endpoint, signal) })
+  return (
+    <Loaded query={query} rows={10}>
+      {(settings) => (
+        <table className="settings">
+          <tbody>
+            {settingRows(settings).map(({ name, value }) => (
+              <tr key={name}>
+                <th scope="row">{name}</th>
+                <td>{value}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Loaded>
+  )
+}
+
+const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
+  const query = useQuery({
+    queryKey: ["recent", endpoint],
+    queryFn: ({ signal }) => Api.jobs(endpoint, { limit: 20 }, signal),
+    refetchInterval: usePoll(4_000)
+  })
+  return (
+    <Loaded query={query} rows={8}>
+      {({ cursor, requests }) =>
+        requests.length === 0
+          ? <p className="empty">No job yet. Run one in the playground, or with the program under "Call it".</p>
+          : (
+            <>
+              <JobTable endpoint={endpoint} jobs={requests} />
+              {cursor === null
+                ? null
+                : <Link to="/console/jobs" search={{ endpoint }} className="more">All jobs of {endpoint}</Link>}
+            </>
+          )}
+    </Loaded>
+  )
+}
+
+const EndpointPage = () => {
+  const { endpoint = "" } = useParams({ strict: false })
+  const session = useSession()
+  const now = useNow()
+  const query = useQuery({
+    queryKey: ["endpoint", endpoint],
+    queryFn: ({ signal }) => Api.endpointDetail(endpoint, signal),
+    // Together with the recent jobs: one request every two seconds.
+    refetchInterval: usePoll(4_000)
+  })
+  const health = query.data === undefined ? undefined : healthOf(query.data, now)
+  const mayRead = permits(session, "read", endpoint)
+  return (
+    <>
+      <div className="heading">
+        <h1>{endpoint}</h1>
+        {health === undefined ? null : <EndpointState level={health.level} word={health.word} />}
+        <div className="actions">
+          {permits(session, "submit", endpoint)
+            ? <Link to="/console/playground" search={{ endpoint }} className="button primary">Run a job</Link>
+            : null}
+        </div>
+      </div>
+      {health?.reason === undefined ? null : <p className={`notice ${health.level}`}>{health.reason}</p>}
+      <Loaded query={query} rows={6}>
+        {(detail) => (
+          <>
+            <Figures detail={detail} now={now} />
+            <Tabs
+              label="Endpoint"
+              tabs={[
+                ...(mayRead ? [{ name: "Recent jobs", content: <RecentJobs endpoint={endpoint} /> }] : []),
+                { name: "Workers", count: detail.list.length, content: <Workers detail={detail} /> },
+                ...(permits(session, "deploy") ? [{ name: "Settings", content: <Settings endpoint={endpoint} /> }] : []),
+                { name: "Call it", content: <Snippet endpoint={endpoint} input="{}" /> }
+              ]}
+            />
+          </>
+        )}
+      </Loaded>
+    </>
+  )
+}
+
+export default EndpointPage

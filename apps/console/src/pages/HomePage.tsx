@@ -1,0 +1,173 @@
+/**
+ * Home: what needs a person, then every endpoint.
+ */
+import { useQuery } from "@tanstack/react-query"
+import { Link } from "@tanstack/react-router"
+import * as Api from "../api/Api.ts"
+import { permits } from "../api/Permissions.ts"
+import { useSession } from "../api/useSession.ts"
+import { oldestWait, type RankedEndpoint, rankEndpoints } from "../endpoints/EndpointHealth.ts"
+import { count, counted, duration, percent } from "../format/Format.ts"
+import { useNow } from "../live/Clock.ts"
+import { usePoll } from "../live/Connection.ts"
+import { Loaded } from "../ui/Loaded.tsx"
+import { EndpointState } from "../ui/Status.tsx"
+import { Code } from "../ui/Text.tsx"
+
+const Attention = ({ ranked }: { readonly ranked: ReadonlyArray<RankedEndpoint> }) => {
+  const urgent = ranked.filter(({ health }) => health.level !== "ok")
+  if (urgent.length === 0) {
+    const total = (of: (one: RankedEndpoint) => number) => ranked.reduce((sum, one) => sum + of(one), 0)
+    return (
+      <p className="calm">
+        Nothing needs attention: {counted(total(({ endpoint }) => endpoint.jobs.waiting), "job waits", "jobs wait")},{" "}
+        {counted(total(({ endpoint }) => endpoint.jobs.running), "job runs", "jobs run")}.
+      </p>
+    )
+  }
+  return (
+    <section aria-labelledby="attention">
+      <h2 id="attention">Needs attention</h2>
+      <ul className="attention">
+        {urgent.map(({ endpoint, health }) => (
+          <li key={endpoint.id} className={health.level}>
+            <Link to="/console/endpoints/$endpoint" params={{ endpoint: endpoint.id }} className="name">{endpoint.id}</Link>
+            <EndpointState level={health.level} word={health.word} />
+            <span className="reason">{health.reason}</span>
+            <Link
+              to="/console/jobs"
+              search={{ endpoint: endpoint.id, status: endpoint.jobs.waiting > 0 ? "IN_QUEUE" : "FAILED" }}
+              className="button"
+            >
+              {endpoint.jobs.waiting > 0 ? "Waiting jobs" : "Failed jobs"}
+            </Link>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+/** A number that leads to the jobs that it counts. */
+const JobCount = ({ endpoint, label, status, value }: {
+  readonly endpoint: string
+  readonly status: string
+  readonly value: number
+  readonly label: string
+}) =>
+  value === 0 ?
+    <span className="zero">0</span> :
+    (
+      <Link to="/console/jobs" search={{ endpoint, status }} aria-label={`${value} ${label} jobs of ${endpoint}`}>
+        {count(value)}
+      </Link>
+    )
+
+const Row = ({ now, ranked: { endpoint, health } }: { readonly ranked: RankedEndpoint; readonly now: number }) => {
+  const { id, jobs, workers } = endpoint
+  const oldest = oldestWait(endpoint, now)
+  const live = workers.idle + workers.running + workers.initializing + workers.draining
+  const states = (["running", "idle", "initializing", "draining", "unhealthy", "throttled"] as const).filter((state) =>
+    workers[state] > 0
+  )
+  return (
+    <tr>
+      <th scope="row">
+        <Link to="/console/endpoints/$endpoint" params={{ endpoint: id }}>{id}</Link>
+      </th>
+      <td>
+        <EndpointState level={health.level} word={health.word} />
+      </td>
+      <td className="number" data-label="Waiting">
+        <JobCount endpoint={id} status="IN_QUEUE" value={jobs.waiting + jobs.delayed} label="waiting" />
+      </td>
+      <td className="number" data-label="Oldest">{oldest === 0 ? <span className="zero">-</span> : duration(oldest)}</td>
+      <td className="number" data-label="Running">
+        <JobCount endpoint={id} status="IN_PROGRESS" value={jobs.running} label="running" />
+      </td>
+      <td data-label="Workers" title={states.map((state) => `${workers[state]} ${state}`).join(", ") || "no workers"}>
+        {live}
+        <span className="muted">{workers.max === null ? " external" : ` of ${workers.max}`}</span>
+      </td>
+      <td className="number" data-label="Completed">
+        <JobCount endpoint={id} status="COMPLETED" value={jobs.completed} label="completed" />
+      </td>
+      <td className="number" data-label="Failed">
+        <JobCount endpoint={id} status="FAILED" value={jobs.failed} label="failed" />
+        {jobs.failed === 0 ? null : <span className="muted">{` ${percent(jobs.failed, jobs.failed + jobs.completed)}`}</span>}
+      </td>
+    </tr>
+  )
+}
+
+const Empty = () => {
+  const session = useSession()
+  return permits(session, "deploy")
+    ? (
+      <section className="empty">
+        <h2>No endpoint yet</h2>
+        <p>An endpoint runs a handler: a file that exports a function. Paste this into a terminal on the platform's machine:</p>
+        <Code label="the command">
+          npx -y @stint/cli init hello && npx -y @stint/cli endpoints create hello --handler hello/handler.ts
+        </Code>
+        <p>It appears here by itself, and the playground runs its first job.</p>
+      </section>
+    )
+    : (
+      <section className="empty">
+        <h2>No endpoint yet</h2>
+        <p>There is no endpoint that this key permits. An operator creates endpoints, or adds them to the key.</p>
+      </section>
+    )
+}
+
+const HomePage = () => {
+  const query = useQuery({
+    queryKey: ["overview"],
+    queryFn: ({ signal }) => Api.overview(signal),
+    refetchInterval: usePoll(2_000)
+  })
+  const now = useNow()
+  return (
+    <>
+      <h1 className="sr">Home</h1>
+      <Loaded query={query} rows={8}>
+        {({ endpoints }) => {
+          if (endpoints.length === 0) return <Empty />
+          const ranked = rankEndpoints(endpoints, now)
+          return (
+            <>
+              <Attention ranked={ranked} />
+              <section aria-labelledby="endpoints">
+                <h2 id="endpoints">Endpoints</h2>
+                <table className="stacks">
+                  <thead>
+                    <tr>
+                      <th scope="col">Endpoint</th>
+                      <th scope="col">State</th>
+                      <th scope="col" className="number">Waiting</th>
+                      <th scope="col" className="number">Oldest</th>
+                      <th scope="col" className="number">Running</th>
+                      <th scope="col">Workers</th>
+                      <th
+                        scope="col"
+                        className="number"
+                        title="Stored jobs: ended jobs are removed after the endpoint's retention"
+                      >
+                        Completed
+                      </th>
+                      <th scope="col" className="number" title="Stored jobs that failed or timed out">Failed</th>
+                    </tr>
+                  </thead>
+                  <tbody>{ranked.map((one) => <Row key={one.endpoint.id} ranked={one} now={now} />)}</tbody>
+                </table>
+              </section>
+            </>
+          )
+        }}
+      </Loaded>
+    </>
+  )
+}
+
+export default HomePage

@@ -1,0 +1,93 @@
+/**
+ * Keys: what each one permits, and when it was used. A leaked key is revoked here.
+ */
+import type { AccessKey } from "@stint/contract/AccessKey"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import * as Api from "../api/Api.ts"
+import { useSession } from "../api/useSession.ts"
+import { Confirm } from "../ui/Confirm.tsx"
+import { Loaded } from "../ui/Loaded.tsx"
+import { Badge } from "../ui/Status.tsx"
+import { Code, Id, Time } from "../ui/Text.tsx"
+
+const TONES = { ACTIVE: "done", EXPIRED: "ended", REVOKED: "ended" } as const
+const WORDS = { ACTIVE: "Active", EXPIRED: "Expired", REVOKED: "Revoked" } as const
+
+const Row = ({ isOwn, item, onChange }: { readonly item: AccessKey; readonly isOwn: boolean; readonly onChange: () => void }) => (
+  <tr>
+    <th scope="row">{item.name}{isOwn ? <span className="muted">(this session)</span> : null}</th>
+    <td>
+      <Badge tone={TONES[item.status]}>{WORDS[item.status]}</Badge>
+    </td>
+    <td data-label="Scopes">{item.scopes.join(", ")}</td>
+    <td data-label="Endpoints">{item.endpoints === "all" ? "all" : item.endpoints.join(", ")}</td>
+    <td data-label="Last used">
+      {item.lastUsedAt === undefined ? <span className="zero">never</span> : <Time at={item.lastUsedAt} />}
+    </td>
+    <td data-label="Expires">
+      {item.expiresAt === undefined ? <span className="zero">never</span> : <Time at={item.expiresAt} />}
+    </td>
+    <td data-label="Id">
+      <Id id={item.id} />
+    </td>
+    <td>
+      {item.status === "ACTIVE"
+        ? (
+          <Confirm
+            label="Revoke"
+            title={`Revoke the key "${item.name}"?`}
+            body={isOwn
+              ? "You are logged in with this key: this session ends at once. Programs that use the key stop working. This cannot be undone."
+              : "Programs that use the key stop working at once, and its sessions end. This cannot be undone."}
+            verb="Revoke the key"
+            danger
+            action={() => Api.revokeKey(item.id)}
+            onDone={onChange}
+          />
+        )
+        : null}
+    </td>
+  </tr>
+)
+
+const KeysPage = () => {
+  const session = useSession()
+  const client = useQueryClient()
+  const query = useQuery({ queryKey: ["keys"], queryFn: ({ signal }) => Api.keys(signal) })
+  return (
+    <>
+      <h1>Keys</h1>
+      <p className="muted">The platform's own key is not listed. A new key is shown once, in the terminal that creates it:</p>
+      <Code label="the command">stint keys create viewer --scope jobs:read --all-endpoints</Code>
+      <Loaded query={query} rows={6}>
+        {({ keys }) =>
+          keys.length === 0 ? <p className="empty">No key was created yet.</p> : (
+            <table className="stacks">
+              <thead>
+                <tr>
+                  {["Name", "State", "Scopes", "Endpoints", "Last used", "Expires", "Id"].map((name) => (
+                    <th key={name} scope="col">{name}</th>
+                  ))}
+                  <th>
+                    <span className="sr">Actions</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {keys.map((item) => (
+                  <Row
+                    key={item.id}
+                    item={item}
+                    isOwn={session.id === item.id}
+                    onChange={() => void client.invalidateQueries({ queryKey: ["keys"] })}
+                  />
+                ))}
+              </tbody>
+            </table>
+          )}
+      </Loaded>
+    </>
+  )
+}
+
+export default KeysPage

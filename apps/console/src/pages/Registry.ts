@@ -1,0 +1,33 @@
+/**
+ * The pages of the console. A further page is one entry here and one file: its address, the name in the navigation, and a module that is
+ * loaded when it is opened first.
+ */
+import type { ComponentType } from "react"
+import type { Session } from "../api/Api.ts"
+import { permits } from "../api/Permissions.ts"
+
+/** A page. */
+export interface Page {
+  /** `/console/...`; `$name` is a part of the address. The platform serves the console under this prefix only. */
+  readonly path: "/" | `/console/${string}`
+  /** The title of the window. */
+  readonly title: string
+  /** Whether the navigation has a link to it, for this key. Default: no link, for pages that other pages link to. */
+  readonly isListed?: (session: Session) => boolean
+  readonly load: () => Promise<{ readonly default: ComponentType }>
+}
+
+/** All pages, in the order of the navigation. */
+export const pages: ReadonlyArray<Page> = [
+  { path: "/", title: "Home", isListed: () => true, load: () => import("./HomePage.tsx") },
+  { path: "/console/jobs", title: "Jobs", isListed: (session) => permits(session, "read"), load: () => import("./JobsPage.tsx") },
+  {
+    path: "/console/playground",
+    title: "Playground",
+    isListed: (session) => permits(session, "submit"),
+    load: () => import("./PlaygroundPage.tsx")
+  },
+  { path: "/console/keys", title: "Keys", isListed: (session) => permits(session, "keys"), load: () => import("./KeysPage.tsx") },
+  { path: "/console/endpoints/$endpoint", title: "Endpoint", load: () => import("./EndpointPage.tsx") },
+  { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") }
+]

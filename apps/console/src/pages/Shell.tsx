@@ -1,0 +1,154 @@
+/**
+ * The frame of all pages: login, navigation, and the state of the connection.
+ */
+import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query"
+import { Link, Outlet, useMatches } from "@tanstack/react-router"
+import { type SubmitEvent, useEffect, useId, useState } from "react"
+import * as Api from "../api/Api.ts"
+import { SessionContext, useSessionQuery } from "../api/useSession.ts"
+import { setPaused, useConnection } from "../live/Connection.ts"
+import { Loading, Problem } from "../ui/Loaded.tsx"
+import { Code } from "../ui/Text.tsx"
+import { pages } from "./Registry.ts"
+
+/** The next person must not see what the last one's key permitted. */
+const forgetData = (client: QueryClient) => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" })
+
+const Login = () => {
+  const client = useQueryClient()
+  const field = useId()
+  const [key, setKey] = useState("")
+  const { error, isPending, mutate } = useMutation({
+    mutationFn: () => Api.login(key),
+    onSuccess: (session) => {
+      setKey("")
+      forgetData(client)
+      client.setQueryData(["session"], session)
+    }
+  })
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault()
+    mutate()
+  }
+  useEffect(() => {
+    document.title = "Log in · Stint"
+  }, [])
+  return (
+    <main className="login">
+      <h1>Stint</h1>
+      <form onSubmit={submit}>
+        <label htmlFor={field}>Key</label>
+        <input
+          id={field}
+          type="password"
+          autoComplete="off"
+          autoFocus
+          required
+          spellCheck={false}
+          value={key}
+          onChange={(event) => setKey(event.target.value)}
+        />
+        <button type="submit" className="button primary" disabled={isPending}>Log in</button>
+      </form>
+      {error === null ? null : <Problem error={error} />}
+      <p className="muted">On the platform's machine, this prints the key:</p>
+      <Code label="the command">stint keys print</Code>
+      <p className="muted">
+        A key with the scope <code>jobs:read</code> shows everything and changes nothing. The <a href="/docs">API reference</a>
+        {" "}
+        needs no key.
+      </p>
+    </main>
+  )
+}
+
+const Live = () => {
+  const { isPaused, isReachable } = useConnection()
+  const [word, tone] = !isReachable ? ["Offline", "failed"] : isPaused ? ["Paused", "ended"] : ["Live", "done"]
+  return (
+    <button
+      type="button"
+      className={`live tone-${tone}`}
+      aria-pressed={isPaused}
+      title={isPaused ? "Updates are paused. Click to resume." : "The page updates itself. Click to pause."}
+      onClick={() => setPaused(!isPaused)}
+    >
+      <span className="dot" aria-hidden="true" />
+      {word}
+    </button>
+  )
+}
+
+const Navigation = ({ session }: { readonly session: Api.Session }) => {
+  const client = useQueryClient()
+  const { mutate } = useMutation({
+    mutationFn: Api.logout,
+    onSettled: () => {
+      forgetData(client)
+      client.setQueryData(["session"], null)
+    }
+  })
+  const name = session.name.replace(/^the key "(.*)"$/, "$1").replace("the platform's API key", "platform")
+  return (
+    <header className="top">
+      <a className="skip" href="#content">Skip to the content</a>
+      <Link to="/" className="brand">stint</Link>
+      <nav aria-label="Pages">
+        {pages.filter(({ isListed }) => isListed?.(session) === true).map(({ path, title }) => (
+          <Link key={path} to={path} activeOptions={{ exact: path === "/", includeSearch: false }}>{title}</Link>
+        ))}
+      </nav>
+      <div className="who">
+        <Live />
+        <span className="muted" title={`Scopes: ${session.scopes.join(", ")}`}>{name}</span>
+        <button type="button" className="button" onClick={() => mutate()}>Log out</button>
+      </div>
+    </header>
+  )
+}
+
+/** The page of an unknown address. */
+export const NotFound = () => (
+  <>
+    <h1>There is no page here</h1>
+    <p>
+      The address may be misspelt. <Link to="/">Home</Link> shows every endpoint.
+    </p>
+  </>
+)
+
+/** A page that failed: a defect of the console, or files that a newer version of the platform replaced. */
+export const Broken = ({ error }: { readonly error: unknown }) => (
+  <>
+    <h1>This page failed</h1>
+    <Problem error={error} onRetry={() => window.location.reload()} />
+    <p>After an update of the platform, loading the page again is enough. Otherwise report the message above.</p>
+  </>
+)
+
+/** The frame. */
+export const Shell = () => {
+  const query = useSessionQuery()
+  const path = useMatches().at(-1)?.fullPath
+  const page = pages.find((one) => one.path === path || `${one.path}/` === path)
+  const isLoggedIn = query.data != null
+  useEffect(() => {
+    if (isLoggedIn) document.title = `${page?.title ?? "Not found"} · Stint`
+  }, [isLoggedIn, page])
+  if (query.data === undefined) {
+    return (
+      <main className="login">
+        {query.error === null ? <Loading rows={2} /> : <Problem error={query.error} onRetry={() => void query.refetch()} />}
+      </main>
+    )
+  }
+  if (query.data === null) return <Login />
+  return (
+    <SessionContext value={query.data}>
+      <Navigation session={query.data} />
+      <main id="content" className="content" tabIndex={-1}>
+        <Outlet />
+      </main>
+    </SessionContext>
+  )
+}

@@ -1,0 +1,117 @@
+/**
+ * The state of the endpoints at this moment: their queues and workers. For dashboards, which read it every few seconds.
+ *
+ * ```
+ *   /api/v1/overview              GET    every endpoint that the key permits
+ *   /api/v1/overview/{endpoint}   GET    one endpoint, with its workers
+ * ```
+ */
+import * as Context from "effect/Context"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
+import * as Schema from "effect/Schema"
+import { security } from "../Authorization.ts"
+import { operationDocs } from "../OpenApiOperation.ts"
+import { EndpointNotFound, Forbidden, InvalidRequest, Unauthorized, Unavailable } from "../Problem.ts"
+import type { KeyEndpoints } from "./AccessKey.ts"
+
+/** The endpoints that the key of a request permits. */
+export class CurrentViewer extends Context.Service<CurrentViewer, { readonly endpoints: KeyEndpoints | ReadonlyArray<string> }>()(
+  "@stint/contract/CurrentViewer"
+) {}
+
+/** Needs a key that can read jobs (`jobs:read`, `jobs`), or a key of an operator (`deploy`, `admin`). */
+export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthorization, { provides: CurrentViewer }>()(
+  "@stint/contract/ViewerAuthorization",
+  { security, error: [Unauthorized, Forbidden] }
+) {}
+
+/** The state of a worker. `unhealthy`: it fails to start or to work. `throttled`: there is no capacity for it. */
+const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
+
+const Count = Schema.Natural
+
+/** An endpoint's queue and workers. Times are in milliseconds since 1970. */
+export const EndpointOverview = Schema.Struct({
+  id: Schema.String,
+  source: Schema.Literals(["handler", "command", "external"]),
+  jobs: Schema.Struct({
+    /** Jobs that are ready for a worker. */
+    waiting: Count,
+    /** Jobs that wait for their start time or for their next attempt. */
+    delayed: Count,
+    running: Count,
+    /** Ended jobs whose retention has not ended. `failed`: FAILED and TIMED_OUT. */
+    completed: Count,
+    failed: Count
+  }),
+  /** Since when the oldest ready job has been waiting. Absent without one. */
+  oldestQueuedAt: Schema.optionalKey(Schema.Int),
+  workers: Schema.Struct({
+    /** The maximum number of workers; null if the platform does not start them. */
+    max: Schema.NullOr(Count),
+    idle: Count,
+    initializing: Count,
+    running: Count,
+    draining: Count,
+    throttled: Count,
+    unhealthy: Count
+  }),
+  /** Why a worker could not be started or cannot work. */
+  problem: Schema.optionalKey(Schema.String)
+})
+export type EndpointOverview = typeof EndpointOverview.Type
+
+/** A worker as the platform knows it. Times are in milliseconds since 1970. */
+export const WorkerOverview = Schema.Struct({
+  id: Schema.String,
+  state: WorkerState,
+  /** The ids of the jobs that it runs. */
+  jobs: Schema.Array(Schema.String),
+  /** Why it is unhealthy or throttled. */
+  reason: Schema.optionalKey(Schema.String),
+  /** When its replacement is started. */
+  retryAt: Schema.optionalKey(Schema.Int),
+  firstSeenAt: Schema.Int,
+  /** Its last heartbeat or other call. */
+  lastSeenAt: Schema.Int,
+  idleSince: Schema.optionalKey(Schema.Int),
+  /** The number of results that it has delivered. */
+  results: Count
+})
+export type WorkerOverview = typeof WorkerOverview.Type
+
+/** The maximum number of workers in a response. Workers with a job or a problem come first. */
+export const MAX_LISTED_WORKERS = 500
+
+/** One endpoint with its workers. */
+export const EndpointDetail = Schema.Struct({ ...EndpointOverview.fields, list: Schema.Array(WorkerOverview) })
+export type EndpointDetail = typeof EndpointDetail.Type
+
+/** The state of all endpoints. */
+export const Overview = Schema.Struct({ endpoints: Schema.Array(EndpointOverview) })
+export type Overview = typeof Overview.Type
+
+/** The operations. */
+export class OverviewApi extends HttpApiGroup.make("overview")
+  .add(
+    HttpApiEndpoint.get("overview", "/overview", { success: Overview, error: Unavailable }).annotateMerge(operationDocs({
+      summary: "Get the state of all endpoints",
+      description:
+        "Returns the queue and the workers of every endpoint that the key permits, at this moment. Requires the scope `jobs:read`, `deploy` " +
+        "or `admin`. Reading it every few seconds is cheap."
+    })),
+    HttpApiEndpoint.get("overviewOfEndpoint", "/overview/:endpoint", {
+      params: { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) },
+      success: EndpointDetail,
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Get the state of an endpoint",
+      description:
+        `Returns the queue of an endpoint and its workers, with the jobs that they run. Lists at most ${MAX_LISTED_WORKERS} workers, those ` +
+        "with a job or a problem first."
+    }))
+  )
+  .middleware(ViewerAuthorization)
+  .prefix("/api/v1")
+  .annotateMerge(OpenApi.annotations({ title: "Overview", description: "Queues and workers at this moment" }))
+{}

@@ -1,0 +1,97 @@
+/**
+ * The state of the endpoints, for dashboards.
+ */
+import { Api } from "@stint/contract/Api"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { CurrentViewer, type EndpointOverview, MAX_LISTED_WORKERS, type WorkerOverview } from "@stint/contract/OverviewApi"
+import { JobQueue } from "@stint/queue/JobQueue"
+import { WorkerRegistry, type WorkerState, type WorkerStatus } from "@stint/queue/WorkerRegistry"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import type { Depth } from "@stint/store/JobStore"
+import * as Effect from "effect/Effect"
+import { HttpApiBuilder } from "effect/http-api"
+import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+
+/** The beginning of a worker's reason: it may contain its whole output. */
+const REASON_LENGTH = 2_000
+
+const overviewOf = (
+  { id, source, workers: { max } }: Endpoint,
+  depth: Depth,
+  workers: ReadonlyArray<WorkerStatus>
+): EndpointOverview => {
+  const count = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
+  const problem = workers.find(({ reason }) => reason !== null)?.reason
+  return {
+    id,
+    source: source.type,
+    jobs: {
+      waiting: depth.waiting,
+      delayed: depth.delayed,
+      running: depth.running,
+      completed: depth.completed,
+      failed: depth.failed
+    },
+    ...(depth.oldestQueuedAt === null ? {} : { oldestQueuedAt: depth.oldestQueuedAt }),
+    workers: {
+      max: source.type === "external" ? null : max,
+      idle: count("idle"),
+      initializing: count("initializing"),
+      running: count("running"),
+      draining: count("draining"),
+      throttled: count("throttled"),
+      unhealthy: count("unhealthy")
+    },
+    ...(problem === undefined || problem === null ? {} : { problem: problem.slice(0, REASON_LENGTH) })
+  }
+}
+
+const workerOf = (worker: WorkerStatus): WorkerOverview => ({
+  id: worker.id,
+  state: worker.state,
+  jobs: worker.jobs,
+  ...(worker.reason === null ? {} : { reason: worker.reason.slice(0, REASON_LENGTH) }),
+  ...(worker.retryAt === null ? {} : { retryAt: Math.round(worker.retryAt) }),
+  firstSeenAt: worker.firstSeenAt,
+  lastSeenAt: worker.lastSeenAt,
+  ...(worker.idleSince === null ? {} : { idleSince: worker.idleSince }),
+  results: worker.results
+})
+
+const ORDER: ReadonlyArray<WorkerState> = ["unhealthy", "throttled", "running", "draining", "initializing", "idle"]
+
+/** The handlers. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "overview",
+  Effect.fnUntraced(function*(handlers) {
+    const endpoints = yield* EndpointStore
+    const queue = yield* JobQueue
+    const registry = yield* WorkerRegistry
+    const findEndpoint = yield* endpointFinder
+
+    const read = Effect.fnUntraced(function*(endpoint: Endpoint) {
+      const workers = yield* registry.list(endpoint.id)
+      return { workers, overview: overviewOf(endpoint, yield* mapStoreErrors(queue.depth(endpoint.id)), workers) }
+    })
+
+    return handlers
+      .handle(
+        "overview",
+        Effect.fnUntraced(function*() {
+          const { endpoints: permitted } = yield* CurrentViewer
+          const all = yield* mapStoreErrors(endpoints.list)
+          const seen = all.filter(({ id }) => permitted === "all" || permitted.includes(id))
+          return { endpoints: yield* Effect.forEach(seen, (endpoint) => Effect.map(read(endpoint), ({ overview }) => overview)) }
+        })
+      )
+      .handle(
+        "overviewOfEndpoint",
+        Effect.fnUntraced(function*({ params }) {
+          const { overview, workers } = yield* read(yield* findEndpoint(params.endpoint, true))
+          const list = workers.toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
+          return { ...overview, list: list.slice(0, MAX_LISTED_WORKERS).map(workerOf) }
+        })
+      )
+  })
+)
