@@ -96,15 +96,16 @@ describe("dev with a handler file", () => {
 })
 
 describe("dev without arguments", () => {
-  it("serves the endpoints of stint.config.ts, and waits when a handler has a mistake from the beginning", async () => {
+  it("serves the endpoints of stint.config.ts with secrets from the shell, and waits when a handler has a mistake from the beginning", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stint-dev-test-"))
     await writeFile(join(folder, "mark.ts"), `export const mark = "!"`)
-    await writeFile(join(folder, "good.ts"), handler("Hello"))
+    await writeFile(join(folder, "good.ts"), handler("${process.env.GREETING}"))
     await writeFile(join(folder, "bad.ts"), handler("Hello").replace("mark.ts", "marks.ts"))
-    const config = `export default { endpoints: { good: { handler: "./good.ts" }, bad: { handler: "./bad.ts" } } }`
+    const good = `{ handler: "./good.ts", env: { GREETING: { secret: "greeting" } } }`
+    const config = `export default { endpoints: { good: ${good}, bad: { handler: "./bad.ts" } } }`
     await writeFile(join(folder, "stint.config.ts"), config)
     try {
-      await using platform = await PlatformProcess.create(["dev"], {}, undefined, folder)
+      await using platform = await PlatformProcess.create(["dev"], { GREETING: "Hello" }, undefined, folder)
       expect(platform.output).toContain(`${platform.url}/v2/good\n`)
       expect(await platform.runSync("good", { name: "Ada" })).toMatchObject({ output: "Hello, Ada!" })
       expect(platform.output).toContain(`Could not resolve "./marks.ts"`)

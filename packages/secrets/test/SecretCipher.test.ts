@@ -53,7 +53,7 @@ describe("the keys of secrets", () => {
       const hex = Buffer.from(format([key]), "base64").toString("hex")
       assert.match(key.id, /^[0-9a-f]{12}$/)
       assert.notInclude(hex, key.id)
-      for (const shown of [inspect(key, { depth: 9 }), JSON.stringify(key), key.bytes.toString()]) {
+      for (const shown of [inspect(key, { depth: 9 }), JSON.stringify(key), inspect(key.bytes)]) {
         assert.notInclude(shown, hex.slice(0, 8))
         assert.notInclude(shown, format([key]).slice(0, 8))
       }
