@@ -25,6 +25,9 @@ test.each<[string, string, Kind?]>([
   ["packages/client", "packages/server", "devDependencies"],
   ["apps/cli", "packages/store-sqlite"],
   ["examples/05-plugins", "packages/worker-uploads"],
+  ["apps/console", "packages/client", "devDependencies"],
+  ["apps/console", "packages/contract", "devDependencies"],
+  ["apps/cli", "apps/console", "devDependencies"],
   ["benchmarks", "packages/store-testing"]
 ])("%s may depend on %s", (from, to, kind) => {
   expect(problemsOf(from, to, kind)).toEqual([])
@@ -43,6 +46,7 @@ test.each<[string, string, string, Kind?]>([
   ["apps/cli", "packages/server-testing", "Move it to devDependencies"],
   ["packages/contract", "packages/store-testing", "The contract must not depend on workspace packages", "devDependencies"],
   ["packages/client", "packages/contract", "The client must have no dependencies"],
+  ["apps/console", "packages/server", "The console runs in browsers", "devDependencies"],
   ["packages/server", "apps/cli", "is a program", "devDependencies"]
 ])("%s may not depend on %s: %s", (from, to, reason, kind) => {
   expect(problemsOf(from, to, kind)).toEqual([expect.stringContaining(reason)])
