@@ -20,6 +20,7 @@ export interface Quotas {
   readonly key: Quota
 }
 
+/** Whose jobs a quota covers. */
 export type QuotaScope = keyof Quotas
 
 /** What the jobs of an endpoint or of a key use. */
@@ -42,17 +43,17 @@ export interface ExceededQuota {
 }
 
 /**
- * The size of a payload outside the database, which its row refers to with U+0001, a key, a space and the size (`PayloadReference` of
+ * The size of a payload outside the database. Its row contains U+0001, a key, a space, the size and a space (`PayloadReference` of
  * `@stint/payloads`). JSON never contains U+0001.
  */
-const REFERENCE = /^\u0001[^= ][^ ]* (\d{1,15}) /
+const referencedBytes = (text: string): number | undefined => {
+  if (text.charCodeAt(0) !== 1) return undefined
+  const [, bytes] = /^[^= ][^ ]* (\d{1,15}) /.exec(text.slice(1)) ?? []
+  return bytes === undefined ? undefined : Number(bytes)
+}
 
 /** The stored size of a payload in UTF-8. */
-export const payloadBytes = (text: string | null): number => {
-  if (text === null) return 0
-  const [, referenced] = text.charCodeAt(0) === 1 ? REFERENCE.exec(text) ?? [] : []
-  return referenced === undefined ? Buffer.byteLength(text) : Number(referenced)
-}
+export const payloadBytes = (text: string | null): number => text === null ? 0 : referencedBytes(text) ?? Buffer.byteLength(text)
 
 /** The size of what a caller submits. */
 export const inputBytes = ({ input, s3Config }: Pick<JobInput, "input" | "s3Config">): number =>
