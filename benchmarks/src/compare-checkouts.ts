@@ -11,7 +11,7 @@
  * turn varies. On a machine with other work, the CPU time is the better figure: other programs change it less than the throughput.
  *
  * ```
- *   node src/compare-checkouts.ts BASE [--candidate PATH] [--rounds 10] [--turns 8] [--what queue-core|http-routes] [--routes run-64,ping-64]
+ *   node src/compare-checkouts.ts BASE [--candidate PATH] [--rounds 10] [--turns 8] [--what queue-core,http-routes] [--routes run-64,ping-64]
  *     [--durability D2]
  * ```
  *
@@ -104,7 +104,10 @@ const startRoutes = async (checkout: string): Promise<Subject> => {
   }
 }
 
-const start = values.what === "http-routes" ? startRoutes : startQueueCore
+const STARTS = [
+  ...(values.what.includes("queue-core") ? [startQueueCore] : []),
+  ...(values.what.includes("http-routes") ? [startRoutes] : [])
+]
 const CHECKOUTS = { base, candidate: values.candidate }
 type Side = keyof typeof CHECKOUTS
 const SIDES = ["base", "candidate"] as const
@@ -113,7 +116,7 @@ const SIDES = ["base", "candidate"] as const
 const rounds = new Map<string, Record<Side, Array<Figures>>>()
 
 /** Measures all steps of both subjects in turns. */
-const round = async (order: ReadonlyArray<Side>): Promise<void> => {
+const round = async (order: ReadonlyArray<Side>, start: (checkout: string) => Promise<Subject>): Promise<void> => {
   const subjects = new Map<Side, Subject>()
   try {
     for (const side of order) subjects.set(side, await start(CHECKOUTS[side]))
@@ -157,7 +160,7 @@ const rowsOf = (name: string, better: "above" | "below", pick: (figures: Figures
   })
 
 for (let n = 0; n < Number(values.rounds); n++) {
-  await round(n % 2 === 0 ? SIDES : SIDES.toReversed())
+  for (const start of STARTS) await round(n % 2 === 0 ? SIDES : SIDES.toReversed(), start)
   process.stderr.write(
     `round ${n + 1}: ${rowsOf("CPU", "below", ({ cpu }) => cpu).map(([step, , , ratio]) => `${step} ${ratio}`).join("; ")}\n`
   )

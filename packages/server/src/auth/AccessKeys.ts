@@ -116,10 +116,8 @@ const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
 const MAX_DERIVED_KEYS = 1_000
 
 /** Compares in constant time. */
-const isSame = (presented: string, bytes: Buffer): boolean => {
-  const other = Buffer.from(presented)
-  return other.length === bytes.length && timingSafeEqual(other, bytes)
-}
+const isSame = (presented: Buffer, bytes: Buffer): boolean =>
+  presented.length === bytes.length && timingSafeEqual(presented, bytes)
 
 /** Minimum interval between updates of a key's last use: long enough that the writes cost nothing, and short enough to find unused keys. */
 const LAST_USED_INTERVAL_MILLIS = 60_000
@@ -144,7 +142,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       let presented: { readonly digest: Buffer; readonly text: Buffer } | undefined
       const isPlatformKey = (text: string): boolean => {
         const digest = adminDigest()
-        if (presented?.digest === digest) return isSame(text, presented.text)
+        if (presented?.digest === digest) return isSame(Buffer.from(text), presented.text)
         if (!timingSafeEqual(KeySecret.digestOf(text), digest)) return false
         presented = { digest, text: Buffer.from(text) }
         return true
@@ -192,16 +190,16 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
             return id === undefined ? Effect.succeed(unknown) : lookUpStoredKey(id, KeySecret.digestOf(text))
           }),
         identifyWorker: (endpoint, worker, key) => {
-          const text = Redacted.value(key)
-          if (isSame(text, workerBytes(endpoint, worker))) return "worker"
-          return isSame(text, workerBytes(endpoint)) ? "endpoint" : undefined
+          const bytes = Buffer.from(Redacted.value(key))
+          if (isSame(bytes, workerBytes(endpoint, worker))) return "worker"
+          return isSame(bytes, workerBytes(endpoint)) ? "endpoint" : undefined
         },
         hasWorkerKeyPrefix: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
         workerKey: (endpoint, worker) => Redacted.make(workerKeyOf(endpoint, worker)),
         leaseToken,
         attemptOfLeaseToken: (token, take) => {
           const attempt = Number(LEASE_TOKEN.exec(token)?.[1])
-          return isSame(token, Buffer.from(leaseToken({ ...take, attempt }))) ? attempt : undefined
+          return isSame(Buffer.from(token), Buffer.from(leaseToken({ ...take, attempt }))) ? attempt : undefined
         }
       })
     })

@@ -128,12 +128,13 @@ const valueOf = (body: JsonBody, payloads: ReadonlySet<string>, hint: string): E
   return "issue" in parsed ? Effect.fail(invalidValues([parsed.issue], hint)) : Effect.succeed(parsed.value)
 }
 
-const pingOf = (address: WorkerUrl) => {
+/** The heartbeat in a query. Needs no decoding, because every member may be a text. */
+const pingOf = (address: WorkerUrl): Ping => {
   const jobs = address.all("job_id")
-  const ping: Record<string, unknown> = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
+  const ping: { -readonly [name in keyof Ping]: string } = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
   const tokens = address.all("lease_token")
-  if (tokens.length > 0) ping["lease_token"] = tokens.join(",")
-  for (const key of ["runpod_version", "status", "check", "reason"]) {
+  if (tokens.length > 0) ping.lease_token = tokens.join(",")
+  for (const key of ["runpod_version", "status", "check", "reason"] as const) {
     const value = address.get(key)
     if (value !== undefined) ping[key] = value
   }
@@ -428,7 +429,7 @@ const make = Effect.gen(function*() {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(address)
-    return yield* recordPing(endpoint, worker, yield* decodePing(pingOf(address)), identity)
+    return yield* recordPing(endpoint, worker, pingOf(address), identity)
   })
 
   const pingByPost = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {

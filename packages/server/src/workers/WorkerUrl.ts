@@ -22,6 +22,7 @@ export interface WorkerUrl {
 }
 
 const decoded = (segment: string): string => {
+  if (!segment.includes("%")) return segment
   try {
     return decodeURIComponent(segment)
   } catch {
@@ -36,9 +37,9 @@ export const parseWorkerUrl = (url: string): WorkerUrl => {
   const path = (end === -1 ? url : url.slice(0, end)).replace(/\/+$/, "")
   const segment = path.slice(path.lastIndexOf("/") + 1)
   const tailAt = segment.indexOf("&")
-  const query = new URLSearchParams(end === -1 ? "" : url.slice(end + 1))
-  const tail = new URLSearchParams(tailAt === -1 ? "" : segment.slice(tailAt + 1))
-  const all = (key: string) => query.has(key) ? query.getAll(key) : tail.getAll(key)
+  const query = end === -1 ? undefined : new URLSearchParams(url.slice(end + 1))
+  const tail = tailAt === -1 ? undefined : new URLSearchParams(segment.slice(tailAt + 1))
+  const all = (key: string) => query?.has(key) === true ? query.getAll(key) : tail?.getAll(key) ?? []
   return {
     last: decoded(tailAt === -1 ? segment : segment.slice(0, tailAt)),
     get: (key) => all(key).at(-1),
