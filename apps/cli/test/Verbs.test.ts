@@ -243,7 +243,7 @@ const CONFIG = `export default {
       maxAttempts: 3,
       retry: { maxAttempts: 4, onError: true, backoff: { initial: "1 second", factor: 3, max: "1 minute" } },
       retention: "1 day",
-      limits: { maxAttempts: 5, priority: 6, startDelay: "7 days", openBatches: 8, batchRequests: 9, waitingJobs: 9 },
+      limits: { maxAttempts: 5, priority: 6, startDelay: "7 days", openBatches: 8, batchRequests: 9, waitingJobs: 9, storedBytes: 9e9 },
       errorTraceback: "none",
       leaseToken: "required",
       rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
