@@ -19,6 +19,8 @@ import * as RunCommand from "./commands/RunCommand.ts"
 import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
+import * as TopCommand from "./commands/TopCommand.ts"
+import * as TraceCommand from "./commands/TraceCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 
 /** Commands that run a platform in this process. */
@@ -34,8 +36,10 @@ const local = [InitCommand.command] as const
 const client = [
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
+  TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),
   JobsCommand.jobs.pipe(Command.provide(PlatformClient.layer)),
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
+  TopCommand.command.pipe(Command.provide(PlatformClient.layer)),
   LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),

@@ -9,7 +9,7 @@ import { createServer } from "node:http"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { attribute, listen, type OtlpCollector, type Span } from "./OtlpCollector.ts"
-import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const CALLER = "b7ad6b7169203331"
@@ -78,6 +78,7 @@ describe("the trace of a job", () => {
     const [attempt1, attempt2] = collector.named(TRACE, "attempt traced")
     const [process1, process2] = collector.named(TRACE, "process traced")
     const cold = only("cold start traced")
+    expect(only("start worker")?.parentSpanId).toBe(cold?.spanId)
     const webhook = only("webhook completed")
 
     const ids = new Set(collector.spans.map(({ spanId }) => spanId))
@@ -106,6 +107,10 @@ describe("the trace of a job", () => {
     expect(attribute(attempt1 as Span, "error.type")).toBe("RangeError")
     expect(process1?.status).toEqual({ code: 2, message: "the first attempt fails" })
     expect(attribute(attempt2 as Span, "stint.attempt.outcome")).toBe("completed")
+    const shown = await stint(platform, ["trace", "traced", id])
+    expect(shown.stderr).toBe("")
+    for (const part of ["1 earlier attempt", "wait", "attempt 2 on ", "webhook completed"]) expect(shown.stdout).toContain(part)
+    expect((await stint(platform, ["top"])).stdout).toMatch(/^ENDPOINT +QUEUED/)
     expect(hook.received).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
   }, 180_000)
 

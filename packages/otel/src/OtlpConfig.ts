@@ -1,6 +1,6 @@
 /**
- * Reads the configuration of traces from OpenTelemetry's standard variables, so that the documentation of OpenTelemetry and of vendors
- * applies.
+ * Reads the configuration of traces and metrics from OpenTelemetry's standard variables, so that the documentation of OpenTelemetry and of
+ * vendors applies.
  *
  * | variable | default | meaning |
  * |---|---|---|
@@ -22,6 +22,12 @@
  *
  * The defaults of the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and
  * developers look for a trace right after the job. An empty variable counts as unset, as the standard requires.
+ *
+ * For metrics, which only the platform exports, the same variables have `METRICS` in place of `TRACES`, and:
+ *
+ * | variable | default | meaning |
+ * |---|---|---|
+ * | `OTEL_METRIC_EXPORT_INTERVAL` | 60000 | milliseconds between exports |
  */
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -57,6 +63,11 @@ export interface ExportSettings {
   readonly resource: Readonly<Record<string, string>>
 }
 
+/** The validated settings of metrics. */
+export interface MetricSettings extends ExportSettings {
+  readonly interval: number
+}
+
 /** The validated settings of traces. */
 export interface Settings extends ExportSettings {
   readonly sampler: SamplerName
@@ -77,7 +88,7 @@ const text = (name: string): Config.Config<string | undefined> =>
   })
 
 /** What is exported. */
-type Signal = "TRACES"
+type Signal = "TRACES" | "METRICS"
 
 /** The variable of the signal, or the general variable if that one is unset. */
 const variableOf = Effect.fnUntraced(function*(signal: Signal, name: string) {
@@ -203,4 +214,12 @@ export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> =
     maxBatchSize: yield* whole(yield* named("OTEL_BSP_MAX_EXPORT_BATCH_SIZE"), 512)
   }
   return read
+})
+
+/** The settings of metrics, or undefined if the variables do not configure them. Fails with a `ConfigError` if a variable is invalid. */
+export const metricSettings: Effect.Effect<MetricSettings | undefined, Config.ConfigError> = Effect.gen(function*() {
+  const shared = yield* exportOf("METRICS", " Prometheus reads /metrics.")
+  return shared === undefined
+    ? undefined
+    : { ...shared, interval: yield* whole(yield* named("OTEL_METRIC_EXPORT_INTERVAL"), 60_000) }
 })

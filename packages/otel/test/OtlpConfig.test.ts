@@ -21,6 +21,27 @@ describe("the variables of OpenTelemetry", () => {
       expect(yield* read(env)).toBeUndefined()
     }))
 
+  it.effect("configure metrics on their own", () =>
+    Effect.gen(function*() {
+      const readMetrics = (env: Record<string, string>) =>
+        OtlpConfig.metricSettings.pipe(
+          Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+        )
+      expect(yield* readMetrics({})).toBeUndefined()
+      expect(yield* readMetrics({ ...on, OTEL_METRICS_EXPORTER: "none" })).toBeUndefined()
+      expect(yield* read({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://m:1/x" })).toBeUndefined()
+      expect(yield* readMetrics({ ...on, OTEL_METRIC_EXPORT_INTERVAL: "5000", OTEL_EXPORTER_OTLP_COMPRESSION: "gzip" }))
+        .toMatchObject({
+          url: "http://collector:4318/v1/metrics",
+          compression: "gzip",
+          interval: 5_000
+        })
+      expect(yield* readMetrics({ OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: "http://m:1/x" })).toMatchObject({
+        url: "http://m:1/x",
+        interval: 60_000
+      })
+    }))
+
   it.effect("have the documented defaults", () =>
     Effect.gen(function*() {
       const settings = yield* read(on)

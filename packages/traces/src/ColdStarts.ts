@@ -1,21 +1,29 @@
 /**
- * Finds the jobs that waited for the start of their worker.
+ * Finds the jobs that waited for the start of their worker, and the parts of that start.
+ *
+ * ```
+ *   requested --create--> process exists --start--> first call --prepare--> asks for a job
+ * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
+import type { WorkerStart } from "@stint/queue/WorkerRegistry"
 
-/** The number of workers that are remembered. A worker that was forgotten is compared with the registry once more. */
+/** The number of workers that are remembered. */
 const MAX_WORKERS = 10_000
 
-/** A worker that connects by itself is ready with its first call. Milliseconds. */
-const SHORTEST_START = 5
+/** A part of a start. Milliseconds since 1970. */
+export interface StartPart {
+  readonly name: string
+  readonly start: number
+  readonly end: number
+}
 
 /** Remembers which workers have taken a job. */
-export class ColdStarts {
+export class FirstTakes {
   readonly #known = new Set<string>()
 
   /** Whether the worker takes its first job, as far as this process knows. */
-  isFirstTake(endpoint: EndpointId, worker: string): boolean {
+  isFirst(endpoint: EndpointId, worker: string): boolean {
     const name = `${endpoint}\n${worker}`
     if (this.#known.has(name)) return false
     const [oldest] = this.#known
@@ -23,14 +31,19 @@ export class ColdStarts {
     this.#known.add(name)
     return true
   }
+}
 
-  /** When the platform started the worker, and when the worker first called. Undefined for a worker that the platform did not start. */
-  timesOf(
-    worker: Pick<WorkerStatus, "firstSeenAt" | "idleSince" | "results"> | undefined
-  ): { readonly startedAt: number; readonly readyAt: number } | undefined {
-    if (worker === undefined || worker.idleSince === null || worker.results > 0) return undefined
-    return worker.idleSince - worker.firstSeenAt < SHORTEST_START
-      ? undefined
-      : { startedAt: worker.firstSeenAt, readyAt: worker.idleSince }
+/** The parts of a start within a wait, in order. None when the worker was ready before the wait began. */
+export const startParts = (
+  { calledAt, createdAt, readyAt, requestedAt }: Readonly<WorkerStart>,
+  wait: { readonly start: number; readonly end: number }
+): ReadonlyArray<StartPart> => {
+  const parts: Array<StartPart> = []
+  let from = Math.max(wait.start, requestedAt)
+  for (const [name, at] of [["create", createdAt], ["start", calledAt], ["prepare", readyAt]] as const) {
+    const end = Math.max(from, Math.min(at ?? from, wait.end))
+    if (end > from) parts.push({ name, start: from, end })
+    from = end
   }
+  return parts
 }

@@ -23,7 +23,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
-import { ColdStarts } from "./ColdStarts.ts"
+import { FirstTakes, startParts } from "./ColdStarts.ts"
 import { genAiAttributes } from "./GenAi.ts"
 import { jobError, OTHER, type SpanError } from "./JobError.ts"
 import * as TraceIds from "./TraceIds.ts"
@@ -70,7 +70,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
   const batches = yield* BatchStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
-  const coldStarts = new ColdStarts()
+  const firstTakes = new FirstTakes()
   const ends = yield* Queue.dropping<End>(MAX_ENDS)
 
   const spanOf = (
@@ -121,34 +121,46 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     }))
   }
 
-  /** The part of a wait in which the job's worker started. */
-  const addColdStart = Effect.fnUntraced(function*(trace: TraceIds.JobTrace, job: JobRecord, startedAt: number) {
-    const worker = job.worker ?? ""
-    const status = (yield* registry.list(job.endpoint)).find(({ id }) => id === worker)
-    const times = coldStarts.timesOf(status)
-    if (times === undefined || times.readyAt <= job.queuedAt) return
+  /** The part of a wait in which the job's worker started, and the parts of that. */
+  const addColdStart = (trace: TraceIds.JobTrace, job: JobRecord, worker: string, startedAt: number) => {
+    const start = registry.startOf(job.endpoint, worker)
+    const parts = start === undefined ? [] : startParts(start, { start: job.queuedAt, end: startedAt })
+    const [first, last] = [parts[0], parts.at(-1)]
+    if (first === undefined || last === undefined) return
+    const attributes = { ...attributesOf(job), "stint.worker.id": worker }
+    const coldStart = TraceIds.coldStartSpan(job.id, job.attempt, "")
     spans.add(spanOf(trace, {
       name: `cold start ${job.endpoint}`,
-      spanId: TraceIds.coldStartSpan(job.id, job.attempt),
+      spanId: coldStart,
       parentSpanId: TraceIds.waitSpan(job.id, job.attempt),
-      start: Math.max(job.queuedAt, times.startedAt),
-      end: Math.min(startedAt, times.readyAt),
-      attributes: { ...attributesOf(job), "stint.worker.id": worker, "stint.worker.start_ms": times.readyAt - times.startedAt }
+      start: first.start,
+      end: last.end,
+      attributes
     }))
-  })
+    for (const { end, name, start } of parts) {
+      spans.add(spanOf(trace, {
+        name: `${name} worker`,
+        spanId: TraceIds.coldStartSpan(job.id, job.attempt, name),
+        parentSpanId: coldStart,
+        start,
+        end,
+        attributes
+      }))
+    }
+  }
 
-  const claimed = Effect.fnUntraced(function*(job: JobRecord) {
+  const claimed = (job: JobRecord): JobRecord => {
     const trace = TraceIds.traceOf(job.id, job, sampler)
-    const isFirst = coldStarts.isFirstTake(job.endpoint, job.worker ?? "")
+    const isFirst = firstTakes.isFirst(job.endpoint, job.worker ?? "")
     if (trace.sampled && job.startedAt !== null) {
       addWait(trace, job, job.attempt, job.startedAt)
-      if (isFirst) yield* addColdStart(trace, job, job.startedAt)
+      if (isFirst && job.worker !== null) addColdStart(trace, job, job.worker, job.startedAt)
     }
     // A worker follows the platform's decision, also when no caller made one.
     return trace.sampled || trace.caller === undefined
       ? { ...job, traceparent: TraceIds.traceparentOf(trace, TraceIds.attemptSpan(job.id, job.attempt)) }
       : job
-  })
+  }
 
   const addEnd = Effect.fnUntraced(function*(end: End) {
     const { at, before, event, status } = end
@@ -219,11 +231,9 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
         return result
       }),
     claim: (endpoint, limit, event) =>
-      Effect.flatMap(jobs.claim(endpoint, limit, event), (result) => {
+      Effect.map(jobs.claim(endpoint, limit, event), (result) => {
         for (const one of result.expired) applied(one, event._tag)
-        return result.jobs.length === 0
-          ? Effect.succeed(result)
-          : Effect.map(Effect.forEach(result.jobs, claimed), (jobs) => ({ ...result, jobs }))
+        return result.jobs.length === 0 ? result : { ...result, jobs: result.jobs.map(claimed) }
       }),
     tick: (event, limit) =>
       Effect.map(jobs.tick(event, limit), (results) => {

@@ -24,8 +24,9 @@ export const sendSpan = (job: string): string => idOf("send", job, 16)
 /** The span of the wait before an attempt. Attempts are numbered from 1. */
 export const waitSpan = (job: string, attempt: number): string => idOf(`wait ${attempt}`, job, 16)
 
-/** The span of the start of the worker that takes an attempt. */
-export const coldStartSpan = (job: string, attempt: number): string => idOf(`cold start ${attempt}`, job, 16)
+/** The span of the start of the worker that takes an attempt, or of a part of that start. */
+export const coldStartSpan = (job: string, attempt: number, part: string): string =>
+  idOf(`cold start ${attempt} ${part}`, job, 16)
 
 /** The span of an attempt. */
 export const attemptSpan = (job: string, attempt: number): string => idOf(`attempt ${attempt}`, job, 16)

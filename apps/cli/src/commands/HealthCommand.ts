@@ -39,8 +39,19 @@ const rowOf = (endpoint: string, { jobs, workers }: Health): ReadonlyArray<strin
   ].map(String)
 ]
 
+/** The jobs and workers of an endpoint. */
+export type EndpointHealth = Health & { readonly endpoint: string }
+
 const get = (endpoint: string) =>
-  Effect.map(call((api) => api.jobs.health({ params: { endpoint } })), (health) => ({ endpoint, ...health }))
+  Effect.map(call((api) => api.jobs.health({ params: { endpoint } })), (health): EndpointHealth => ({ endpoint, ...health }))
+
+const allOf = (names: ReadonlyArray<string>) => Effect.forEach(names, get, { concurrency: 8 })
+
+/** The jobs and workers of every endpoint. */
+export const healthOfAll = Effect.flatMap(
+  call((api) => api.control.listEndpoints()),
+  ({ endpoints }) => allOf(endpoints.map(({ id }) => id))
+)
 
 /** `stint health`. */
 export const health = Command.make(
@@ -53,10 +64,7 @@ export const health = Command.make(
     json
   },
   Effect.fnUntraced(function*({ endpoint, json }) {
-    const names = Option.isSome(endpoint)
-      ? [endpoint.value]
-      : (yield* call((api) => api.control.listEndpoints())).endpoints.map(({ id }) => id)
-    const found = yield* Effect.forEach(names, get, { concurrency: 8 })
+    const found = yield* Option.isSome(endpoint) ? allOf([endpoint.value]) : healthOfAll
     yield* Output.print(json, found, (all) =>
       all.length === 0
         ? "No endpoints yet. Create one: stint endpoints create NAME --handler FILE"

@@ -244,6 +244,7 @@ export const layer = (options: PlatformOptions) => {
   const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(
     Server.layerWith(Layer.merge(Pages.layer, Metrics.layerPage)),
+    Tracing.layerMetrics,
     JobTimers.layer(),
     BatchTimers.layer(),
     layerWebhooks(options.settings.webhooks)

@@ -5,6 +5,7 @@
 import * as OtlpConfig from "@stint/otel/OtlpConfig"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { BatchStore } from "@stint/store/BatchStore"
+import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -30,3 +31,13 @@ export const layerStores: Layer.Layer<Traced, CliFailure, Traced | WorkerRegistr
   const { layerStores } = yield* Effect.promise(() => import("@stint/traces"))
   return Layer.provide(layerStores(settings), FetchHttpClient.layer)
 }))
+
+/** Sends the metrics to a collector if the environment configures it. */
+export const layerMetrics: Layer.Layer<never, CliFailure, EndpointStore | JobStore | WorkerRegistry> = Layer.unwrap(
+  Effect.gen(function*() {
+    const settings = yield* Effect.mapError(OtlpConfig.metricSettings, failureOf)
+    if (settings === undefined) return Layer.empty
+    const OtlpExport = yield* Effect.promise(() => import("@stint/metrics/OtlpExport"))
+    return Layer.provide(OtlpExport.layer(settings), FetchHttpClient.layer)
+  })
+)

@@ -1,0 +1,116 @@
+/**
+ * `stint trace` shows where a job's time went, from what the platform itself knows: it needs no tracing backend.
+ */
+import type { WaitPart } from "@stint/contract/Explanation"
+import type { ExplainedJob } from "@stint/contract/JobsApi"
+import type { WebhookDeliveryDetails } from "@stint/contract/WebhooksApi"
+import { Command } from "effect/cli"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import process from "node:process"
+import { call } from "../client/PlatformClient.ts"
+import * as Output from "../output/Output.ts"
+import * as Waterfall from "../output/Waterfall.ts"
+import { endpoint, jobId, json } from "./SharedFlags.ts"
+
+/** The width of the drawing where there is no terminal. */
+const WIDTH = 100
+
+/** The number of webhook deliveries that are shown. */
+const MAX_DELIVERIES = 20
+
+/** What each part of a wait was spent on. */
+const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
+  queue: "until a worker was requested",
+  create: "create the worker",
+  start: "start the worker",
+  prepare: "prepare the worker",
+  take: "until it was taken"
+}
+
+/** The parts of a job's time, in order. `now` is the end of what has not ended. */
+export const partsOf = (
+  job: ExplainedJob,
+  deliveries: ReadonlyArray<Pick<WebhookDeliveryDetails, "event" | "attempts">>,
+  now: number
+): ReadonlyArray<Waterfall.Part> => {
+  const { explain } = job
+  if (explain === undefined) return []
+  const { attempts: { made }, createdAt, finishedAt, queuedAt, startedAt, wait } = explain
+  const part = (name: string, start: number, end: number | undefined): Waterfall.Part => ({
+    name,
+    start,
+    end: Math.max(start, end ?? now),
+    isOpen: end === undefined
+  })
+  const parts: Array<Waterfall.Part> = []
+  const earlier = startedAt === undefined ? made : made - 1
+  if (queuedAt > createdAt) {
+    parts.push(
+      part(
+        earlier === 0 ? "until the start time" : `${earlier} earlier ${earlier === 1 ? "attempt" : "attempts"}`,
+        createdAt,
+        queuedAt
+      )
+    )
+  }
+  parts.push(part("wait", Math.min(queuedAt, startedAt ?? queuedAt), startedAt ?? finishedAt))
+  if (startedAt !== undefined) {
+    let from = queuedAt
+    const phases = wait?.parts ?? []
+    // A running worker took the job: the wait has one part.
+    for (const { millis, phase } of phases.length > 1 ? phases : []) {
+      parts.push(part(`  ${PHASES[phase]}`, from, from + millis))
+      from += millis
+    }
+    parts.push(part(`attempt ${made} on ${job.workerId ?? "a worker"}`, startedAt, finishedAt))
+  }
+  for (const { attempts, event } of deliveries) {
+    for (const [index, { at, durationMs, error }] of attempts.entries()) {
+      const outcome = error === null ? "" : ", failed"
+      parts.push(part(`webhook ${event}${attempts.length === 1 ? "" : ` ${index + 1}`}${outcome}`, at, at + durationMs))
+    }
+  }
+  return parts
+}
+
+/** The deliveries with their attempts, oldest first. None for a key that may not read them. */
+const deliveriesOf = (endpoint: string, job: string) =>
+  Effect.gen(function*() {
+    const { deliveries } = yield* call((api) =>
+      api.webhooks.listDeliveries({ params: { endpoint }, query: { job, limit: MAX_DELIVERIES } })
+    )
+    return yield* Effect.forEach(
+      deliveries.toReversed(),
+      ({ id }) => call((api) => api.webhooks.getDelivery({ params: { endpoint, delivery: id } })),
+      { concurrency: 4 }
+    )
+  }).pipe(Effect.catchIf(({ status }) => status === 401 || status === 403, () => Effect.succeed([])))
+
+const format = ({ job, parts }: { readonly job: ExplainedJob; readonly parts: ReadonlyArray<Waterfall.Part> }): string => {
+  const lines = [Output.field("job", job.id), Output.field("status", job.status)]
+  if (job.retries !== undefined) lines.push(Output.field("retries", String(job.retries)))
+  if (job.error !== undefined) lines.push(Output.field("error", job.error.split("\n", 1)[0]?.slice(0, 200) ?? ""))
+  if (job.explain !== undefined) lines.push(Output.field("why", job.explain.words))
+  return [...lines, "", Waterfall.draw(parts, process.stdout.columns || WIDTH)].join("\n")
+}
+
+/** `stint trace`. */
+export const command = Command.make(
+  "trace",
+  { endpoint, jobId, json },
+  Effect.fnUntraced(function*({ endpoint, jobId, json }) {
+    const [job, deliveries] = yield* Effect.all([
+      call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query: { explain: "true" } })),
+      deliveriesOf(endpoint, jobId)
+    ], { concurrency: 2 })
+    const parts = partsOf(job, deliveries, yield* Clock.currentTimeMillis)
+    yield* Output.print(json, { job, parts }, format)
+  })
+).pipe(
+  Command.withDescription("Show where a job's time went: waits, the worker's start, attempts and webhooks"),
+  Command.withExamples([{
+    command: "stint trace hello 0f8fad5b-d9cb-469f-a165-70867728950e",
+    description: "One line for each part"
+  }])
+)
