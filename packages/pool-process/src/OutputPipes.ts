@@ -20,6 +20,7 @@
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { WorkerLine } from "@stint/pool/WorkerLog"
+import type { OutputSource } from "@stint/pool/WorkerOutput"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -32,7 +33,6 @@ import { join } from "node:path"
 import { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
 import * as ProcessTable from "./ProcessTable.ts"
-import type { OutputSource } from "./WorkerOutput.ts"
 
 type OutputStream = WorkerLine["stream"]
 

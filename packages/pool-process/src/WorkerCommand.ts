@@ -11,7 +11,7 @@
  * worker exits when the platform has been unreachable for an hour.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
-import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
@@ -44,29 +44,9 @@ export interface Options {
 }
 
 /**
- * Default variables of workers on the platform's machine, without prefix. A worker needs about 0.1 GB of memory to start; the platform's
- * store needs 1 % of the disk, too. When a killed platform is never restarted, its workers exit on their own after an hour.
- */
-const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMIT: "3600000" } as const
-
-/**
  * Python buffers its output to a pipe. Without this variable, lines would arrive long after the job they belong to.
  */
 const UNBUFFERED = { PYTHONUNBUFFERED: "1" }
-
-/**
- * The {@link DEFAULTS} that this environment does not set, under both prefixes, because an SDK may read only one of them. A variable that
- * is set under either prefix suppresses the default under both. A blank value counts as unset.
- */
-export const defaultsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
-  const result: Record<string, string> = {}
-  for (const [name, value] of Object.entries(DEFAULTS)) {
-    const names = ENV_PREFIXES.map((prefix) => prefix + name)
-    if (names.some((one) => (environment[one] ?? "").trim() !== "")) continue
-    for (const one of names) result[one] = value
-  }
-  return result
-}
 
 const fail = (path: string, problem: string, hint: string) => new PoolError({ reason: new SpawnFailed({ path, problem, hint }) })
 
@@ -104,6 +84,7 @@ const commandLine = Effect.fnUntraced(function*(
       yield* check(cwd, "folder", `Correct the cwd of endpoint ${endpoint}, or create it.`)
       return { path, args, directory: cwd }
     }
+    case "container":
     case "external":
       return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
   }

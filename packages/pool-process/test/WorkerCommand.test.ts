@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import * as Effect from "effect/Effect"
-import { defaultsFor } from "../src/WorkerCommand.ts"
 import { fresh, line, script, start, withPool } from "./TestProcesses.ts"
 
 const MEMORY = { PLATFORM_MIN_MEMORY_GB: "0.1", RUNPOD_MIN_MEMORY_GB: "0.1" }

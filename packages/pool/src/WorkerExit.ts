@@ -28,12 +28,15 @@ const SIGNALS: Readonly<Record<number, string>> = {
   15: "SIGTERM"
 }
 
+/** The signal that ended a program which a shell or an init process reports with this exit code; undefined when it is an ordinary code. */
+export const signalOf = (code: number): string | undefined => SIGNALS[code - 128]
+
 /** A hint about the likely cause, as a sentence with a leading space; empty when there is none. */
 const hint = (exit: WorkerExit): string => {
   if (exit._tag === "Lost") return ""
   if (exit._tag === "Killed" && exit.outOfMemory) return " It was out of memory: give it more, or fewer jobs at once."
   if (exit.log.some(reportsOutOfMemory)) return " It ran out of memory: give it more, or fewer jobs at once."
-  const signal = exit._tag === "Killed" ? exit.signal : SIGNALS[exit.code - 128]
+  const signal = exit._tag === "Killed" ? exit.signal : signalOf(exit.code)
   if (signal === "SIGKILL") return " If you did not kill it, the operating system may have, because memory ran out."
   if (signal === "SIGTRAP") {
     return " Node ends itself with this signal when the system refuses it memory, for example under ulimit -v."
@@ -45,7 +48,7 @@ const hint = (exit: WorkerExit): string => {
 export const describeExit = (worker: string, exit: WorkerExit): string => {
   switch (exit._tag) {
     case "Exited": {
-      const signal = SIGNALS[exit.code - 128]
+      const signal = signalOf(exit.code)
       const meaning = signal === undefined ? "" : ` (128 + ${exit.code - 128}: signal ${signal})`
       return `Worker ${worker} exited with code ${exit.code}${meaning}.${hint(exit)}`
     }

@@ -48,6 +48,8 @@ export interface PoolUnderTest<E> {
   readonly source: Endpoint["source"]
   /** A source of a supported type that cannot be started. */
   readonly broken: Endpoint["source"]
+  /** How long a test may take. Milliseconds; default: 20,000. */
+  readonly limitMillis?: number
 }
 
 const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec)
@@ -129,7 +131,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
     it.live(title, () => {
       const captured = capture()
       return Effect.scoped(body(captured)).pipe(Effect.provide(Layer.provide(subject.layer, captured.log)))
-    }, 20_000)
+    }, subject.limitMillis ?? 20_000)
 
   const exits = (code: number): Behaviour["then"] => ({ _tag: "Exit", code })
   const waits: Behaviour["then"] = { _tag: "Wait" }

@@ -22,11 +22,37 @@ const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json)
 export const sourceFlags = {
   handler: Flag.String("handler").pipe(Flag.withDescription("A file that calls serverless.start"), Flag.optional),
   command: Flag.String("command").pipe(
-    Flag.withDescription("A program that speaks the worker protocol, with its arguments"),
+    Flag.withDescription(
+      "A program that speaks the worker protocol, with its arguments; with --image, the arguments of its entry point"
+    ),
     Flag.optional
   ),
   cwd: Flag.String("cwd").pipe(
     Flag.withDescription("The working directory that all workers of --command share; by default, each has a folder of its own"),
+    Flag.optional
+  ),
+  image: Flag.String("image").pipe(
+    Flag.withDescription("A container image whose program speaks the worker protocol"),
+    Flag.optional
+  ),
+  cpus: Flag.Finite("cpus").pipe(Flag.withDescription("With --image: CPUs of a worker, e.g. 1.5"), Flag.optional),
+  memory: Flag.String("memory").pipe(Flag.withDescription("With --image: memory of a worker, e.g. 8GiB"), Flag.optional),
+  pids: Flag.Int("pids").pipe(Flag.withDescription("With --image: processes and threads of a worker"), Flag.optional),
+  gpus: Flag.String("gpus").pipe(
+    Flag.withDescription("With --image: the number of GPUs of a worker, or all"),
+    Flag.withSchema(Schema.Union([Schema.Literal("all"), Schema.FiniteFromString])),
+    Flag.optional
+  ),
+  volume: Flag.String("volume").pipe(
+    Flag.withDescription("With --image: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, a folder or a named volume; repeatable"),
+    Flag.atLeast(0)
+  ),
+  network: Flag.String("network").pipe(
+    Flag.withDescription("With --image: a network of the engine, or host; by default, a worker reaches only the platform"),
+    Flag.optional
+  ),
+  user: Flag.String("user").pipe(
+    Flag.withDescription("With --image: the user of a worker's processes, e.g. 1000:1000"),
     Flag.optional
   ),
   external: Flag.Boolean("external").pipe(
@@ -199,6 +225,12 @@ const variablesOf = Effect.fnUntraced(function*({ env, secret }: Pick<Flags<type
   return variables
 })
 
+/** The volume of a `--volume` flag. */
+const volumeOf = (text: string) => {
+  const [source = "", target, mode] = text.split(":")
+  return { source, ...(target === undefined ? {} : { target }), ...(mode === "ro" ? { readOnly: true } : {}) }
+}
+
 /** The source that these flags name, as in a configuration file; undefined when they name none. */
 export const sourceOf = Effect.fnUntraced(function*(flags: Flags<typeof sourceFlags>) {
   const words = Option.map(flags.command, splitWords)
@@ -210,6 +242,14 @@ export const sourceOf = Effect.fnUntraced(function*(flags: Flags<typeof sourceFl
     ...(Option.isSome(flags.handler) ? { handler: flags.handler.value } : {}),
     ...(program === undefined ? {} : { command: [program, ...rest] }),
     ...(Option.isSome(flags.cwd) ? { cwd: flags.cwd.value } : {}),
+    ...given("image", flags.image),
+    ...given("cpus", flags.cpus),
+    ...given("memory", flags.memory),
+    ...given("pids", flags.pids),
+    ...given("gpus", flags.gpus),
+    ...(flags.volume.length === 0 ? {} : { volumes: flags.volume.map(volumeOf) }),
+    ...given("network", flags.network),
+    ...given("user", flags.user),
     ...(flags.external ? { external: true } : {})
   }
   return Object.keys(definition).length === 0 ? undefined : definition

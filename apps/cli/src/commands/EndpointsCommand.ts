@@ -15,8 +15,18 @@ import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as EndpointFlags from "./EndpointFlags.ts"
 import { endpoint, json, message as messageFlag } from "./SharedFlags.ts"
 
-const sourceText = ({ source }: Endpoint): string =>
-  source.type === "handler" ? source.file : source.type === "command" ? source.command.join(" ") : "external workers"
+const sourceText = ({ source }: Endpoint): string => {
+  switch (source.type) {
+    case "handler":
+      return source.file
+    case "command":
+      return source.command.join(" ")
+    case "container":
+      return [`image ${source.image}`, ...source.command ?? []].join(" ")
+    case "external":
+      return "external workers"
+  }
+}
 
 const scalerText = ({ scaler }: Endpoint): string =>
   scaler.type === "QUEUE_DELAY" ? `one more worker after ${scaler.value} s of waiting` : `one worker for ${scaler.value} jobs`
@@ -155,6 +165,10 @@ const create = Command.make(
     {
       command: "stint endpoints create llm --handler ./llm.ts --secret HF_TOKEN=hf-token",
       description: "Workers get the value of a secret"
+    },
+    {
+      command: "stint endpoints create llm --image registry.example.com/llm:1 --memory 8GiB --gpus 1",
+      description: "Workers are containers of Docker or Podman"
     },
     { command: "stint endpoints create gpu --external", description: "Workers join from other machines" }
   ])

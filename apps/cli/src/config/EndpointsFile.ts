@@ -35,10 +35,26 @@ export type DurationInput = Duration.Input
 export interface EndpointDefinition {
   /** A file that calls `serverless.start` or launches a `Worker`. */
   readonly handler?: string
-  /** A program that speaks the worker protocol, with its arguments. */
+  /** A program that speaks the worker protocol, with its arguments. With `image`: the arguments of the image's ENTRYPOINT. */
   readonly command?: readonly [string, ...Array<string>]
   /** The working directory that all workers of `command` share. Default: each worker has a folder of its own. */
   readonly cwd?: string
+  /** The name of an image whose program speaks the worker protocol. Docker or Podman runs it on the platform's machine. */
+  readonly image?: string
+  /** With `image`: the CPUs that a worker may use. Default: no limit. */
+  readonly cpus?: number
+  /** With `image`: the memory that a worker may use, such as `"8 GiB"`, or bytes. Default: no limit. */
+  readonly memory?: string | number
+  /** With `image`: the number of processes and threads of a worker. Default: 1,024. */
+  readonly pids?: number
+  /** With `image`: the number of GPUs of a worker, or `"all"`. */
+  readonly gpus?: number | "all"
+  /** With `image`: folders that `STINT_ENGINE_VOLUMES` allows, or named volumes. Default target: `/platform-volume` and `/runpod-volume`. */
+  readonly volumes?: ReadonlyArray<{ readonly source: string; readonly target?: string; readonly readOnly?: boolean }>
+  /** With `image`: a network of the engine, or `"host"`. Default: a network in which a worker reaches only the platform. */
+  readonly network?: string
+  /** With `image`: the user of a worker's processes, such as `"1000:1000"`. Default: the image's user. */
+  readonly user?: string
   /** Workers are started elsewhere and connect to the platform. */
   readonly external?: boolean
   readonly workers?: {
@@ -116,6 +132,18 @@ const Definition = Schema.Struct({
   handler: Schema.optionalKey(Schema.NonEmptyString),
   command: Schema.optionalKey(Schema.NonEmptyArray(Schema.NonEmptyString)),
   cwd: Schema.optionalKey(Schema.NonEmptyString),
+  image: Schema.optionalKey(Schema.NonEmptyString),
+  cpus: Schema.optionalKey(Schema.Finite),
+  memory: Schema.optionalKey(Schema.Union([Schema.Finite, Schema.NonEmptyString])),
+  pids: Schema.optionalKey(Schema.Finite),
+  gpus: Schema.optionalKey(Schema.Union([Schema.Finite, Schema.Literal("all")])),
+  volumes: Schema.optionalKey(Schema.Array(Schema.Struct({
+    source: Schema.NonEmptyString,
+    target: Schema.optionalKey(Schema.NonEmptyString),
+    readOnly: Schema.optionalKey(Schema.Boolean)
+  }))),
+  network: Schema.optionalKey(Schema.NonEmptyString),
+  user: Schema.optionalKey(Schema.NonEmptyString),
   external: Schema.optionalKey(Schema.Boolean),
   workers: Schema.optionalKey(Schema.Struct({
     min: Schema.optionalKey(Schema.Int),
@@ -169,7 +197,11 @@ const Definition = Schema.Struct({
 type Definition = typeof Definition.Type
 
 /** The part of a definition that says what the workers run. */
-export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external">
+export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external" | "image" | ContainerKey>
+
+/** The settings that need an image. */
+const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "volumes", "network", "user"] as const
+type ContainerKey = (typeof CONTAINER_KEYS)[number]
 
 /** Schema's message for an unknown key. */
 const EXCESS = "Expected no excess property"
@@ -183,24 +215,64 @@ const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec, { errors: "all" })
 const millis = (key: string, value: Duration.Duration | undefined) =>
   value === undefined ? {} : { [key]: Duration.toMillis(value) }
 
+/** The source of a definition with an image. Relative folders are resolved against `directory`. */
+const containerOf = Effect.fnUntraced(function*(
+  id: string,
+  { command, cpus, gpus, image, memory, network, pids, user, volumes }: SourceDefinition & { readonly image: string },
+  directory: string
+) {
+  const path = yield* Path.Path
+  const memoryBytes = typeof memory === "string" ? bytesOf(memory) : memory
+  if (memory !== undefined && memoryBytes === undefined) {
+    return yield* new CliFailure({
+      message: `The memory of endpoint "${id}" is "${memory}", which is not a size.`,
+      hint: "For example: \"512 MiB\" or \"8 GiB\"."
+    })
+  }
+  const optional = { command, cpus, memoryBytes, pids, gpus, network, user }
+  return {
+    type: "container",
+    image,
+    ...Object.fromEntries(Object.entries(optional).filter(([, value]) => value !== undefined)),
+    ...(volumes === undefined ? {} : {
+      volumes: volumes.map((volume) =>
+        volume.source.startsWith(".") ? { ...volume, source: path.resolve(directory, volume.source) } : volume
+      )
+    })
+  }
+})
+
 /** The source of a definition. Paths are resolved against `directory`. */
 export const toSource = Effect.fnUntraced(function*(id: string, definition: SourceDefinition, directory: string) {
   const path = yield* Path.Path
-  const given = [definition.handler, definition.command, definition.external === true ? true : undefined].filter((one) =>
+  const { image } = definition
+  // A command beside an image is the image's.
+  const command = image === undefined ? definition.command : undefined
+  const given = [definition.handler, command, image, definition.external === true ? true : undefined].filter((one) =>
     one !== undefined
   )
   if (given.length !== 1) {
     return yield* new CliFailure({
-      message: `The endpoint "${id}" needs exactly one of handler, command and external; it has ${given.length}.`,
+      message: `The endpoint "${id}" needs exactly one of handler, command, image and external; it has ${given.length}.`,
       hint: "For example: { handler: \"./handler.ts\" }."
     })
   }
-  if (definition.cwd !== undefined && definition.command === undefined) {
+  const needless = CONTAINER_KEYS.filter((key) => definition[key] !== undefined)
+  if (image === undefined && needless.length > 0) {
     return yield* new CliFailure({
-      message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file.`,
+      message: `The endpoint "${id}" has ${needless.join(", ")} but no image. Only containers have these settings.`,
+      hint: "Remove them, or use them with image."
+    })
+  }
+  if (definition.cwd !== undefined && command === undefined) {
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file${
+        image === undefined ? "" : ", and containers in the folder that their image sets"
+      }.`,
       hint: "Remove cwd, or use it with command."
     })
   }
+  if (image !== undefined) return yield* containerOf(id, { ...definition, image }, directory)
   if (definition.handler !== undefined) {
     return { type: "handler", file: path.resolve(directory, definition.handler) }
   }

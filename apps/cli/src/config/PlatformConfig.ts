@@ -35,6 +35,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
+import * as EngineConfig from "./EngineConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
@@ -82,6 +83,8 @@ export interface PlatformConfig {
   /** See WorkerConfig.ts for the variables. */
   readonly workers: WorkerConfig.WorkerSettings
   readonly secretsKey: SecretsKeyConfig.SecretsKeySettings
+  /** See EngineConfig.ts for the variables. */
+  readonly engine: EngineConfig.EngineSettings
 }
 
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
@@ -193,6 +196,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     logs: LogConfig.load,
     workers: WorkerConfig.load,
     secretsKey: SecretsKeyConfig.load,
+    engine: EngineConfig.load,
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

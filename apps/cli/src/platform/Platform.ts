@@ -4,9 +4,9 @@
  * ```
  *   SqliteJobStore | MemoryJobStore
  *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
- *             ProcessPool
+ *             ProcessPool + ContainerPool (loaded for the first container)
  *                  Server (HTTP)
- *                       Autoscaler --> ProcessPool --> workers
+ *                       Autoscaler --> pool --> workers
  *        WebhookSender --> GuardedHttp --> receivers
  * ```
  *
@@ -65,6 +65,7 @@ import { join } from "node:path"
 import { setFlagsFromString } from "node:v8"
 import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
+import type { EngineSettings } from "../config/EngineConfig.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
@@ -74,6 +75,7 @@ import * as JobEnds from "./JobEnds.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as Tracing from "./Tracing.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
+import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 
 /** Options of the platform. */
 export interface PlatformOptions {
@@ -90,6 +92,8 @@ export interface PlatformOptions {
   readonly dataDir: string
   /** Default: workers run as the platform's user, inherit nothing beyond the default variables, and their caches are in `dataDir`. */
   readonly workers?: WorkerOptions
+  /** Default: the usual sockets of Docker and Podman, and no mounted folders. Used for endpoints with the source `container`. */
+  readonly engine?: EngineSettings
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
@@ -254,7 +258,11 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
-      ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }).pipe(
+      WorkerPoolLayers.layer(
+        ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }),
+        options.dataDir,
+        options.engine
+      ).pipe(
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )
     ),

@@ -11,11 +11,27 @@ import { StoredBytes, WaitingJobs } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 import { SecretName } from "./Secret.ts"
 
+/** A volume of a container. */
+const ContainerVolume = Schema.Struct({
+  /** An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), or the name of a volume of the engine. */
+  source: Schema.String.check(
+    Schema.isPattern(/^(?:\/[^\0]*|[A-Za-z0-9][\w.-]*)$/, { message: "Expected an absolute path or the name of a volume" })
+  ),
+  /** Where the container finds it. Default: `/platform-volume` and `/runpod-volume`. */
+  target: Schema.optionalKey(
+    Schema.String.check(Schema.isPattern(/^\/[^\0]+$/, { message: "Expected an absolute path in the container" }))
+  ),
+  /** Default: false. */
+  readOnly: Schema.optionalKey(Schema.Boolean)
+})
+
 /**
  * The program that the endpoint's workers run.
  *
  * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`. The platform runs it with Node.
  * - `command`: any program that implements the worker protocol, for example a Python worker.
+ * - `container`: an image whose program implements the worker protocol. Docker or Podman runs it on the platform's machine
+ *   (docs/operations/containers.md).
  * - `external`: the platform starts no workers. Operators start them with the variables of `stint worker-env`.
  */
 export const EndpointSource = Schema.Union([
@@ -30,6 +46,35 @@ export const EndpointSource = Schema.Union([
      * entries of `directory`, which is removed with the worker.
      */
     cwd: Schema.optionalKey(Schema.NonEmptyString)
+  }),
+  Schema.Struct({
+    type: Schema.tag("container"),
+    /** The image's name. A name with a digest (`name@sha256:...`) always means the same image. */
+    image: Schema.String.check(
+      Schema.isPattern(/^[\w][\w.:/@-]*$/, { message: "Expected the name of an image, for example registry.example.com/llm:1" })
+    ),
+    /** The arguments of the image's ENTRYPOINT. Default: its CMD. */
+    command: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
+    /** The processor time that a worker may use, in CPUs. Default: no limit. */
+    cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
+    /** The memory that a worker may use, with its `/tmp` and without swap. Bytes; default: no limit. */
+    memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
+    /** The number of processes and threads of a worker. Default: 1,024. */
+    pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 }))),
+    /** The number of GPUs that a worker receives, or `all`. Default: none. */
+    gpus: Schema.optionalKey(Schema.Union([
+      Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 64 })),
+      Schema.Literal("all")
+    ])),
+    volumes: Schema.optionalKey(Schema.Array(ContainerVolume).check(Schema.isMaxLength(50))),
+    /** A network of the engine, or `host`. Default: a network of its own, in which the worker reaches the platform and nothing else. */
+    network: Schema.optionalKey(
+      Schema.String.check(Schema.isPattern(/^[A-Za-z0-9][\w.-]*$/, { message: "Expected the name of a network" }))
+    ),
+    /** The user of the worker's processes: a name or id, also with a group (`1000:1000`). Default: the image's user. */
+    user: Schema.optionalKey(
+      Schema.String.check(Schema.isPattern(/^[\w.-]+(?::[\w.-]+)?$/, { message: "Expected USER or USER:GROUP" }))
+    )
   }),
   Schema.Struct({ type: Schema.tag("external") })
 ])

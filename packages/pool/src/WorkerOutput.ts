@@ -3,13 +3,13 @@
  */
 // Some generators return the rest of their work as an effect, which the caller runs later.
 // @effect-diagnostics returnEffectInGen:off
-import * as LogTail from "@stint/pool/LogTail"
-import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
-import { maskOf, type WorkerLine, type WorkerLog } from "@stint/pool/WorkerLog"
-import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { StringDecoder } from "node:string_decoder"
+import * as LogTail from "./LogTail.ts"
+import * as ParsedLogLine from "./ParsedLogLine.ts"
+import { maskOf, type WorkerLine, type WorkerLog } from "./WorkerLog.ts"
+import type { StartRequest } from "./WorkerPool.ts"
 
 /** The maximum length of a line. Longer lines are split, because a program may print gigabytes without a line break. Characters. */
 export const MAX_LINE = 16_384
@@ -66,6 +66,34 @@ export const readLines = Effect.fnUntraced(
   }
 )
 
+/** Where the lines of a worker go. */
+export interface LineSink {
+  /** Writes a line to the log, with the worker's key redacted. */
+  readonly write: (stream: WorkerLine["stream"], line: string) => Effect.Effect<void>
+  /** The last lines, without the format of the SDK's logger. */
+  readonly lastLines: () => ReadonlyArray<string>
+}
+
+/** The sink of a worker. */
+export const lineSink = (
+  log: WorkerLog,
+  { endpoint, mask: secrets, variables, worker }:
+    & Pick<WorkerLine, "endpoint" | "worker">
+    & Pick<StartRequest, "variables" | "mask">
+): LineSink => {
+  const tail = LogTail.make()
+  const mask = maskOf(variables, secrets)
+  return {
+    write: (stream, line) =>
+      Effect.suspend(() => {
+        const text = mask(line)
+        tail.add(text)
+        return log.write({ endpoint, worker, stream, text })
+      }),
+    lastLines: () => tail.lines().map((text) => ParsedLogLine.parse({ stream: "stderr", text }).message)
+  }
+}
+
 /** One stream of a worker. */
 export interface OutputSource {
   readonly content: AsyncIterable<unknown>
@@ -86,22 +114,16 @@ export const followOutput = Effect.fnUntraced(function*(
   worker: Pick<WorkerLine, "endpoint" | "worker"> & Pick<StartRequest, "variables" | "mask">,
   sources: Readonly<Record<WorkerLine["stream"], OutputSource>>
 ) {
-  const tail = LogTail.make()
-  const mask = maskOf(worker.variables, worker.mask)
+  const sink = lineSink(log, worker)
   const follow = (stream: WorkerLine["stream"]) =>
-    Effect.forkDetach(readLines(sources[stream].content, (line) =>
-      Effect.suspend(() => {
-        const text = mask(line)
-        tail.add(text)
-        return log.write({ endpoint: worker.endpoint, worker: worker.worker, stream, text })
-      })))
+    Effect.forkDetach(readLines(sources[stream].content, (line) => sink.write(stream, line)))
   const readers = [yield* follow("stdout"), yield* follow("stderr")]
   return Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT).pipe(
     Effect.andThen(Fiber.interruptAll(readers)),
     Effect.andThen(Effect.sync(() => {
       sources.stdout.close()
       sources.stderr.close()
-      return tail.lines().map((text) => ParsedLogLine.parse({ stream: "stderr", text }).message)
+      return sink.lastLines()
     }))
   )
 })

@@ -1,0 +1,182 @@
+/**
+ * Workers in containers of a real engine: jobs, limits, isolation, a killed platform and a killed engine (docs/operations/containers.md).
+ */
+import { missingEngine, TestEngine } from "@stint/pool-container/testing"
+import { build } from "esbuild"
+import { readdir } from "node:fs/promises"
+import { createServer } from "node:net"
+import { networkInterfaces } from "node:os"
+import { join } from "node:path"
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
+
+const missing = missingEngine()
+
+/** How long a state of a container may take to appear on a busy machine. Milliseconds. */
+const LIMIT = 120_000
+
+describe.skipIf(missing !== undefined)(`workers in containers${missing === undefined ? "" : ` (${missing})`}`, () => {
+  const engine = new TestEngine()
+  let platform: PlatformProcess
+
+  beforeAll(async () => {
+    await engine.start()
+    // The program of an image: the handler with the SDK in one file.
+    const outfile = join(engine.folder, "worker.mjs")
+    await build({
+      entryPoints: [join(FIXTURES, "contained.ts")],
+      outfile,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      logLevel: "error",
+      banner: { js: `const require = globalThis.process.getBuiltinModule("node:module").createRequire(import.meta.url);` }
+    })
+    await engine.makeNodeImage("localhost/stint-contained:1", { "/app/worker.mjs": outfile })
+  }, 300_000)
+
+  afterAll(() => engine[Symbol.asyncDispose](), 300_000)
+
+  beforeEach(async () => {
+    platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "contained.config.ts")], {
+      STINT_ENGINE: engine.socket
+    })
+  }, LIMIT)
+
+  afterEach(() => platform[Symbol.asyncDispose](), LIMIT)
+
+  /** The names of all containers. */
+  const containers = async (): Promise<ReadonlyArray<string>> =>
+    (await engine.podman("ps", "--all", "--format", "{{.Names}}")).split("\n").filter((name) => name !== "")
+
+  const noContainer = () =>
+    until("the end of all containers", async () => (await containers()).length === 0 ? true : undefined, LIMIT)
+
+  const ended = (endpoint: string, id: string) =>
+    until(`job ${id} to end`, async () => {
+      const job = await platform.job(endpoint, id)
+      return job.status === "IN_QUEUE" || job.status === "IN_PROGRESS" ? undefined : job
+    }, LIMIT)
+
+  /** The messages in the log of a job. */
+  const linesOf = async (endpoint: string, id: string): Promise<ReadonlyArray<string>> => {
+    const { body } = await platform.request("GET", `/v2/${endpoint}/logs/${id}?limit=1000`)
+    return (body as { readonly lines: ReadonlyArray<{ readonly message: string }> }).lines.map(({ message }) => message)
+  }
+
+  /** Submits a job that prints, and waits for its first lines. */
+  const printing = async (ms: number) => {
+    const id = await platform.run("one", { do: "print", ms })
+    await until("the first lines", async () => (await linesOf("one", id)).includes("line 3") ? true : undefined, LIMIT)
+    return id
+  }
+
+  it("scale from zero for a job, and back", async () => {
+    expect(await containers()).toEqual([])
+    expect(await platform.runSync("one", { do: "echo", text: "from a container" })).toMatchObject({
+      status: "COMPLETED",
+      output: { text: "from a container" }
+    })
+    await noContainer()
+    await until("no record", async () => (await readdir(join(platform.dataDir, "containers"))).length === 0 ? true : undefined)
+    expect(platform.output).toContain(
+      "The image localhost/stint-contained:1 of endpoint one is a name that can move to another image."
+    )
+  }, 300_000)
+
+  it("say in the job's error and explanation that a worker ran out of memory", async () => {
+    const job = await ended("hungry", await platform.run("hungry", { do: "hog" }))
+    expect(job.status).toBe("FAILED")
+    expect(job.error).toMatch(/was killed by signal SIGKILL\. It was out of memory: give it more, or fewer jobs at once\./)
+    const { body } = await platform.request("GET", `/v2/hungry/status/${job.id}?explain=true`)
+    expect(JSON.stringify(body)).toContain("It was out of memory")
+  }, 300_000)
+
+  it("explain a missing image to a waiting job", async () => {
+    const id = await platform.run("missing", { do: "echo", text: "" })
+    const words = await until("the explanation", async () => {
+      const { body } = await platform.request("GET", `/v2/missing/status/${id}?explain=true`)
+      const text = JSON.stringify(body)
+      return text.includes("workers fail to start") ? text : undefined
+    }, LIMIT)
+    expect(words).toContain("The image localhost/stint-no-such-image:1 cannot be started")
+  }, 300_000)
+
+  it("reach the platform and no other program, file or worker, and have no rights", async () => {
+    const host = createServer((socket) => socket.destroy())
+    await new Promise<void>((listening) => host.listen(0, "0.0.0.0", listening))
+    const address = host.address()
+    const hostPort = typeof address === "object" && address !== null ? address.port : 0
+    const listener = await platform.run("other", { do: "listen", port: 7_777, ms: 20_000 })
+    await until(
+      "the other worker",
+      async () => (await platform.job("other", listener)).status === "IN_PROGRESS" ? true : undefined,
+      LIMIT
+    )
+    const hosts = [
+      "127.0.0.1",
+      ...Object.values(networkInterfaces()).flatMap((all = []) => all).filter(({ family }) => family === "IPv4").map((
+        { address }
+      ) => address)
+    ]
+    const targets = hosts.flatMap((one) => [[one, hostPort], [one, 7_777]] as const)
+    const id = await platform.run("one", {
+      do: "probe",
+      read: [platform.dataDir, platform.configDir, engine.folder, "/root", "/tmp"],
+      connect: [["127.0.0.1", platform.port], ...targets]
+    })
+    const { output } = await ended("one", id)
+    host.close()
+    const { connect, ...rest } = output as { readonly connect: ReadonlyArray<string> }
+    expect(rest).toMatchObject({
+      read: ["ENOENT", "ENOENT", "ENOENT", "ENOENT", "succeeded"],
+      write: "EROFS",
+      temporary: "succeeded",
+      status: ["CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
+    })
+    // Its init process and itself.
+    expect(rest).toHaveProperty("processes", 2)
+    expect(connect[0]).toBe("connected")
+    for (const outcome of connect.slice(1)) expect(outcome).toMatch(/^(?:ECONNREFUSED|ENETUNREACH)$/)
+    await platform.request("POST", `/v2/other/cancel/${listener}`)
+  }, 300_000)
+
+  it("are taken over by the next platform after kill -9, with the lines of the time between, and never run twice", async () => {
+    const id = await printing(8_000)
+    const before = await containers()
+    expect(before).toHaveLength(1)
+    await platform.end("SIGKILL")
+    await platform.start()
+    const job = await ended("one", id)
+    expect(job).toMatchObject({ status: "COMPLETED" })
+    expect(job).not.toHaveProperty("retries")
+    const { lines, worker } = job.output as { readonly lines: number; readonly worker: string }
+    expect([`stint-${worker}`]).toEqual(before)
+    const printed = await until("the last line", async () => {
+      const all = await linesOf("one", id)
+      return all.includes(`line ${lines}`) ? all : undefined
+    }, LIMIT)
+    // The killed platform may have received some lines that it had not stored. No other line is missing.
+    expect(new Set(printed).size).toBeGreaterThan(lines - 25)
+    expect(new Set(printed).size).toBe(printed.length)
+    await noContainer()
+  }, 300_000)
+
+  it("continue while the engine is gone: the job completes, and no second worker is started beside it", async () => {
+    const id = await printing(8_000)
+    const before = await containers()
+    await engine.kill()
+    await until(
+      "the warning",
+      () => platform.output.includes("counts as running until the engine answers") ? true : undefined,
+      LIMIT
+    )
+    const job = await ended("one", id)
+    expect(job).toMatchObject({ status: "COMPLETED" })
+    expect(job).not.toHaveProperty("retries")
+    expect(await containers()).toEqual(before)
+    await engine.start()
+    await noContainer()
+    expect(platform.output.match(/Starting worker \S+ of endpoint one/g)).toHaveLength(1)
+  }, 300_000)
+})

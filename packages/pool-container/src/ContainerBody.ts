@@ -1,0 +1,123 @@
+/**
+ * The request that creates a worker's container.
+ *
+ * | what a container may not do | how |
+ * |---|---|
+ * | change its image | read-only root file system; `/tmp` is in memory |
+ * | gain rights | no capabilities, `no-new-privileges` |
+ * | exhaust the machine | limits of memory (without swap), CPUs and processes |
+ * | reach other programs | a process namespace and, by default, a network of its own, in which only the platform is reachable |
+ *
+ * An init process runs the image's program, so that SIGTERM ends a program without a handler for it, and orphaned processes are reaped.
+ */
+import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
+import type { StartRequest } from "@stint/pool/WorkerPool"
+import { readFileSync } from "node:fs"
+import type { ContainerSource, Mount } from "./Volumes.ts"
+
+/** The label that names the platform of a container. */
+export const PLATFORM_LABEL = "stint.platform"
+
+/** The number of processes of a container whose source does not set `pids`. More than a worker needs, and few enough for the machine. */
+const DEFAULT_PIDS = 1_024
+
+/** The limits that are set explicitly: an engine raises them by default, which fails where the machine forbids it. */
+const ULIMITS = { nofile: { line: "Max open files", most: 65_536 }, nproc: { line: "Max processes", most: 16_384 } } as const
+
+const readLimits = (): string => {
+  try {
+    return readFileSync("/proc/self/limits", "utf8")
+  } catch {
+    // A system without /proc, such as macOS, whose engine runs in a virtual machine.
+    return ""
+  }
+}
+
+/** The limits in the form of the engine's API: at most this process's own, which are usually the engine's, too. */
+const ulimits = () => {
+  const limits = readLimits()
+  return Object.entries(ULIMITS).map(([Name, { line, most }]) => {
+    const hard = new RegExp(`^${line} +\\S+ +(\\d+)`, "m").exec(limits)?.[1]
+    const value = Math.min(most, hard === undefined ? most : Number(hard))
+    return { Name, Soft: value, Hard: value }
+  })
+}
+
+/** The parts of the request that are not in the source. */
+export interface ContainerParts {
+  readonly request: StartRequest
+  readonly source: ContainerSource
+  /** The image's id. */
+  readonly image: string
+  /** The name of this platform. */
+  readonly platform: string
+  readonly mounts: ReadonlyArray<Mount>
+  /** How much output the engine stores. Bytes. */
+  readonly storedBytes: number
+}
+
+/** The network of a container whose source names none: only its own loopback. */
+const DEFAULT_NETWORK = "none"
+
+/** The body of the request that creates the container. */
+export const bodyOf = ({ image, mounts, platform, request, source, storedBytes }: ContainerParts) => {
+  const { endpoint, variables, worker } = request
+  const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...endpoint.env, ...variables }
+  const { gpus, memoryBytes } = source
+  return {
+    Image: image,
+    ...(source.command === undefined ? {} : { Cmd: source.command }),
+    ...(source.user === undefined ? {} : { User: source.user }),
+    Env: Object.entries({ ...environment, ...defaultsFor(environment) }).map(([name, value]) => `${name}=${value}`),
+    Labels: {
+      [PLATFORM_LABEL]: platform,
+      "stint.endpoint": endpoint.id,
+      "stint.worker": worker,
+      "stint.image": source.image
+    },
+    AttachStdin: false,
+    Tty: false,
+    HostConfig: {
+      Init: true,
+      ReadonlyRootfs: true,
+      Tmpfs: { "/tmp": "rw,nosuid,nodev,exec,mode=1777" },
+      CapDrop: ["ALL"],
+      SecurityOpt: ["no-new-privileges"],
+      NetworkMode: source.network ?? DEFAULT_NETWORK,
+      PidsLimit: source.pids ?? DEFAULT_PIDS,
+      ...(memoryBytes === undefined ? {} : { Memory: memoryBytes, MemorySwap: memoryBytes }),
+      ...(source.cpus === undefined ? {} : { NanoCpus: Math.round(source.cpus * 1e9) }),
+      ...(gpus === undefined
+        ? {}
+        : { DeviceRequests: [{ Driver: "nvidia", Count: gpus === "all" ? -1 : gpus, Capabilities: [["gpu"]] }] }),
+      Mounts: mounts,
+      Ulimits: ulimits(),
+      // json-file is Podman's k8s-file. journald and others can lose lines, or cannot be read.
+      LogConfig: { Type: "json-file", Config: { "max-size": String(storedBytes) } },
+      RestartPolicy: { Name: "no" }
+    }
+  }
+}
+
+/** The variables of the worker protocol, with another address of the platform. */
+export const withAddress = (
+  variables: Readonly<Record<string, string>>,
+  from: string,
+  to: string
+): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(variables).map(([name, value]) => [
+      name,
+      value.startsWith(`${from}/`) ? to + value.slice(from.length) : value
+    ])
+  )
+
+/** The platform's address in the variables of the worker protocol; undefined when they contain none. */
+export const addressIn = (variables: Readonly<Record<string, string>>): URL | undefined => {
+  for (const prefix of ENV_PREFIXES) {
+    const url = variables[`${prefix}WEBHOOK_GET_JOB`]
+    if (url !== undefined && URL.canParse(url)) return new URL(url)
+  }
+  return undefined
+}

@@ -1,0 +1,169 @@
+/**
+ * Runs workers as containers over the Docker-compatible engine API, of Docker or Podman on the platform's machine.
+ *
+ * ```
+ *   start: image resolved, pulled --> record --> created --> started --> door to the platform opened --> handle
+ * ```
+ *
+ * `ContainerBody` describes what a container may not do, `PlatformDoor` how it reaches the platform, `WorkerContainer` what happens when the
+ * engine stops answering, and `ContainerOrphans` what happens after the platform was killed.
+ *
+ * Files in `dataDir`: `containers/` (one record per container, see `ContainerRecords`).
+ */
+import { PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
+import { WorkerLog } from "@stint/pool/WorkerLog"
+import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { createHash } from "node:crypto"
+import { homedir } from "node:os"
+import { join, resolve } from "node:path"
+import process from "node:process"
+import { addressIn, bodyOf, withAddress } from "./ContainerBody.ts"
+import * as ContainerOrphans from "./ContainerOrphans.ts"
+import { STORED_BYTES } from "./ContainerOutput.ts"
+import * as ContainerRecords from "./ContainerRecords.ts"
+import type { Engine } from "./Engine.ts"
+import type { EngineError } from "./EngineError.ts"
+import { locate, unavailable } from "./EngineSocket.ts"
+import * as Images from "./Images.ts"
+import { type ContainerSource, mountsOf } from "./Volumes.ts"
+import { attach, nameOf } from "./WorkerContainer.ts"
+
+/** Options of the pool. */
+export interface Options {
+  /** Folder for records. Only one platform may use it at a time. */
+  readonly dataDir: string
+  /** The engine's unix socket. Default: the first of the usual sockets at which an engine answers. */
+  readonly socket?: string | undefined
+  /**
+   * A file with registry credentials in the form of Docker's `config.json`. Default: `~/.docker/config.json`, or else Podman's
+   * `auth.json`.
+   */
+  readonly credentials?: string | undefined
+  /** Folders of the host that endpoints may mount, with everything in them. Default: none. */
+  readonly volumes?: ReadonlyArray<string>
+}
+
+/** The files in which `docker login` and `podman login` store credentials. */
+const usualCredentials = (): ReadonlyArray<string> => {
+  const runtime = process.env["XDG_RUNTIME_DIR"]
+  return [
+    join(homedir(), ".docker/config.json"),
+    ...(runtime === undefined ? [] : [join(runtime, "containers/auth.json")]),
+    join(homedir(), ".config/containers/auth.json")
+  ]
+}
+
+/** The name of the platform with this data folder, in the labels of its containers. */
+const platformOf = (dataDir: string): string => createHash("sha256").update(dataDir).digest("hex").slice(0, 16)
+
+const failed = (image: string, problem: string, hint: string) =>
+  new PoolError({ reason: new SpawnFailed({ path: `A container of ${image}`, problem, hint }) })
+
+/** Explains why the engine did not create or start a container. */
+const startError = ({ image, network }: ContainerSource, endpoint: string, name: string, error: EngineError): PoolError => {
+  if (error._tag === "EngineUnreachable") return unavailable(error)
+  const { problem, status } = error
+  if (status === 409) {
+    return failed(image, `the engine already has a container ${name} (${problem})`, `Remove it: docker rm --force ${name}.`)
+  }
+  if (/network/i.test(problem) && network !== undefined) {
+    return failed(image, problem, `Correct the network of endpoint ${endpoint}, which is "${network}".`)
+  }
+  if (/(?:init|catatonit).*(?:not found|no such file)|container-init/i.test(problem)) {
+    return failed(
+      image,
+      problem,
+      "Install the engine's init program: apt-get install catatonit (for Podman), or tini (for Docker)."
+    )
+  }
+  if (/executable file|no such file or directory|not found in \$PATH|permission denied|exec format/i.test(problem)) {
+    return failed(image, problem, `Correct the command of endpoint ${endpoint}, or the image's ENTRYPOINT and CMD.`)
+  }
+  return failed(image, problem, "The engine's log may say more.")
+}
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const dataDir = resolve(options.dataDir)
+  const platform = platformOf(dataDir)
+  const log = yield* WorkerLog
+  const records = ContainerRecords.make(dataDir)
+  const engineFound = locate(options.socket)
+  const images = yield* Images.make(engineFound, {
+    credentials: options.credentials === undefined ? usualCredentials() : [options.credentials]
+  })
+
+  /** Removes what a failed start left. */
+  const discard = (engine: Engine, worker: string) =>
+    Effect.andThen(Effect.ignore(engine.remove(nameOf(worker))), Effect.sync(() => records.remove(worker)))
+
+  const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
+    const { endpoint, mask, variables, worker } = request
+    const mounts = yield* mountsOf(source, options.volumes ?? [])
+    const image = yield* images.resolve(endpoint.id, source.image)
+    const name = nameOf(worker)
+    const address = addressIn(variables)
+    const port = source.network === "host" || address === undefined ? null : Number(address.port || 80)
+    const inside = port === null || address === undefined
+      ? variables
+      : withAddress(variables, address.origin, `http://127.0.0.1:${port}`)
+    yield* Effect.try({
+      try: () => records.write({ worker, endpoint: endpoint.id, socket: engine.socket, port }),
+      catch: (cause) =>
+        new PoolError({
+          reason: new PoolUnavailable({
+            problem: `a container cannot be recorded in ${ContainerRecords.folderIn(dataDir)} (${
+              cause instanceof Error ? cause.message : String(cause)
+            })`,
+            hint: "Make the data folder writable, or free space on its disk."
+          })
+        })
+    })
+    const body = bodyOf({
+      request: { ...request, variables: inside },
+      source,
+      image,
+      platform,
+      mounts,
+      storedBytes: STORED_BYTES
+    })
+    return yield* engine.create(name, body).pipe(
+      Effect.andThen(engine.start(name)),
+      Effect.tapError((error) =>
+        error._tag === "EngineRefused" && error.status === 404 ? Effect.sync(() => images.release(endpoint.id)) : Effect.void
+      ),
+      Effect.mapError((error) => startError(source, endpoint.id, name, error)),
+      Effect.andThen(attach({ engine, log, records }, { endpoint: endpoint.id, worker, variables, mask, port })),
+      Effect.onError(() => discard(engine, worker))
+    )
+  })
+
+  const start = Effect.fn("ContainerPool.start")(function*(request: StartRequest) {
+    const { source } = request.endpoint
+    if (source.type !== "container") {
+      return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
+    }
+    const engine = yield* engineFound
+    // Pulling may take minutes and is interruptible; creating and starting is not.
+    yield* images.resolve(request.endpoint.id, source.image)
+    const { handle } = yield* Effect.acquireRelease(launch(engine, request, source), ({ close }) => close)
+    return handle
+  })
+
+  const prepare: WorkerPool["Service"]["prepare"] = ({ id, source }) => {
+    if (source.type !== "container") return Effect.void
+    images.release(id)
+    return Effect.ignore(images.resolve(id, source.image))
+  }
+
+  yield* Effect.flatMap(engineFound, (engine) => ContainerOrphans.removeUnknown(engine, records, platform)).pipe(
+    Effect.catch((error) => Effect.logWarning(`Containers of an earlier run were not looked for. ${error.message}`)),
+    Effect.forkScoped
+  )
+  const orphans = yield* ContainerOrphans.find({ log, records })
+  return WorkerPool.of({ supports: ["container"], prepare, start, orphans })
+})
+
+/** The pool. It does not need an engine until a worker starts. */
+export const layer = (options: Options): Layer.Layer<WorkerPool> => Layer.effect(WorkerPool, make(options))

@@ -1,0 +1,72 @@
+/**
+ * Reads the progress of a pull, which the engine sends as lines of JSON.
+ */
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+
+const decodeLine = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({
+  status: Schema.optionalKey(Schema.String),
+  id: Schema.optionalKey(Schema.String),
+  error: Schema.optionalKey(Schema.String),
+  progressDetail: Schema.optionalKey(Schema.Struct({
+    current: Schema.optionalKey(Schema.Number),
+    total: Schema.optionalKey(Schema.Number)
+  }))
+})))
+
+const megabytes = (bytes: number): string => `${(bytes / 1_000_000).toFixed(1)} MB`
+
+export interface PullProgress {
+  /** Adds a chunk of the response, wherever it is cut. */
+  readonly push: (chunk: Buffer) => void
+  /** The error that a line contains; undefined when there was none. */
+  readonly error: () => string | undefined
+  /** `2 of 5 layers, 12.3 MB of 80.0 MB` */
+  readonly describe: () => string
+}
+
+export const make = (): PullProgress => {
+  const decoder = new TextDecoder()
+  const layers = new Map<string, { current: number; total: number; isDone: boolean }>()
+  let open = ""
+  let error: string | undefined
+
+  const add = (line: string) => {
+    const decoded = Option.getOrUndefined(decodeLine(line))
+    if (decoded === undefined) return
+    error ??= decoded.error
+    const { id, progressDetail, status = "" } = decoded
+    // A line without progress that names an id may be about the tag: "Pulling from library/node", id "22".
+    if (id === undefined || status.startsWith("Pulling from")) return
+    const layer = layers.get(id) ?? { current: 0, total: 0, isDone: false }
+    layers.set(id, layer)
+    // The progress of "Extracting" would count the layer twice.
+    if (status === "Downloading") {
+      layer.current = progressDetail?.current ?? layer.current
+      layer.total = progressDetail?.total ?? layer.total
+    }
+    if (/^(?:Pull complete|Already exists|Download complete)/.test(status)) {
+      layer.isDone = true
+      layer.current = layer.total
+    }
+  }
+
+  return {
+    push: (chunk) => {
+      const lines = (open + decoder.decode(chunk, { stream: true })).split("\n")
+      open = lines.pop() ?? ""
+      for (const line of lines) add(line)
+      // The last line may have no line break.
+      if (open.endsWith("}")) add(open)
+    },
+    error: () => error,
+    describe: () => {
+      const all = [...layers.values()]
+      if (all.length === 0) return "no layers yet"
+      const done = all.filter(({ isDone }) => isDone).length
+      const current = all.reduce((sum, layer) => sum + layer.current, 0)
+      const total = all.reduce((sum, layer) => sum + layer.total, 0)
+      return `${done} of ${all.length} layers${total === 0 ? "" : `, ${megabytes(current)} of ${megabytes(total)}`}`
+    }
+  }
+}

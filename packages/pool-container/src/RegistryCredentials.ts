@@ -1,0 +1,82 @@
+/**
+ * Credentials for image registries, from a file in the form of Docker's `config.json`, which `docker login` and `podman login` write.
+ *
+ * ```json
+ * { "auths": { "registry.example.com": { "auth": "base64 of USER:PASSWORD" } } }
+ * ```
+ *
+ * Credential helpers (`credsStore`, `credHelpers`) are programs of the user who logged in and are not run.
+ */
+import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { readFile } from "node:fs/promises"
+
+/** The registry of images whose name contains none. */
+const DEFAULT_REGISTRY = "docker.io"
+
+/** The name under which `docker login` stores the credentials of {@link DEFAULT_REGISTRY}. */
+const DEFAULT_REGISTRY_KEY = "https://index.docker.io/v1/"
+
+const Entry = Schema.Struct({
+  auth: Schema.optionalKey(Schema.String),
+  username: Schema.optionalKey(Schema.String),
+  password: Schema.optionalKey(Schema.String),
+  identitytoken: Schema.optionalKey(Schema.String)
+})
+
+const decodeFile = Schema.decodeUnknownEffect(
+  Schema.fromJsonString(Schema.Struct({ auths: Schema.optionalKey(Schema.Record(Schema.String, Entry)) }))
+)
+
+/** The registry in an image's name: `registry.example.com:5000` in `registry.example.com:5000/team/llm:1`. */
+export const registryOf = (image: string): string => {
+  const [first = "", ...rest] = image.split("/")
+  return rest.length > 0 && (/[.:]/.test(first) || first === "localhost") ? first : DEFAULT_REGISTRY
+}
+
+const hostOf = (key: string): string => key.replace(/^https?:\/\//, "").split("/")[0] ?? key
+
+const unreadable = (file: string, problem: string) =>
+  new PoolError({
+    reason: new PoolUnavailable({
+      problem: `the credentials of image registries in ${file} cannot be read (${problem})`,
+      hint: "Write it with docker login or podman login, or correct STINT_ENGINE_AUTH."
+    })
+  })
+
+/**
+ * The value of the header `X-Registry-Auth` for an image; undefined when the file has no credentials for its registry. The first of `files` that
+ * exists is read at each call, so that a changed password needs no restart.
+ */
+export const headerFor = Effect.fnUntraced(function*(image: string, files: ReadonlyArray<string>) {
+  const registry = registryOf(image)
+  for (const file of files) {
+    const text = yield* Effect.tryPromise({
+      try: () =>
+        readFile(file, "utf8").catch((error: unknown) => {
+          if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+          throw error
+        }),
+      catch: (cause) => unreadable(file, cause instanceof Error ? cause.message : String(cause))
+    })
+    if (text === undefined) continue
+    const { auths = {} } = yield* Effect.mapError(
+      decodeFile(text),
+      () => unreadable(file, "it is not in the form of Docker's config.json")
+    )
+    const entry = auths[registry] ?? Object.entries(auths).find(([key]) => hostOf(key) === registry)?.[1] ??
+      (registry === DEFAULT_REGISTRY ? auths[DEFAULT_REGISTRY_KEY] : undefined)
+    if (entry === undefined) return undefined
+    const decoded = entry.auth === undefined ? "" : Buffer.from(entry.auth, "base64").toString()
+    const at = decoded.indexOf(":")
+    const credentials = {
+      username: entry.username ?? decoded.slice(0, Math.max(at, 0)),
+      password: entry.password ?? decoded.slice(at + 1),
+      serveraddress: registry,
+      ...(entry.identitytoken === undefined ? {} : { identitytoken: entry.identitytoken })
+    }
+    return Buffer.from(JSON.stringify(credentials)).toString("base64url")
+  }
+  return undefined
+})

@@ -1,0 +1,66 @@
+/**
+ * The volumes of a container.
+ *
+ * A folder of the host is mounted only if the operator allowed it, because whoever may create an endpoint could otherwise mount the
+ * platform's own data, or the whole disk. Named volumes belong to the engine and need no permission.
+ */
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import { PoolError, SpawnFailed } from "@stint/pool/PoolError"
+import * as Effect from "effect/Effect"
+import { realpath } from "node:fs/promises"
+import { isAbsolute, relative, sep } from "node:path"
+
+/** The source of an endpoint whose workers are containers. */
+export type ContainerSource = Extract<EndpointSource, { readonly type: "container" }>
+
+/** A mount in the form of the engine's API. */
+export interface Mount {
+  readonly Type: "bind" | "volume"
+  readonly Source: string
+  readonly Target: string
+  readonly ReadOnly: boolean
+}
+
+/** Where a volume without a target is mounted: the platform's name, and RunPod's (docs/spec/environment.md). */
+const TARGETS = ["/platform-volume", "/runpod-volume"]
+
+const failed = (path: string, problem: string, hint: string) =>
+  new PoolError({ reason: new SpawnFailed({ path: `The volume ${path}`, problem, hint }) })
+
+const isInside = (folder: string, path: string): boolean => {
+  const rest = relative(folder, path)
+  return rest === "" || (rest !== ".." && !rest.startsWith(`..${sep}`) && !isAbsolute(rest))
+}
+
+const realpathOf = (path: string) => Effect.option(Effect.tryPromise(() => realpath(path)))
+
+/** The mounts of a source. `allowed`: the folders of the host that may be mounted, with everything in them. */
+export const mountsOf = Effect.fnUntraced(function*(source: ContainerSource, allowed: ReadonlyArray<string>) {
+  const mounts: Array<Mount> = []
+  const folders = (yield* Effect.forEach(allowed, realpathOf)).flatMap((folder) => folder._tag === "Some" ? [folder.value] : [])
+  for (const { readOnly = false, source: from, target } of source.volumes ?? []) {
+    const isFolder = isAbsolute(from)
+    let path = from
+    if (isFolder) {
+      // The real path is checked and mounted, so that a link cannot lead out of an allowed folder.
+      const real = yield* realpathOf(from)
+      if (real._tag === "None") {
+        return yield* failed(from, "there is no such folder", "Create it, or correct the endpoint's volumes.")
+      }
+      path = real.value
+      if (!folders.some((folder) => isInside(folder, path))) {
+        return yield* failed(
+          from,
+          allowed.length === 0
+            ? "the platform mounts no folder of this machine"
+            : `it is not in a folder that the platform may mount (${allowed.join(", ")})`,
+          "Add it to STINT_ENGINE_VOLUMES and restart the platform, or use a named volume of the engine."
+        )
+      }
+    }
+    for (const Target of target === undefined ? TARGETS : [target]) {
+      mounts.push({ Type: isFolder ? "bind" : "volume", Source: path, Target, ReadOnly: readOnly })
+    }
+  }
+  return mounts
+})

@@ -1,0 +1,4 @@
+/**
+ * Runs workers as containers of Docker or Podman.
+ */
+export * as ContainerPool from "./ContainerPool.ts"

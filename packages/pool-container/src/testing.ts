@@ -1,0 +1,108 @@
+/**
+ * A real container engine for tests: Podman with runc, on a socket of its own, with a storage of its own in a temporary folder.
+ *
+ * No image can be pulled, so images are made from this machine: Node and its shared libraries, and the files of the test.
+ */
+import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
+import { randomUUID } from "node:crypto"
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import process from "node:process"
+import { promisify } from "node:util"
+
+const run = promisify(execFile)
+
+const exists = (program: string): boolean => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0
+
+/** Why no engine can run here; undefined when one can. */
+export const missingEngine = (): string | undefined => {
+  if (process.platform !== "linux" || process.getuid?.() !== 0) return "containers need Linux and root"
+  const programs = ["podman", "runc", "nsenter"].filter((program) => !exists(program))
+  if (!existsSync("/usr/libexec/podman/catatonit")) programs.push("catatonit")
+  return programs.length === 0 ? undefined : `these programs are not installed: ${programs.join(", ")}`
+}
+
+/** Where the image has Node. */
+const NODE_IN_IMAGE = "/usr/local/bin/node"
+
+/** How long the engine may take to start. Milliseconds. */
+const START_LIMIT = 60_000
+
+/** A running engine. Dispose of it, or its storage remains. */
+export class TestEngine {
+  readonly folder = join(tmpdir(), `stint-podman-${randomUUID().slice(0, 8)}`)
+  readonly socket = join(this.folder, "podman.sock")
+  readonly #options: ReadonlyArray<string> = [
+    ...["--root", join(this.folder, "storage")],
+    ...["--runroot", join(this.folder, "run")],
+    ...["--tmpdir", join(this.folder, "tmp")],
+    ...["--storage-driver", "vfs"],
+    ...["--cgroup-manager", "cgroupfs"],
+    ...["--events-backend", "file"],
+    ...["--runtime", "runc"]
+  ]
+  #service: ChildProcess | undefined
+
+  /** Starts the service, and returns when it answers. */
+  async start(): Promise<void> {
+    mkdirSync(this.folder, { recursive: true })
+    const service = spawn("podman", [...this.#options, "system", "service", "--time=0", `unix://${this.socket}`], {
+      stdio: ["ignore", "ignore", "pipe"],
+      detached: true
+    })
+    this.#service = service
+    let words = ""
+    service.stderr?.on("data", (data: Buffer) => (words += data.toString()))
+    const until = Date.now() + START_LIMIT
+    while (!existsSync(this.socket)) {
+      if (service.exitCode !== null || Date.now() > until) throw new Error(`podman's service does not listen: ${words}`)
+      await new Promise((next) => setTimeout(next, 20))
+    }
+  }
+
+  /** Ends the service, as a crash would. Its containers continue. */
+  async kill(): Promise<void> {
+    const service = this.#service
+    if (service === undefined || service.exitCode !== null || service.signalCode !== null) return
+    const ended = new Promise((done) => service.once("exit", done))
+    service.kill("SIGKILL")
+    await ended
+    rmSync(this.socket, { force: true })
+  }
+
+  /** Runs a podman command with the engine's storage, without its service. */
+  async podman(...args: ReadonlyArray<string>): Promise<string> {
+    return (await run("podman", [...this.#options, ...args], { maxBuffer: 64 * 1024 * 1024 })).stdout
+  }
+
+  /** Makes an image of this machine's Node and files: from paths on this machine by path in the image. Its ENTRYPOINT is Node. */
+  async makeNodeImage(name: string, files: Readonly<Record<string, string>>): Promise<void> {
+    const root = mkdtempSync(join(this.folder, "image-"))
+    const add = (from: string, to: string) => {
+      mkdirSync(join(root, dirname(to)), { recursive: true })
+      cpSync(from, join(root, to), { dereference: true, recursive: true })
+    }
+    add(process.execPath, NODE_IN_IMAGE)
+    const { stdout } = await run("ldd", [process.execPath])
+    for (const [library] of stdout.matchAll(/\/\S+/g)) add(library, library)
+    for (const [to, from] of Object.entries(files)) add(from, to)
+    mkdirSync(join(root, "tmp"), { recursive: true })
+    const archive = `${root}.tar`
+    await run("tar", ["--create", "--file", archive, "--directory", root, "."])
+    await this.podman("import", "--quiet", "--change", `ENTRYPOINT ["${NODE_IN_IMAGE}"]`, archive, name)
+    rmSync(root, { recursive: true })
+    rmSync(archive)
+  }
+
+  /** Removes the containers, ends the service, and removes the storage. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill()
+    await this.podman("rm", "--all", "--force", "--time", "0").catch(() => undefined)
+    const mounts = readFileSync("/proc/self/mounts", "utf8").split("\n").map((line) => line.split(" ")[1] ?? "")
+    for (const mount of mounts.filter((path) => path.startsWith(`${this.folder}/`)).toReversed()) {
+      spawnSync("umount", ["--lazy", mount])
+    }
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+  }
+}

@@ -1,0 +1,310 @@
+import { assert, describe, expect, it } from "@effect/vitest"
+import { endpointOf } from "@stint/pool/testing"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Scope from "effect/Scope"
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { machinePlatform } from "../src/Images.ts"
+import { frame } from "./StubEngine.ts"
+import { DIGEST, IMAGE, until, world } from "./TestWorld.ts"
+
+describe("ContainerPool: starts", () => {
+  it.live("creates a container without rights, with its limits, labels and variables", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      yield* start(yield* pool(), {
+        cpus: 1.5,
+        memoryBytes: 256 * 1024 ** 2,
+        pids: 64,
+        gpus: 2,
+        user: "1000:1000",
+        command: ["serve"]
+      })
+      const { Env, HostConfig, ...body } = engine.only.body
+      expect(body).toMatchObject({ Image: `sha256:${IMAGE.length}`, Cmd: ["serve"], User: "1000:1000", Tty: false })
+      assert.includeMembers(Env as Array<string>, ["GREETING=hello", "RUNPOD_POD_ID=w-1", "RUNPOD_MIN_MEMORY_GB=0.1"])
+      expect(HostConfig).toMatchObject({
+        ReadonlyRootfs: true,
+        CapDrop: ["ALL"],
+        SecurityOpt: ["no-new-privileges"],
+        Init: true,
+        PidsLimit: 64,
+        Memory: 256 * 1024 ** 2,
+        MemorySwap: 256 * 1024 ** 2,
+        NanoCpus: 1_500_000_000,
+        DeviceRequests: [{ Driver: "nvidia", Count: 2, Capabilities: [["gpu"]] }],
+        NetworkMode: "host"
+      })
+    }).pipe(Effect.scoped))
+
+  it.live("uses a network of its own unless the source names one, and says what it needs to make the platform reachable in it", () =>
+    Effect.gen(function*() {
+      const { engine, pool, startError } = yield* world
+      const built = yield* pool()
+      // The stub's containers have no process whose network could be entered.
+      const error = yield* startError(built, { network: "none" })
+      assert.match(
+        error,
+        /^No worker can be started: the platform cannot enter the network of the container \(.+\)\. This needs a platform/
+      )
+      expect(engine.created.at(-1)?.body["HostConfig"]).toMatchObject({ NetworkMode: "none" })
+      assert.strictEqual(engine.containers.size, 0)
+    }).pipe(Effect.scoped))
+
+  it.live("says how to get an engine when there is none, and starts workers when it has come", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start, startError } = yield* world
+      yield* Effect.promise(() => engine.vanish())
+      const built = yield* pool()
+      assert.strictEqual(
+        yield* startError(built),
+        `No worker can be started: the container engine does not answer: there is no socket ${engine.socket}. Start Docker or Podman ` +
+          "(systemctl enable --now podman.socket), or set STINT_ENGINE to the path of its socket."
+      )
+      yield* Effect.promise(() => engine.appear())
+      yield* start(built)
+    }).pipe(Effect.scoped))
+
+  it.live("reports what the engine says about a failed start, and leaves no container and no record", () =>
+    Effect.gen(function*() {
+      const { engine, pool, records, startError } = yield* world
+      const built = yield* pool()
+      engine.overrides.set("POST /containers/stint-w-1/start", {
+        status: 400,
+        message: "exec: \"serve\": executable file not found in $PATH"
+      })
+      assert.strictEqual(
+        yield* startError(built),
+        `A container of ${IMAGE} cannot be started: exec: "serve": executable file not found in $PATH. Correct the command of endpoint ` +
+          "tested, or the image's ENTRYPOINT and CMD."
+      )
+      engine.overrides.set("POST /containers/create", { status: 409, message: "the name is already in use" })
+      assert.match(yield* startError(built), /already has a container stint-w-2 .+ Remove it: docker rm --force stint-w-2\.$/)
+      assert.deepStrictEqual([engine.containers.size, records()], [0, []])
+    }).pipe(Effect.scoped))
+
+  it.live("mounts the folders that the operator allowed and named volumes, and no other folder", () =>
+    Effect.gen(function*() {
+      const { dataDir, engine, pool, start, startError } = yield* world
+      const models = join(engine.folder, "models")
+      mkdirSync(join(models, "llm"), { recursive: true })
+      mkdirSync(dataDir, { recursive: true })
+      symlinkSync(dataDir, join(models, "link"))
+      const built = yield* pool({ volumes: [models] })
+      yield* start(built, {
+        volumes: [{ source: join(models, "llm"), readOnly: true }, { source: "cache", target: "/cache" }]
+      })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        Mounts: [
+          { Type: "bind", Source: join(models, "llm"), Target: "/platform-volume", ReadOnly: true },
+          { Type: "bind", Source: join(models, "llm"), Target: "/runpod-volume", ReadOnly: true },
+          { Type: "volume", Source: "cache", Target: "/cache", ReadOnly: false }
+        ]
+      })
+      for (const source of [dataDir, "/", join(models, "link"), join(models, "../data")]) {
+        assert.match(yield* startError(built, { volumes: [{ source }] }), /is not in a folder that the platform may mount/)
+      }
+      assert.match(
+        yield* startError(yield* pool(), { volumes: [{ source: models }] }),
+        /the platform mounts no folder of this machine\. Add it to STINT_ENGINE_VOLUMES and restart the platform/
+      )
+    }).pipe(Effect.scoped))
+})
+
+describe("ContainerPool: images", () => {
+  it.live("refuses an image for another architecture, and says what to build", () =>
+    Effect.gen(function*() {
+      const { engine, pool, startError } = yield* world
+      engine.addImage(IMAGE, { architecture: "s390x" })
+      assert.strictEqual(
+        yield* startError(yield* pool()),
+        `The image ${IMAGE} cannot be started: it is built for linux/s390x, and this machine runs ${machinePlatform()}. Build it for this ` +
+          `machine: docker build --platform ${machinePlatform()} --tag ${IMAGE} . (and push it, if it comes from a registry).`
+      )
+    }).pipe(Effect.scoped))
+
+  it.live("starts all workers from the image that a tag named first, until the endpoint's settings change", () =>
+    Effect.gen(function*() {
+      const { engine, logged, outputs, pool, start } = yield* world
+      const built = yield* pool()
+      const imageOf = (worker: string) => engine.containers.get(`stint-${worker}`)?.body["Image"]
+      engine.addImage(IMAGE, { id: "sha256:first", digest: DIGEST })
+      yield* start(built)
+      engine.addImage(IMAGE, { id: "sha256:second", digest: DIGEST })
+      yield* start(built)
+      const endpoint = yield* endpointOf({ source: { type: "container", image: IMAGE } })
+      yield* Effect.provide(built.prepare(endpoint), outputs)
+      yield* start(built)
+      assert.deepStrictEqual(["w-1", "w-2", "w-3"].map(imageOf), ["sha256:first", "sha256:first", "sha256:second"])
+      const warnings = logged.filter((text) => text.includes("is a name that can move"))
+      assert.strictEqual(warnings.length, 2)
+      assert.include(warnings[0], `To fix it, set the image to ${DIGEST}.`)
+    }).pipe(Effect.scoped))
+
+  it.live("pulls a missing image once for all waiting workers, with the registry's credentials, and logs the progress", () =>
+    Effect.gen(function*() {
+      const { engine, logged, pool, start } = yield* world
+      writeFileSync(
+        join(engine.folder, "config.json"),
+        JSON.stringify({ auths: { "registry.example.com": { auth: Buffer.from("ada:pass:word").toString("base64") } } })
+      )
+      engine.images.clear()
+      const pulls: Array<unknown> = []
+      engine.pull = (image, request, response) => {
+        pulls.push([image, JSON.parse(Buffer.from(String(request.headers["x-registry-auth"]), "base64url").toString())])
+        response.write(`{"status":"Pulling from llm","id":"1"}\n{"status":"Downloading","id":"a","progressDet`)
+        response.write(`ail":{"current":5000000,"total":10000000}}\n`)
+        engine.addImage(IMAGE, { digest: DIGEST })
+        response.end(`{"status":"Pull complete","id":"a"}`)
+      }
+      const built = yield* pool()
+      yield* Effect.all([start(built), start(built)], { concurrency: "unbounded" })
+      assert.deepStrictEqual(pulls, [
+        [IMAGE, { username: "ada", password: "pass:word", serveraddress: "registry.example.com" }]
+      ])
+      assert.include(logged, `Pulling the image ${IMAGE}.`)
+      assert.isTrue(logged.some((text) => /^Pulled the image \S+ in [\d.]+ s\.$/.test(text)))
+    }).pipe(Effect.scoped))
+
+  const pullErrors: ReadonlyArray<readonly [string, string, RegExp]> = [
+    [
+      "an unknown image",
+      "manifest unknown",
+      /it does not exist \(manifest unknown\)\. Correct the image's name and tag, or push the image\.$/
+    ],
+    [
+      "missing credentials",
+      "unauthorized: authentication required",
+      /registry\.example\.com requires credentials .+ Add credentials for registry\.example\.com to .+config\.json: docker login registry\.example\.com/
+    ],
+    ["a full disk", "write /var/lib: no space left on device", /the engine's disk is full .+ Free space in the engine's storage/]
+  ]
+  it.live.each(pullErrors)("says why a pull failed: %s", ([, words, expected]) =>
+    Effect.gen(function*() {
+      const { engine, pool, startError } = yield* world
+      engine.images.clear()
+      // Docker reports some errors by the status, others in a line of a successful response.
+      engine.pull = (_, __, response) => void response.end(JSON.stringify({ error: words }))
+      const built = yield* pool()
+      assert.match(yield* startError(built), expected)
+      engine.pull = (_, __, response) => void response.writeHead(500).end(JSON.stringify({ message: words }))
+      assert.match(yield* startError(built), expected)
+    }).pipe(Effect.scoped))
+
+  it.live("names the file that contains a rejected password", () =>
+    Effect.gen(function*() {
+      const { engine, pool, startError } = yield* world
+      const file = join(engine.folder, "config.json")
+      writeFileSync(file, JSON.stringify({ auths: { "registry.example.com": { username: "ada", password: "wrong" } } }))
+      engine.images.clear()
+      engine.pull = (_, __, response) =>
+        void response.writeHead(500).end(JSON.stringify({ message: "unauthorized: incorrect username or password" }))
+      assert.strictEqual(
+        yield* startError(yield* pool()),
+        `The image ${IMAGE} cannot be started: registry.example.com rejects the credentials (unauthorized: incorrect username or ` +
+          `password). Correct the entry for registry.example.com in ${file}: docker login registry.example.com.`
+      )
+      writeFileSync(file, "not json")
+      assert.match(yield* startError(yield* pool()), /cannot be read \(it is not in the form of Docker's config\.json\)/)
+    }).pipe(Effect.scoped))
+})
+
+describe("ContainerPool: output and exits", () => {
+  it.live("separates the streams, wherever the engine cuts the frames, and redacts the key", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start, texts } = yield* world
+      const handle = yield* start(yield* pool())
+      const container = engine.only
+      const bytes = Buffer.concat([frame(1, "one\ntw"), frame(2, "problem stint_worker_0123456789\n"), frame(1, "o\n")])
+      container.print(bytes.subarray(0, 3))
+      container.print(bytes.subarray(3, 17))
+      yield* until("the first line", () => texts().includes("stdout one") ? true : undefined)
+      container.print(bytes.subarray(17))
+      container.exit(3)
+      const exit = yield* handle.exit
+      assert.deepStrictEqual(exit, { _tag: "Exited", code: 3, log: ["one", "problem [the worker's key]", "two"] })
+      assert.deepStrictEqual(texts(), ["stdout one", "stderr problem [the worker's key]", "stdout two"])
+    }).pipe(Effect.scoped))
+
+  it.live("hands every line over once when the connection breaks within a frame", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start, texts } = yield* world
+      const handle = yield* start(yield* pool())
+      const container = engine.only
+      const long = frame(1, "first\nsecond\n")
+      container.print(long.subarray(0, 16))
+      yield* until("the first line", () => texts().length === 1 ? true : undefined)
+      yield* Effect.promise(() => engine.vanish())
+      container.output = Buffer.concat([long, frame(2, "third\n")])
+      yield* Effect.promise(() => engine.appear())
+      yield* until("the other lines", () => texts().length === 3 ? true : undefined)
+      container.exit(0)
+      const { log } = yield* handle.exit
+      assert.deepStrictEqual(log, ["first", "second", "third"])
+      assert.deepStrictEqual(texts(), ["stdout first", "stdout second", "stderr third"])
+    }).pipe(Effect.scoped))
+
+  it.live("reports an exit code, a signal, and a lack of memory", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const built = yield* pool()
+      const ends = [{ code: 7 }, { code: 137 }, { code: 137, outOfMemory: true }, { code: 143 }]
+      const exits = yield* Effect.forEach(ends, ({ code, outOfMemory }) =>
+        Effect.gen(function*() {
+          const handle = yield* start(built)
+          engine.only.exit(code, outOfMemory)
+          return yield* handle.exit
+        }))
+      assert.deepStrictEqual(exits, [
+        { _tag: "Exited", code: 7, log: [] },
+        { _tag: "Killed", signal: "SIGKILL", outOfMemory: false, log: [] },
+        { _tag: "Killed", signal: "SIGKILL", outOfMemory: true, log: [] },
+        { _tag: "Killed", signal: "SIGTERM", outOfMemory: false, log: [] }
+      ])
+      assert.strictEqual(engine.containers.size, 0)
+    }).pipe(Effect.scoped))
+
+  it.live("reports a container that another program removed as lost", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const handle = yield* start(yield* pool())
+      const container = engine.only
+      engine.containers.clear()
+      container.exit(0)
+      const exit = yield* handle.exit
+      expect(exit).toMatchObject({ _tag: "Lost", reason: "another program removed its container stint-w-1." })
+    }).pipe(Effect.scoped))
+
+  it.live("requests the exit with SIGTERM, and removes the container when the scope closes", () =>
+    Effect.gen(function*() {
+      const { engine, pool, records, start } = yield* world
+      const scope = yield* Scope.make()
+      const handle = yield* Scope.provide(start(yield* pool()), scope)
+      const container = engine.only
+      yield* handle.drain
+      assert.deepStrictEqual(container.signals, ["SIGTERM"])
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual(container.signals, ["SIGTERM", "SIGKILL"])
+      assert.deepStrictEqual([engine.containers.size, records()], [0, []])
+    }).pipe(Effect.scoped))
+})
+
+describe("ContainerPool: an engine that vanishes", () => {
+  it.live("counts a worker as running until the engine answers, and then kills it if that was requested", () =>
+    Effect.gen(function*() {
+      const { engine, logged, pool, start } = yield* world
+      const handle = yield* start(yield* pool())
+      const container = engine.only
+      let exit: unknown
+      yield* Effect.forkChild(Effect.tap(handle.exit, (end) => Effect.sync(() => exit = end)))
+      yield* Effect.promise(() => engine.vanish())
+      yield* until("the warning", () => logged.find((text) => text.includes("counts as running until the engine answers")))
+      yield* handle.kill
+      assert.isUndefined(exit)
+      assert.strictEqual(container.status, "running")
+      yield* Effect.promise(() => engine.appear())
+      assert.deepStrictEqual(yield* handle.exit, { _tag: "Killed", signal: "SIGKILL", outOfMemory: false, log: [] })
+      assert.isTrue(logged.some((text) => text.startsWith("The container engine answers again")))
+    }).pipe(Effect.scoped))
+})
