@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
-import { PlatformProcess, until } from "./PlatformProcess.ts"
+import { PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 /** The handler's folder, with Stint. */
 const folder = mkdtempSync(join(tmpdir(), "stint-releases-"))
@@ -89,10 +89,17 @@ describe("releases", () => {
       60_000
     )
 
-    // A restarted platform runs the same code.
+    // A restarted platform runs the same code, and so does one that is restored from a backup.
     await platform.end("SIGKILL")
     await platform.start()
     expect(await answer(platform)).toEqual({ word: "one" })
+    const backup = join(folder, "backup.tar")
+    expect(await stint(platform, ["backup", backup])).toMatchObject({ code: 0 })
+    await using restored = await PlatformProcess.create(["serve"], {}, async (dataDir) => {
+      expect(await stint(undefined, ["restore", backup], { STINT_DATA_DIR: dataDir })).toMatchObject({ code: 0 })
+    })
+    restored.key = platform.key
+    expect(await answer(restored)).toEqual({ word: "one" })
   }, 180_000)
 
   it("continues a roll after the platform was killed in it", async () => {

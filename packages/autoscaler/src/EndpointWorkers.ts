@@ -271,7 +271,12 @@ export const make = Effect.fnUntraced(function*(
       )
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
-    const life = WorkerLifecycle.make(orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint)), orphan.id, now(), ADOPTED)
+    const life = WorkerLifecycle.make(
+      orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint)),
+      orphan.id,
+      now(),
+      ADOPTED
+    )
     life.ready = true
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
     lifecycles.set(orphan.id, life)
