@@ -124,7 +124,7 @@ describe("the archive of a backup", () => {
       success: {
         files: 1,
         manifest: {
-          format: 1,
+          format: 2,
           tables: StoppedDatabase.SUPPORTED_TABLES,
           settings: { STINT_DURABILITY: "D1", PORT: "4700" },
           secrets: ["STINT_API_KEY"],
@@ -277,8 +277,8 @@ describe("a restore", () => {
         hint: expect.stringMatching(/Restore it with Stint \d/)
       }
     })
-    expect(await restore(dataDir, { file: await rewritten("\"format\": 1", "\"format\": 2") })).toMatchObject({
-      failure: { message: "The backup has format 2, and this version of Stint knows 1." }
+    expect(await restore(dataDir, { file: await rewritten("\"format\": 2", "\"format\": 3") })).toMatchObject({
+      failure: { message: "The backup has format 3, and this version of Stint knows 2." }
     })
   })
 

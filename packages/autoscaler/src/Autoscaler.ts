@@ -33,6 +33,7 @@ import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
+import { ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -43,6 +44,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
+import { targetOf } from "./WorkerTemplate.ts"
 
 /** See the comment at the top of this file. */
 export interface Options {
@@ -87,9 +89,10 @@ export const layerOrphans: Layer.Layer<never, never, WorkerPool | JobQueue> = La
 /** The autoscaler, which runs while the layer's scope is open. It takes over the workers of an earlier platform. */
 export const layer = (
   options: Options = {}
-): Layer.Layer<never, never, EndpointStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
+): Layer.Layer<never, never, EndpointStore | ReleaseStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* EndpointStore
+    const releases = yield* ReleaseStore
     const pool = yield* WorkerPool
     const secrets = yield* Secrets
     const reconcile = options.reconcile ?? "250 millis"
@@ -128,6 +131,8 @@ export const layer = (
 
     let secretsRevision = secrets.revision()
 
+    const target = (endpoint: Endpoint) => Effect.provideService(targetOf(endpoint, secrets), ReleaseStore, releases)
+
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       const secretsChanged = secretsRevision !== secrets.revision()
@@ -138,18 +143,22 @@ export const layer = (
           // Stores that cache the list return the same object; for other stores, the contents must be compared.
           if (known.endpoint === endpoint && !secretsChanged) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
-          known.endpoint = endpoint
           // Workers of an endpoint are outdated when one of its secrets has a new version.
-          if (same && !(secretsChanged && secretsIn(endpoint.env).length > 0)) continue
-          known.workers.update(endpoint)
+          if (!same || (secretsChanged && secretsIn(endpoint.env).length > 0)) {
+            known.workers.update(yield* target(endpoint))
+          }
+          known.endpoint = endpoint
         } else {
-          const workers = yield* EndpointWorkers.make(endpoint, settings, fibers)
+          const workers = yield* EndpointWorkers.make(yield* target(endpoint), settings, fibers)
           yield* adopt(endpoint.id, workers)
           managed.set(endpoint.id, { workers, endpoint })
           yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => managed.delete(endpoint.id))))
         }
         const { type } = endpoint.source
-        if (pool.supports.includes(type)) yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
+        // The code of a release is bundled when it is deployed.
+        if (pool.supports.includes(type) && endpoint.release === undefined) {
+          yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
+        }
         if (type === "external" || pool.supports.includes(type)) unsupported.delete(endpoint.id)
         else if (!unsupported.has(endpoint.id)) {
           unsupported.add(endpoint.id)

@@ -30,8 +30,9 @@ import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { TimeWindows } from "@stint/schedule"
-import { Secrets, type SecretsService } from "@stint/secrets/Secrets"
+import { Secrets } from "@stint/secrets/Secrets"
 import * as OutageLog from "@stint/store/OutageLog"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -42,10 +43,13 @@ import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import { classifyExit } from "./ExitClassification.ts"
-import { decide, type ExternalWorkers, type PolicyWorker } from "./ScalingPolicy.ts"
+import * as Roll from "./Roll.ts"
+import { decideRoll } from "./RollPolicy.ts"
+import type { ExternalWorkers, PolicyWorker } from "./ScalingPolicy.ts"
 import { WorkerConnection } from "./WorkerConnection.ts"
 import { assessHealth, type HealthLimits } from "./WorkerHealth.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
+import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
 
 /** The loop's times. Milliseconds. */
 export interface Settings extends HealthLimits {
@@ -58,7 +62,7 @@ export interface EndpointWorkers {
    * Applies new settings. Undefined means that the endpoint was deleted: all workers drain, and `run` returns after the last worker has
    * exited.
    */
-  readonly update: (endpoint: Endpoint | undefined) => void
+  readonly update: (target: EndpointTarget | undefined) => void
   /**
    * Takes over a worker of an earlier platform. It counts towards the maximum, finishes its jobs and exits. If it is no longer running, its
    * jobs return to the queue.
@@ -97,26 +101,22 @@ const newWorkerId = Effect.map(
   (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
 )
 
-/**
- * Identifies a release: the settings with which a worker is started, and the versions of the secrets that it receives. When they change, the
- * endpoint's existing workers are outdated.
- */
-const fingerprintOf = (endpoint: Endpoint, { versionOf }: SecretsService): string => {
-  const env = Object.entries(endpoint.env).sort(([a], [b]) => (a < b ? -1 : 1))
-  const versions = env.flatMap(([, value]) => typeof value === "string" ? [] : [versionOf(value.secret) ?? null])
-  return JSON.stringify([endpoint.source, env, ...versions, pingIntervalOf(endpoint.leaseMs)])
-}
+/** The fingerprint of workers of an earlier platform, which only finish their jobs. */
+const ADOPTED = ""
+
+/** Whether the worker takes jobs. */
+const isWorking = (status: WorkerStatus | undefined): boolean => status?.state === "idle" || status?.state === "running"
 
 const isReady = (status: WorkerStatus | undefined): boolean =>
   status?.state === "idle" || status?.state === "running" || status?.state === "draining"
 
 /** `fibers` owns the workers: closing its scope kills them. */
 export const make = Effect.fnUntraced(function*(
-  initial: Endpoint,
+  initial: EndpointTarget,
   settings: Settings,
   fibers: FiberSet.FiberSet<void, never>
-): Effect.fn.Return<EndpointWorkers, never, JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> {
-  const { id } = initial
+): Effect.fn.Return<EndpointWorkers, never, JobQueue | WorkerRegistry | WorkerPool | WorkerConnection | ReleaseStore> {
+  const { id } = initial.endpoint
   const queue = yield* JobQueue
   const registry = yield* WorkerRegistry
   const pool = yield* WorkerPool
@@ -129,12 +129,15 @@ export const make = Effect.fnUntraced(function*(
   /** Converts a wall-clock time, as the registry and the store report it. */
   const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
 
-  let endpoint: Endpoint | undefined = initial
-  let warmTimes = TimeWindows.make(initial.workers.warm ?? [])
+  let target: EndpointTarget | undefined = initial
+  let warmTimes = TimeWindows.make(initial.endpoint.workers.warm ?? [])
+  const roll = yield* Roll.make(id)
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
   /** Opened to request an immediate check. */
   const wakeUp = yield* Latch.make()
   let lastStartAt: number | null = null
+  /** When the last worker of a release that is being tried was started. Only a lack of capacity makes it necessary to try again. */
+  let triedAt = -Infinity
   /** Scheduled time of the next check. */
   let plannedAt = now()
   /** Until this time, workers could not call the platform, because the machine was suspended or the store was unavailable. */
@@ -180,13 +183,16 @@ export const make = Effect.fnUntraced(function*(
       killReason: life.killReason(),
       unhealthy: status?.state === "unhealthy" ? status.reason ?? "no reason was reported" : undefined
     })
-    if (ready && !life.ready) yield* failures.ready
+    if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
     const returned = reportWorkerGone(life.id, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
       return Effect.andThen(returned, yield* failures.crashed(failed, [], withLastOutput(life.failure, exit.log)))
+    }
+    if (kind !== "left" && roll.isTrying(target, life.fingerprint)) {
+      return Effect.andThen(returned, yield* stopRoll(reason))
     }
     if (kind === "crashed") return Effect.andThen(returned, yield* failures.crashed(life, status?.jobs ?? [], reason))
     if (kind === "failedStart") return Effect.andThen(returned, yield* failures.startFailed(life, "unhealthy", reason))
@@ -199,12 +205,18 @@ export const make = Effect.fnUntraced(function*(
     )
   })
 
+  /** The new release does not work: the previous one keeps serving. Returns the remaining work, which stores the end of the roll. */
+  const stopRoll = (reason: string) => Effect.sync(() => target === undefined ? Effect.void : roll.failed(target, reason))
+
   /** Returns the remaining work for a worker that never ran. */
   const onFailedStart = Effect.fnUntraced(function*(
     life: WorkerLifecycle.WorkerLifecycle,
     { reason, state }: Extract<WorkerLifecycle.WorkerOutcome, { readonly _tag: "NotStarted" }>
   ) {
     const removed = registry.removed(id, life.id)
+    if (state === "unhealthy" && life.draining === undefined && roll.isTrying(target, life.fingerprint)) {
+      return Effect.andThen(removed, yield* stopRoll(reason))
+    }
     return life.draining === undefined ? Effect.andThen(removed, yield* failures.startFailed(life, state, reason)) : removed
   })
 
@@ -228,9 +240,9 @@ export const make = Effect.fnUntraced(function*(
       pingIntervalMs: pingIntervalOf(leaseMs)
     })
 
-  const start = Effect.fnUntraced(function*(from: Endpoint) {
+  const start = Effect.fnUntraced(function*({ code, endpoint: from, fingerprint }: WorkerTemplate) {
     const worker = yield* newWorkerId
-    // The values and the fingerprint are of the same moment.
+    // The values are at least as new as the fingerprint, so a worker with an earlier value is always outdated.
     const resolved = secrets.variablesOf(from)
     const starting = resolved._tag === "Missing"
       ? Effect.fail(new PoolError({ reason: new SecretMissing({ variable: resolved.variable, secret: resolved.secret }) }))
@@ -239,11 +251,12 @@ export const make = Effect.fnUntraced(function*(
           endpoint: { ...from, env: resolved.env },
           worker,
           variables: variablesOf(worker, from),
-          mask: secrets.maskOf(from)
+          mask: secrets.maskOf(from),
+          ...(code === undefined ? {} : { code })
         }),
         () => registry.created(id, worker)
       )
-    const life = WorkerLifecycle.make(starting, worker, now(), fingerprintOf(from, secrets))
+    const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
     lastStartAt = life.startedAt
     yield* registry.starting(id, worker)
@@ -259,10 +272,10 @@ export const make = Effect.fnUntraced(function*(
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
     const life = WorkerLifecycle.make(
-      orphan.adopt(variablesOf(orphan.id, initial), secrets.maskOf(initial)),
+      orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint)),
       orphan.id,
       now(),
-      ""
+      ADOPTED
     )
     life.ready = true
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
@@ -291,7 +304,7 @@ export const make = Effect.fnUntraced(function*(
   ) {
     if (!life.ready && isReady(status)) {
       life.ready = true
-      yield* failures.ready
+      if (!roll.isTrying(target, life.fingerprint)) yield* failures.ready
     }
     countResults(life, status)
     if (life.draining === undefined) {
@@ -345,7 +358,7 @@ export const make = Effect.fnUntraced(function*(
   const policyWorker = (
     life: WorkerLifecycle.WorkerLifecycle,
     status: WorkerStatus | undefined,
-    fingerprint: string
+    { current, previous }: EndpointTarget
   ): PolicyWorker => {
     const holds = (status?.jobs.length ?? 0) > 0
     const state = life.draining !== undefined || life.killReason() !== undefined
@@ -359,7 +372,8 @@ export const make = Effect.fnUntraced(function*(
       id: life.id,
       state,
       idleSince: state === "idle" ? status?.idleSince ?? now() : null,
-      outdated: life.fingerprint !== fingerprint
+      outdated: life.fingerprint !== current.fingerprint && life.fingerprint !== ADOPTED,
+      abandoned: previous !== undefined && life.fingerprint !== current.fingerprint && life.fingerprint !== previous.fingerprint
     }
   }
 
@@ -377,19 +391,26 @@ export const make = Effect.fnUntraced(function*(
    * Checks the endpoint and starts or stops workers. Returns the time until the next scheduled change, and whether the endpoint is quiet.
    */
   const reconcile = Effect.gen(function*() {
-    if (lifecycles.size === 0 && (endpoint === undefined || !pool.supports.includes(endpoint.source.type))) {
+    if (lifecycles.size === 0 && (target === undefined || !pool.supports.includes(target.endpoint.source.type))) {
       return { wakeIn: Infinity, resting: true }
     }
     const jobs = yield* depth
     const time = now()
     if (time > plannedAt + CLOCK_JUMP_MILLIS) unreachableUntil = time
     // All values are read at the same moment, after the only slow step above.
-    const from = endpoint
     const known = yield* statuses
     const times: Array<number | undefined> = []
     for (const life of lifecycles.values()) {
       times.push(yield* superviseWorker(life, known.get(life.id), jobs?.oldestQueuedAt ?? null))
     }
+    if (target?.previous !== undefined) {
+      const { current } = target
+      const isProven = [...lifecycles.values()].some((life) =>
+        life.fingerprint === current.fingerprint && life.draining === undefined && isWorking(known.get(life.id))
+      )
+      if (isProven) target = yield* roll.proven(target)
+    }
+    const from = target
     if (from === undefined) {
       for (const life of lifecycles.values()) {
         if (life.draining !== undefined) continue
@@ -397,18 +418,19 @@ export const make = Effect.fnUntraced(function*(
         times.push(yield* finishDrain(life, known.get(life.id)))
       }
     } else if (jobs !== undefined) {
-      const fingerprint = fingerprintOf(from, secrets)
-      yield* failures.released(fingerprint)
-      const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), fingerprint))
+      const { current, endpoint, previous } = from
+      yield* failures.released((previous ?? current).fingerprint)
+      const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), from))
       const { changesAt, open } = warmTimes(clock.currentTimeMillisUnsafe())
       if (changesAt !== undefined) times.push(toMonotonic(changesAt))
-      const decision = decide({
-        limits: { ...from.workers, min: Math.max(from.workers.min, ...open.map((warm) => warm.min)) },
-        scaler: from.scaler,
-        startable: pool.supports.includes(from.source.type),
+      const decision = decideRoll({
+        limits: { ...endpoint.workers, min: Math.max(endpoint.workers.min, ...open.map((warm) => warm.min)) },
+        scaler: endpoint.scaler,
+        startable: pool.supports.includes(endpoint.source.type),
         depth: jobs,
         workers,
-        externalWorkers: countExternalWorkers(known.values(), from.leaseMs),
+        roll: endpoint.release === undefined ? undefined : previous === undefined ? "replacing" : "proving",
+        externalWorkers: countExternalWorkers(known.values(), endpoint.leaseMs),
         lastStartAt,
         now: time
       })
@@ -419,10 +441,23 @@ export const make = Effect.fnUntraced(function*(
         yield* beginDrain(life, time)
         times.push(yield* finishDrain(life, known.get(worker)))
       }
-      const starting = workers.filter((worker) => worker.state === "starting").length
-      const allowed = failures.allowedStarts(decision.start, starting)
-      for (let count = 0; count < allowed; count++) yield* start(from)
-      if (allowed < decision.start && failures.notBefore() > time) times.push(failures.notBefore())
+      // The failures of a release that is being tried end its roll, so they delay no start.
+      if (previous !== undefined && decision.start > 0 && !roll.hasFailed(from)) {
+        const tryAt = triedAt + settings.intervalMs
+        if (time < tryAt) times.push(tryAt)
+        else {
+          triedAt = time
+          yield* start(current)
+        }
+      }
+      const serving = previous ?? current
+      const wanted = previous === undefined ? decision.start : decision.startPrevious ?? 0
+      const starting = workers.filter((worker) =>
+        worker.state === "starting" && worker.outdated === (previous !== undefined)
+      ).length
+      const allowed = failures.allowedStarts(wanted, starting)
+      for (let count = 0; count < allowed; count++) yield* start(serving)
+      if (allowed < wanted && failures.notBefore() > time) times.push(failures.notBefore())
     }
     const quiet = jobs?.waiting === 0 && [...lifecycles.values()].every((life) => life.ready && life.draining === undefined)
     const latest = time + settings.intervalMs * (quiet ? QUIET_INTERVALS : 1)
@@ -445,7 +480,7 @@ export const make = Effect.fnUntraced(function*(
         startImmediately: true
       })
       const { resting, wakeIn } = yield* safeReconcile
-      if (endpoint === undefined && lifecycles.size === 0) {
+      if (target === undefined && lifecycles.size === 0) {
         yield* Fiber.interrupt(demand)
         return yield* failures.clear
       }
@@ -457,10 +492,22 @@ export const make = Effect.fnUntraced(function*(
     }
   })
 
+  /**
+   * The first release of an endpoint that ran from its files is made of the same files, a moment later: its workers are not outdated.
+   */
+  const relabel = (before: EndpointTarget, next: EndpointTarget) => {
+    if (before.endpoint.release !== undefined || next.endpoint.release !== 1) return
+    if (before.current.fingerprint !== next.current.filesFingerprint) return
+    for (const life of lifecycles.values()) {
+      if (life.fingerprint === before.current.fingerprint) life.fingerprint = next.current.fingerprint
+    }
+  }
+
   return {
     update: (next) => {
-      endpoint = next
-      warmTimes = TimeWindows.make(next?.workers.warm ?? [])
+      if (target !== undefined && next !== undefined) relabel(target, next)
+      target = next
+      warmTimes = TimeWindows.make(next?.endpoint.workers.warm ?? [])
       wakeUp.openUnsafe()
     },
     adopt,

@@ -39,8 +39,10 @@ export interface PolicyWorker {
   readonly state: "starting" | "idle" | "running" | "draining"
   /** When the worker became idle, in milliseconds; null unless it is idle. */
   readonly idleSince: number | null
-  /** Started with older settings. */
+  /** Started with older settings. During a roll: runs the release that served before. */
   readonly outdated: boolean
+  /** During a roll: runs neither the new nor the previous release. */
+  readonly abandoned?: boolean
 }
 
 /** External workers (`stint worker-env`) that have called the platform recently. They count as capacity, but not towards `max`. */
@@ -57,6 +59,8 @@ export interface Observation {
   readonly startable: boolean
   readonly depth: Pick<Depth, "waiting" | "waitingLow" | "running" | "oldestQueuedAt">
   readonly workers: ReadonlyArray<PolicyWorker>
+  /** How outdated workers are replaced, see `RollPolicy`. Absent: all at once, before their replacements start. */
+  readonly roll?: "proving" | "replacing" | undefined
   readonly externalWorkers: ExternalWorkers
   /** Time of the last worker start; null when there was none. */
   readonly lastStartAt: number | null
@@ -68,6 +72,8 @@ export interface Observation {
 export interface Decision {
   /** Number of workers to start. */
   readonly start: number
+  /** Number of workers of the previous release to start, during a roll that has not proven the new one. */
+  readonly startPrevious?: number
   /** Idle workers to stop. */
   readonly drain: ReadonlyArray<string>
   /** Outdated or surplus workers to drain; they may be busy. */

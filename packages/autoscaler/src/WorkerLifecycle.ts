@@ -25,8 +25,8 @@ export type WorkerOutcome =
 export interface WorkerLifecycle {
   readonly id: WorkerId
   readonly startedAt: number
-  /** The settings with which the worker was started. It is outdated when they change. */
-  readonly fingerprint: string
+  /** The settings with which the worker was started. It is outdated when they change. Replaced when a release is made of what it runs. */
+  fingerprint: string
   /** Whether the worker has called the platform. */
   ready: boolean
   /** Whether the worker has taken a job. */

@@ -147,8 +147,10 @@ const inputOf = async (path: string) => {
   return { path, size, mtimeMs }
 }
 
-/** The entry file of a bundle. */
-const programOf = (folder: string, bundle: string): string => join(folder, bundle, `${PROGRAM}.mjs`)
+/** The entry file of a bundle in this folder. */
+export const programIn = (folder: string): string => join(folder, `${PROGRAM}.mjs`)
+
+const programOf = (folder: string, bundle: string): string => programIn(join(folder, bundle))
 
 /** The bundle of the recipe, if its inputs are unchanged. */
 const freshBundle = Effect.fnUntraced(function*(folder: string) {

@@ -34,13 +34,13 @@ export const withoutBundles = (importers: ReadonlyArray<string>): HandlerEntryPo
 /** esbuild's message when its own process was killed. */
 const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
 
-/** With bundles in `directory`. */
+/** With bundles in `directory`. `one` is held during each build. */
 export const make = Effect.fnUntraced(function*(
   directory: string,
-  options: HandlerBundle.BundleOptions = {}
+  options: HandlerBundle.BundleOptions = {},
+  one: Semaphore.Semaphore = Semaphore.makeUnsafe(1)
 ): Effect.fn.Return<HandlerEntryPoint, never, Scope.Scope> {
   const builds = yield* FiberMap.make<string, void, never>()
-  const one = yield* Semaphore.make(1)
   /** The last bundling error of each file. Each error is logged once; bundling is retried when the file changes. */
   const problems = new Map<string, string>()
 

@@ -10,22 +10,26 @@
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
- * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`). Files in `cacheDir`:
+ * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`), and `releases/` (the code of releases, see `FrozenCode`). Files in `cacheDir`:
  * `compile-cache/` (V8's code cache, which speeds up later starts of a handler), `bundles/` (one per handler, see `HandlerBundle`), both of
  * which are safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
  */
+import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { followOutput, type OutputSource } from "@stint/pool/WorkerOutput"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Semaphore from "effect/Semaphore"
 import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
+import * as FrozenCode from "./FrozenCode.ts"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import type { VariablePatterns } from "./InheritedEnvironment.ts"
 import * as Orphans from "./Orphans.ts"
@@ -133,12 +137,21 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   )
   const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user, records.isRecorded)
   const importers = options.packagesOf === undefined ? [] : importersFrom(options.packagesOf)
+  const building = yield* Semaphore.make(1)
+  const frozen = yield* FrozenCode.make({
+    building,
+    dataDir,
+    bundles,
+    bundle: { permissions, importers },
+    ...(options.user === undefined ? {} : { copies: { folder: join(cacheDir, "releases"), permissions } })
+  })
   const programOptions = {
+    frozen,
     compileCache: options.compileCache === false ? undefined : compileCache,
     nodeOptions: options.nodeOptions ?? [],
     entry: options.bundle === false
       ? HandlerEntryPoint.withoutBundles(importers)
-      : yield* HandlerEntryPoint.make(bundles, { permissions, importers }),
+      : yield* HandlerEntryPoint.make(bundles, { permissions, importers }, building),
     folders,
     inherit: options.inherit ?? [],
     user: options.user
@@ -269,8 +282,12 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const prepare: WorkerPool["Service"]["prepare"] = ({ source }) =>
     source.type === "handler" && existsSync(source.file) ? programOptions.entry.prepare(resolve(source.file)) : Effect.void
 
-  return WorkerPool.of({ supports: ["handler", "command"], prepare, start, orphans })
+  const pool = WorkerPool.of({ supports: ["handler", "command"], prepare, start, orphans })
+  return Context.make(WorkerPool, pool).pipe(
+    Context.add(CodeArtifacts, CodeArtifacts.of({ freeze: frozen.freeze, retain: frozen.retain }))
+  )
 })
 
-/** The pool. Fails when its records cannot be stored in `dataDir`. */
-export const layer = (options: Options): Layer.Layer<WorkerPool, PoolError> => Layer.effect(WorkerPool, layerOf(options))
+/** The pool, and the store of the code that it runs. Fails when its records cannot be stored in `dataDir`. */
+export const layer = (options: Options): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
+  Layer.effectContext(layerOf(options))

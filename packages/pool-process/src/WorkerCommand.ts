@@ -3,6 +3,7 @@
  *
  * | source | program | directory |
  * |---|---|---|
+ * | `handler` of a release | the platform's Node, with the release's code (see `FrozenCode`) | the file's folder, if it exists |
  * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
  * | `command` | as given, without a shell | its `cwd`, or else a folder of the worker's own (see `WorkFolders`) |
  *
@@ -15,8 +16,10 @@ import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
+import { existsSync } from "node:fs"
 import { stat } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
+import type { FrozenCode } from "./FrozenCode.ts"
 import type { HandlerEntryPoint } from "./HandlerEntryPoint.ts"
 import { inheritedEnvironment, type VariablePatterns } from "./InheritedEnvironment.ts"
 import { environmentOf, type WorkerUser } from "./WorkerUser.ts"
@@ -36,6 +39,7 @@ export interface Options {
   /** Node options for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
   readonly entry: HandlerEntryPoint
+  readonly frozen: FrozenCode
   readonly folders: WorkFolders
   /** Variables that workers inherit in addition to the default ones. */
   readonly inherit: VariablePatterns
@@ -64,13 +68,18 @@ const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder",
 
 const commandLine = Effect.fnUntraced(function*(
   source: EndpointSource,
-  endpoint: string,
-  worker: string,
-  { entry, folders, nodeOptions }: Options
+  { code, endpoint: { id: endpoint }, worker }: StartRequest,
+  { entry, folders, frozen, nodeOptions }: Options
 ) {
   switch (source.type) {
     case "handler": {
       const file = resolve(source.file)
+      if (code !== undefined) {
+        const path = yield* frozen.programOf(code, endpoint)
+        // The handler's folder may be gone, and its code is not read from there.
+        const directory = existsSync(dirname(file)) ? dirname(file) : dirname(path)
+        return { path: process.execPath, args: [...nodeOptions, "--enable-source-maps", path], directory }
+      }
       yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or create the file.`)
       const main = yield* entry.of(file)
       return { path: process.execPath, args: [...nodeOptions, ...main.nodeOptions, main.path], directory: dirname(file) }
@@ -91,8 +100,9 @@ const commandLine = Effect.fnUntraced(function*(
 })
 
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
-export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables, worker }: StartRequest, options: Options) {
-  const line = yield* commandLine(endpoint.source, endpoint.id, worker, options)
+export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest, options: Options) {
+  const { endpoint, variables } = request
+  const line = yield* commandLine(endpoint.source, request, options)
   const inherited = inheritedEnvironment(process.env, options.inherit)
   const base = options.user === undefined ? inherited : environmentOf(options.user, inherited)
   const cache = endpoint.source.type !== "handler" || options.compileCache === undefined

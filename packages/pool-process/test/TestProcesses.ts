@@ -53,7 +53,7 @@ export const withPool = <A, E>(
   )
 
 /** Starts a worker of a source. */
-export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env: Record<string, string> = {}) {
+export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env: Record<string, string> = {}, code?: string) {
   const pool = yield* WorkerPool
   const endpoint = yield* endpointOf({ source, env })
   const worker = WorkerId.make(fresh("w"))
@@ -64,7 +64,7 @@ export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env
     key: "key",
     pingIntervalMs: 10_000
   })
-  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables })
+  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables, ...(code === undefined ? {} : { code }) })
 })
 
 /** Polls until `look` returns a value, for about ten seconds. */

@@ -25,6 +25,8 @@ export interface StartRequest {
   /** Its `env` contains the values of secrets. A pool passes them to the worker, and must not store or log them. */
   readonly endpoint: ResolvedEndpoint
   readonly worker: WorkerId
+  /** The hash of the frozen code that a handler runs (see `CodeArtifacts`). Absent: the present code of its file. */
+  readonly code?: string
   /**
    * The variables of the worker protocol (`workerEnvironment`). They override `endpoint.env`, so that an endpoint cannot give its workers
    * another worker's id or key.

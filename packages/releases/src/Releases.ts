@@ -77,11 +77,13 @@ export class Releases extends Context.Service<Releases, {
   readonly deploy: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | ReleaseConflict | StoreError>
   /** Like `deploy`, for an endpoint that does not exist. */
   readonly create: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | EndpointExists | StoreError>
+  /** Like `deploy`, for the configuration: when the code cannot be frozen, logs why, and the endpoint keeps its release. */
+  readonly redeploy: (request: DeployRequest) => Effect.Effect<void, StoreError>
   /**
-   * Like `deploy`, for the configuration and for endpoints of an earlier version. When the code cannot be frozen, logs why; the endpoint
-   * keeps its release, and one without a release runs from its files.
+   * Makes the first release of an endpoint as it is. Does nothing when the endpoint has one, or is gone. When its code cannot be frozen,
+   * logs why, and its workers run the present files.
    */
-  readonly adopt: (request: DeployRequest) => Effect.Effect<void, StoreError>
+  readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
@@ -188,21 +190,33 @@ const make = Effect.gen(function*() {
         if ((yield* endpoints.get(request.spec.id)) !== undefined) return yield* new EndpointExists({ endpoint: request.spec.id })
         return yield* release(request, yield* freeze(request.spec), { mustBeNew: true })
       })).pipe(Effect.catchTag("ReleaseConflict", never)),
-    adopt: (request) =>
+    redeploy: (request) =>
+      one.withPermits(1)(Effect.flatMap(freeze(request.spec), (code) => release(request, code))).pipe(
+        Effect.catchTag(
+          "CodeError",
+          ({ message }) => Effect.logError(`${message} Endpoint ${request.spec.id} keeps its release.`)
+        ),
+        Effect.catchTag(["ReleaseConflict", "EndpointExists"], never),
+        Effect.asVoid
+      ),
+    adopt: (id, createdBy) =>
       one.withPermits(1)(Effect.gen(function*() {
-        const { id } = request.spec
-        const code = yield* Effect.result(freeze(request.spec))
-        if (code._tag === "Success") return yield* release(request, code.success)
-        const known = (yield* endpoints.get(id))?.release
-        yield* Effect.logError(
-          `${code.failure.message} ${
-            known === undefined
-              ? `Endpoint ${id} runs from its files until it is deployed.`
-              : `Endpoint ${id} keeps release ${known}.`
-          }`
+        const endpoint = yield* endpoints.get(id)
+        if (endpoint === undefined || endpoint.release !== undefined) return
+        const { createdAt: _, previousRelease: __, release: ___, ...settings } = endpoint
+        const code = yield* freeze(settings).pipe(
+          Effect.catch(({ message }) =>
+            Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)
+          )
         )
-        return known === undefined ? yield* release(request, undefined) : undefined
-      })).pipe(Effect.catchTag(["ReleaseConflict", "EndpointExists"], never), Effect.asVoid),
+        // Nothing is stored when somebody has deployed or deleted the endpoint meanwhile.
+        yield* store.deploy(0, {
+          settings,
+          createdAt: yield* Clock.currentTimeMillis,
+          createdBy,
+          ...(code === undefined ? {} : { code })
+        })
+      })),
     rollback: ({ createdBy, endpoint, message, to }) =>
       one.withPermits(1)(Effect.gen(function*() {
         const { code, number, settings } = to === undefined ? yield* lastGood(endpoint) : yield* get(endpoint.id, to)

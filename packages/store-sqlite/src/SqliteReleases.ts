@@ -27,6 +27,7 @@ export interface EndpointRows {
   readonly written: (endpoint: Endpoint) => void
 }
 
+/** The releases of a database. */
 export interface Releases {
   readonly service: ReleaseStore["Service"]
   /** Removes the releases of an endpoint, inside a transaction. */

@@ -6,6 +6,7 @@ import {
   jobStoreSuite,
   keyStoreSuite,
   outboxSuite,
+  releaseStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -18,6 +19,7 @@ import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
 jobStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { keys: 10_000 })
+releaseStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 endpointStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keyStoreSuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
 secretStoreSuite("sqlite", SqliteSecretStore.layer.pipe(Layer.provide(layerTemp())))

@@ -6,6 +6,7 @@ import {
   jobStoreSuite,
   keyStoreSuite,
   outboxSuite,
+  releaseStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
@@ -14,6 +15,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as SecretStore from "@stint/store/SecretStore"
 
 jobStoreSuite("memory", MemoryJobStore.layer, { sequences: 1_700, keys: 20_000 })
+releaseStoreSuite("memory", EndpointStore.layerMemory)
 endpointStoreSuite("memory", EndpointStore.layerMemory)
 keyStoreSuite("memory", KeyStore.layerMemory)
 secretStoreSuite("memory", SecretStore.layerMemory)

@@ -7,6 +7,7 @@
  *   worker-secret        the secret of the worker keys              > as in the data folder
  *   payloads.json        the place and the name of the payloads    /
  *   stint.db             the database
+ *   releases/...         the code of releases
  *   payloads/...         the large payloads, if they are in a local folder
  *   SHA256SUMS           the digest of each file before it, for `sha256sum -c`; an archive without it is not complete
  * ```
@@ -14,7 +15,7 @@
 import * as Schema from "effect/Schema"
 
 /** The version of this format. A change that an older `stint restore` cannot read increases it. */
-export const FORMAT = 1
+export const FORMAT = 2
 
 /** The first file of an archive: {@link Manifest}. */
 export const MANIFEST = "stint-backup.json"
@@ -22,6 +23,8 @@ export const MANIFEST = "stint-backup.json"
 export const DATABASE = "stint.db"
 /** The start of the names of payloads. Their owner's name is not part of them. */
 export const PAYLOADS = "payloads/"
+/** The code of releases: the start of its names, and the folder in the data folder. */
+export const RELEASES = "releases/"
 /** The last file of an archive. */
 export const SUMS = "SHA256SUMS"
 
@@ -33,7 +36,8 @@ export const PayloadsFile = Schema.Struct({ owner: Schema.NonEmptyString, locati
 
 /** What the backup contains, and the settings of its platform. */
 export const Manifest = Schema.Struct({
-  format: Schema.Literal(FORMAT),
+  /** Format 1 contains no releases. */
+  format: Schema.Literals([1, FORMAT]),
   /** The version of Stint that wrote the backup. */
   stint: Schema.String,
   /** The version of the tables in the database. */

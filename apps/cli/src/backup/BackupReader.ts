@@ -16,6 +16,9 @@ const MAX_SMALL = 256 * 1024 * 1024
 /** A path below the folder of the payloads: no segment starts with a dot. */
 const PAYLOAD = /^payloads(\/[A-Za-z0-9][A-Za-z0-9._-]*)+$/
 
+/** A file of the code of a release. */
+const RELEASE = /^releases\/[0-9a-f]{64}\/[A-Za-z0-9_][A-Za-z0-9._-]*$/
+
 /** What a verified archive contains. */
 export interface Contents {
   readonly manifest: Manifest
@@ -67,7 +70,9 @@ const textOf = async ({ body, name, size }: TarArchive.TarEntry): Promise<string
   return Buffer.concat(chunks).toString("utf8")
 }
 
-const isKnown = (name: string): boolean => name === DATABASE || KEY_FILES.some((known) => known === name) || PAYLOAD.test(name)
+const isKnown = (name: string): boolean =>
+  name === DATABASE || KEY_FILES.some((known) => known === name) ||
+  PAYLOAD.test(name) || RELEASE.test(name)
 
 const readAll = async (source: AsyncIterable<Uint8Array>, receiver: Receiver): Promise<Contents> => {
   const sums = new Map<string, string>()

@@ -7,7 +7,18 @@ import { createReadStream } from "node:fs"
 import { readdir, readFile, stat } from "node:fs/promises"
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
-import { DATABASE, folderOf, FORMAT, KEY_FILES, MANIFEST, Manifest, PAYLOADS, PayloadsFile, SUMS } from "./BackupFormat.ts"
+import {
+  DATABASE,
+  folderOf,
+  FORMAT,
+  KEY_FILES,
+  MANIFEST,
+  Manifest,
+  PAYLOADS,
+  PayloadsFile,
+  RELEASES,
+  SUMS
+} from "./BackupFormat.ts"
 import * as TarArchive from "./TarArchive.ts"
 
 /** The parts of a backup. */
@@ -93,6 +104,12 @@ export const write = async function*({ database, dataDir, settings }: Options): 
     if (content !== undefined) yield* small(name, content)
   }
   yield* large(DATABASE, database.path)
+  for await (const path of filesBelow(join(dataDir, RELEASES))) {
+    // Code that no release refers to any more is removed at any time.
+    if ((await unlessMissing(stat(join(dataDir, RELEASES, path)), undefined)) !== undefined) {
+      yield* large(`${RELEASES}${path}`, join(dataDir, RELEASES, path))
+    }
+  }
   if (payloads !== undefined && folder !== undefined) {
     const root = join(folder, payloads.owner)
     for await (const path of filesBelow(root)) {

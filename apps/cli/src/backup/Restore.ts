@@ -5,7 +5,7 @@
  *   read the archive into DATA/restore-new, and payloads into FOLDER/.restore-ID      nothing in use is touched
  *   compare the digests, check the database                                           a failure removes both
  *   with --replace: move the present files to DATA/before-restore-TIME                nothing is deleted
- *   move the keys, then the payloads, then the database into place
+ *   move the keys, then the code of releases, then the payloads, then the database into place
  * ```
  *
  * A platform does not start between the last two steps, because `stint.db.created` exists without a database.
@@ -23,7 +23,7 @@ import * as DataFolder from "../config/DataFolder.ts"
 import type { PayloadLocation } from "../config/PayloadConfig.ts"
 import * as PrivateFile from "../config/PrivateFile.ts"
 import * as PayloadStores from "../platform/PayloadStores.ts"
-import { DATABASE, folderOf, KEY_FILES, type Manifest, PAYLOADS } from "./BackupFormat.ts"
+import { DATABASE, folderOf, KEY_FILES, type Manifest, PAYLOADS, RELEASES } from "./BackupFormat.ts"
 import * as BackupReader from "./BackupReader.ts"
 
 /** What to restore, and where to. */
@@ -145,6 +145,14 @@ const place = async (
   const moved = await moveAside(dataDir, stamp)
   for (const name of KEY_FILES) {
     if (existsSync(join(staging, name))) await rename(join(staging, name), join(dataDir, name))
+  }
+  // The code is named by its hash: what is present is the same. The platform removes what no release refers to.
+  const code = join(staging, RELEASES)
+  if (existsSync(code)) {
+    await mkdir(join(dataDir, RELEASES), { recursive: true, mode: 0o700 })
+    for (const name of await readdir(code)) {
+      if (!existsSync(join(dataDir, RELEASES, name))) await rename(join(code, name), join(dataDir, RELEASES, name))
+    }
   }
   if (folder !== undefined && manifest.payloads !== null) {
     const owned = join(folder, manifest.payloads.owner)

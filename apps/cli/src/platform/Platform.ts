@@ -20,7 +20,6 @@ import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Metrics from "@stint/metrics"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
-import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
@@ -255,7 +254,7 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
-    Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
+    Layer.provide(Releases.layer),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       WorkerPoolLayers.layer(

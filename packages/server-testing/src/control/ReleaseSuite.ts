@@ -13,6 +13,7 @@ import { expectJson, expectProblem } from "../WireClient.ts"
 const source = { type: "external" }
 const Page = Schema.Struct({ releases: Schema.Array(Release) })
 
+/** Registers the tests. */
 export const releases = (it: ServerIt) => {
   const world = Effect.gen(function*() {
     const { call } = yield* ServerTest

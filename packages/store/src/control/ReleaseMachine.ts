@@ -2,7 +2,7 @@
  * The state machine of releases. Pure: the endpoint and an event give the endpoint and the releases to write, in one transaction.
  *
  * ```
- *   Deploy, without workers to replace            endpoint: release n                  n: active, the one before: superseded
+ *   Deploy, no worker must be replaced            endpoint: release n                  n: active, the one before: superseded
  *   Deploy                                        endpoint: release n, previous m      n: rolling, m stays active
  *   Settle n: ready                               endpoint: release n                  n: active, m: superseded
  *   Settle n: failed                              endpoint: release m, as it was       n: failed
@@ -41,7 +41,7 @@ export interface ReleaseChange {
 }
 
 /** The settings and the code with which a worker starts. Workers that were started with others are outdated. */
-const workerFingerprint = (
+export const workerFingerprint = (
   { env, leaseMs, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs">,
   code: string | undefined
 ): string =>
@@ -55,7 +55,7 @@ const workerFingerprint = (
 const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) => workerFingerprint(settings, code?.hash)
 
 /** Whether the platform runs workers of this endpoint, so that a release of it can be tried. */
-const hasWorkers = (_: EndpointSpec): boolean => false
+const hasWorkers = ({ source, workers }: EndpointSpec): boolean => source.type !== "external" && workers.max > 0
 
 /** `latest`: the release with the highest number. `releaseOf`: a stored release of the endpoint. */
 export const deploy = (
@@ -69,8 +69,8 @@ export const deploy = (
   const number = latest + 1
   const made = { ...deployment, endpoint: settings.id, number, settings }
   const createdAt = endpoint?.createdAt ?? deployment.createdAt
-  const isUnchanged = current !== undefined && serving === current && fingerprintOf(current) === fingerprintOf({ ...made })
-  if (serving === undefined || isUnchanged || !hasWorkers(settings)) {
+  const isServing = serving !== undefined && fingerprintOf(serving) === fingerprintOf(made)
+  if (serving === undefined || isServing || !hasWorkers(settings)) {
     const ended = [current, serving === current ? undefined : serving].flatMap((release) =>
       release === undefined ? [] : [superseded(release)]
     )

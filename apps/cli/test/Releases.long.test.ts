@@ -1,0 +1,132 @@
+/**
+ * Releases on a real platform process with real workers: what is saved is not what runs, until it is deployed.
+ */
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { afterAll, describe, expect, it } from "vitest"
+import { PlatformProcess, stint, until } from "./PlatformProcess.ts"
+
+/** The handler's folder, with Stint. */
+const folder = mkdtempSync(join(tmpdir(), "stint-releases-"))
+symlinkSync(resolve(import.meta.dirname, "../../../examples/node_modules"), join(folder, "node_modules"))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const file = join(folder, "handler.ts")
+const path = "/api/v1/endpoints/word/releases"
+
+/** Saves a handler that answers with this word. `start`: code that runs when it is imported. */
+const save = (word: string, start = "") =>
+  writeFileSync(
+    file,
+    `import * as sdk from "@stint/sdk"
+${start}
+sdk.serverless.start({ handler: () => Promise.resolve({ word: ${JSON.stringify(word)} }) })
+`
+  )
+
+const spec = (more: object = {}) => ({ source: { type: "handler", file }, workers: { min: 1, max: 2 }, ...more })
+
+const deploy = (platform: PlatformProcess, more: object = {}) => platform.request("POST", path, { spec: spec(more) })
+
+const stateOf = async (platform: PlatformProcess, number: number) => {
+  const { body } = await platform.request("GET", `${path}/${number}`)
+  return typeof body === "object" && body !== null && "state" in body ? body : { state: undefined }
+}
+
+const inState = (platform: PlatformProcess, number: number, state: string) =>
+  until(`release ${number} to be ${state}`, async () => {
+    const release = await stateOf(platform, number)
+    return release.state === state ? release : undefined
+  }, 60_000)
+
+const answer = async (platform: PlatformProcess) => (await platform.runSync("word", { a: 1 })).output
+
+describe("releases", () => {
+  it("deploys, keeps a saved file away from the jobs, stops a roll that fails, and rolls back without the file", async () => {
+    await using platform = await PlatformProcess.create(["serve"])
+    save("one")
+    expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 1, state: "active" } })
+    expect(await answer(platform)).toEqual({ word: "one" })
+
+    save("two")
+    expect(await answer(platform)).toEqual({ word: "one" })
+
+    // Jobs are submitted all the time while the workers are replaced.
+    const seen: Array<unknown> = []
+    let isDone = false
+    const submitting = Array.from({ length: 4 }, async () => {
+      while (!isDone) seen.push(await platform.runSync("word", { a: 1 }))
+    })
+    expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 2, state: "rolling" } })
+    await inState(platform, 2, "active")
+    await until(
+      "only answers of the new release",
+      () => seen.slice(-8).every((job) => JSON.stringify(job).includes("\"two\"")) && seen.length > 8 ? true : undefined,
+      60_000
+    )
+    isDone = true
+    await Promise.all(submitting)
+    expect(seen.filter((job) => !JSON.stringify(job).includes("\"COMPLETED\""))).toEqual([])
+    expect(seen.filter((job) => JSON.stringify(job).includes("retries"))).toEqual([])
+    expect(await deploy(platform)).toMatchObject({ status: 200, body: { number: 2 } })
+
+    save("three", "throw new Error(\"the model is missing\")")
+    expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 3, state: "rolling" } })
+    expect(await inState(platform, 3, "failed")).toMatchObject({ reason: expect.stringContaining("the model is missing") })
+    expect(await answer(platform)).toEqual({ word: "two" })
+    expect((await platform.request("GET", "/api/v1/endpoints/word")).body).toMatchObject({ release: 2 })
+
+    rmSync(file)
+    expect(await platform.request("POST", "/api/v1/endpoints/word/rollback")).toMatchObject({
+      status: 201,
+      body: { number: 4, rollbackOf: 1, state: "rolling" }
+    })
+    await inState(platform, 4, "active")
+    await until(
+      "an answer of the earlier release",
+      async () => JSON.stringify(await answer(platform)) === JSON.stringify({ word: "one" }) ? true : undefined,
+      60_000
+    )
+
+    // A restarted platform runs the same code, and so does one that is restored from a backup.
+    await platform.end("SIGKILL")
+    await platform.start()
+    expect(await answer(platform)).toEqual({ word: "one" })
+    const backup = join(folder, "backup.tar")
+    expect(await stint(platform, ["backup", backup])).toMatchObject({ code: 0 })
+    await using restored = await PlatformProcess.create(["serve"], {}, async (dataDir) => {
+      expect(await stint(undefined, ["restore", backup], { STINT_DATA_DIR: dataDir })).toMatchObject({ code: 0 })
+    })
+    restored.key = platform.key
+    expect(await answer(restored)).toEqual({ word: "one" })
+  }, 180_000)
+
+  it("continues a roll after the platform was killed in it", async () => {
+    await using platform = await PlatformProcess.create(["serve"])
+    save("before")
+    await deploy(platform)
+    expect(await answer(platform)).toEqual({ word: "before" })
+    const gate = join(folder, "gate")
+    writeFileSync(gate, "")
+    // The worker of the new release does not start while the gate is closed.
+    save(
+      "after",
+      `import { existsSync } from "node:fs"; while (existsSync(${
+        JSON.stringify(gate)
+      })) await new Promise((next) => setTimeout(next, 20))`
+    )
+    expect(await deploy(platform)).toMatchObject({ body: { number: 2, state: "rolling" } })
+    expect(await answer(platform)).toEqual({ word: "before" })
+    await platform.end("SIGKILL")
+    await platform.start()
+    expect(await stateOf(platform, 2)).toMatchObject({ state: "rolling" })
+    rmSync(gate)
+    await inState(platform, 2, "active")
+    await until(
+      "an answer of the new release",
+      async () => JSON.stringify(await answer(platform)) === JSON.stringify({ word: "after" }) ? true : undefined,
+      60_000
+    )
+  }, 180_000)
+})

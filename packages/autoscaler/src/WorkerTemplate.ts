@@ -1,0 +1,51 @@
+/**
+ * What the workers of an endpoint run: one release, or two during a roll.
+ */
+import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
+import type { SecretsService } from "@stint/secrets/Secrets"
+import { workerFingerprint } from "@stint/store/ReleaseMachine"
+import { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+
+/** The input of a worker's start. */
+export interface WorkerTemplate {
+  /** The settings of the release. */
+  readonly endpoint: Endpoint
+  /** The hash of its frozen code, if it has any. */
+  readonly code: string | undefined
+  /** Workers with another fingerprint are outdated. Contains the versions of the secrets that they receive. */
+  readonly fingerprint: string
+  /** The fingerprint of workers that run the same settings from the present files. */
+  readonly filesFingerprint: string
+}
+
+/** An endpoint and what its workers run. */
+export interface EndpointTarget {
+  readonly endpoint: Endpoint
+  readonly current: WorkerTemplate
+  /** The release that serves until a worker of `current` is ready. Undefined when no roll is in progress. */
+  readonly previous: WorkerTemplate | undefined
+}
+
+const templateOf = (endpoint: Endpoint, code: string | undefined, { versionOf }: SecretsService): WorkerTemplate => {
+  const versions = secretsIn(endpoint.env).map(([, name]) => versionOf(name) ?? null)
+  const fingerprint = (code: string | undefined) =>
+    workerFingerprint(endpoint, code) + (versions.length === 0 ? "" : JSON.stringify(versions))
+  return { endpoint, code, fingerprint: fingerprint(code), filesFingerprint: fingerprint(undefined) }
+}
+
+/** The target of an endpoint. An endpoint without releases runs its present files. */
+export const targetOf = Effect.fnUntraced(function*(
+  endpoint: Endpoint,
+  secrets: SecretsService
+): Effect.fn.Return<EndpointTarget, StoreError, ReleaseStore> {
+  const releases = yield* ReleaseStore
+  const { createdAt, id, previousRelease, release } = endpoint
+  const code = release === undefined ? undefined : (yield* releases.get(id, release))?.code?.hash
+  const current = templateOf(endpoint, code, secrets)
+  const before = previousRelease === undefined ? undefined : yield* releases.get(id, previousRelease)
+  if (before === undefined) return { endpoint, current, previous: undefined }
+  const previous = templateOf({ ...before.settings, createdAt, release: before.number }, before.code?.hash, secrets)
+  return { endpoint, current, previous }
+})

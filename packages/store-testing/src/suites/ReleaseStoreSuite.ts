@@ -1,0 +1,179 @@
+/**
+ * The conformance suite of release stores.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Release } from "@stint/contract/Release"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { baseOf, ReleaseStore } from "@stint/store/ReleaseStore"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Scenario from "../Scenario.ts"
+
+/** A hash for tests. */
+const hash = (digit: string) => digit.repeat(64)
+
+const source = { type: "handler", file: "/srv/handler.ts" } as const
+
+const settingsOf = ({ createdAt: _, previousRelease: __, release: ___, ...settings }: Endpoint) => settings
+
+const stateOf = ({ number, state }: Release): string => `${number} ${state}`
+
+/** Registers the rules for a release store and its endpoint store. The layer is built for every test. */
+export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseStore | EndpointStore, E>): void => {
+  const rule = (title: string, body: Effect.Effect<void, unknown, ReleaseStore | EndpointStore>) =>
+    it.effect(title, () => Effect.provide(body, store))
+
+  const world = Effect.gen(function*() {
+    const releases = yield* ReleaseStore
+    const endpoints = yield* EndpointStore
+    const { id } = Scenario.endpoint()
+    const current = endpoints.get(id)
+    /** Deploys code with this digit as its hash. */
+    const deployOn = (base: number | null, digit: string, settings: Parameters<typeof Scenario.endpoint>[0] = {}, at = 0) =>
+      releases.deploy(base, {
+        settings: settingsOf(Scenario.endpoint({ source, workers: { min: 0, max: 2 }, ...settings })),
+        createdAt: at,
+        createdBy: "ann",
+        code: { hash: hash(digit), files: [{ path: "handler.ts", hash: hash("f") }] }
+      })
+    const deploy = (...[digit, settings, at]: [digit: string, settings?: Parameters<typeof Scenario.endpoint>[0], at?: number]) =>
+      Effect.flatMap(endpoints.get(settings?.id ?? id), (before) => deployOn(baseOf(before), digit, settings, at))
+    const states = Effect.map(releases.list(id, { limit: 100 }), (all) => all.map(stateOf))
+    return { releases, endpoints, id, current, deploy, deployOn, states }
+  })
+
+  describe(`release store: ${name}`, () => {
+    rule(
+      "stores a release with every member, and the endpoint that it becomes",
+      Effect.gen(function*() {
+        const { current, id, releases } = yield* world
+        const settings = settingsOf(Scenario.endpoint({ source, env: { CITY: "Zürich \u{1F680}" } }))
+        const deployment = {
+          settings,
+          createdAt: 7,
+          createdBy: "the key \"ci\"",
+          message: "why",
+          code: { hash: hash("a"), files: [{ path: "handler.ts", hash: hash("b") }] },
+          rollbackOf: 3
+        }
+        const made = yield* releases.deploy(null, deployment)
+        const release = { ...deployment, endpoint: id, number: 1, state: "active" as const, activatedAt: 7 }
+        assert.deepStrictEqual(made, { _tag: "Deployed", release, endpoint: { ...settings, createdAt: 7, release: 1 } })
+        assert.deepStrictEqual(yield* releases.get(id, 1), release)
+        assert.deepStrictEqual(yield* releases.list(id, { limit: 10 }), [release])
+        assert.deepStrictEqual(yield* current, { ...settings, createdAt: 7, release: 1 })
+        assert.strictEqual(yield* releases.get(id, 2), undefined)
+        assert.deepStrictEqual([...(yield* releases.codes)], [hash("a")])
+      })
+    )
+
+    rule(
+      "rolls to changed code: the earlier release stays active until the new one is ready",
+      Effect.gen(function*() {
+        const { current, deploy, id, releases, states } = yield* world
+        yield* deploy("1", {}, 5)
+        yield* deploy("2", {}, 9)
+        assert.deepStrictEqual(yield* states, ["2 rolling", "1 active"])
+        assert.deepInclude(yield* current, { release: 2, previousRelease: 1, createdAt: 5 })
+        assert.strictEqual(yield* releases.settle(id, 1, { _tag: "Ready", at: 20 }), undefined)
+        const settled = yield* releases.settle(id, 2, { _tag: "Ready", at: 20 })
+        assert.deepStrictEqual(settled, yield* current)
+        assert.notProperty(settled, "previousRelease")
+        assert.deepInclude(yield* releases.get(id, 2), { state: "active", activatedAt: 20 })
+        assert.deepStrictEqual(yield* states, ["2 active", "1 superseded"])
+        assert.strictEqual(yield* releases.settle(id, 2, { _tag: "Failed", reason: "late" }), undefined)
+        assert.deepStrictEqual(yield* states, ["2 active", "1 superseded"])
+      })
+    )
+
+    rule(
+      "returns the endpoint to the earlier release, as it was, when a roll fails",
+      Effect.gen(function*() {
+        const { current, deploy, id, releases, states } = yield* world
+        yield* deploy("1", { maxAttempts: 4 })
+        const before = yield* current
+        yield* deploy("2", { maxAttempts: 9 })
+        assert.deepInclude(yield* current, { maxAttempts: 9 })
+        yield* releases.settle(id, 2, { _tag: "Failed", reason: "no such module" })
+        assert.deepStrictEqual(yield* current, before)
+        assert.deepStrictEqual(yield* states, ["2 failed", "1 active"])
+        assert.deepInclude(yield* releases.get(id, 2), { reason: "no such module" })
+        yield* deploy("2", { maxAttempts: 9 })
+        assert.deepStrictEqual(yield* states, ["3 rolling", "2 failed", "1 active"])
+      })
+    )
+
+    rule(
+      "replaces a rolling release by a later deployment, and ends the roll by a deployment of what serves",
+      Effect.gen(function*() {
+        const { current, deploy, states } = yield* world
+        yield* deploy("1")
+        yield* deploy("2")
+        yield* deploy("3")
+        assert.deepStrictEqual(yield* states, ["3 rolling", "2 superseded", "1 active"])
+        assert.deepInclude(yield* current, { release: 3, previousRelease: 1 })
+        yield* deploy("1")
+        assert.deepStrictEqual(yield* states, ["4 active", "3 superseded", "2 superseded", "1 superseded"])
+        assert.notProperty(yield* current, "previousRelease")
+      })
+    )
+
+    rule(
+      "activates at once what replaces no worker: other settings, a paused endpoint, external workers",
+      Effect.gen(function*() {
+        const { deploy, states } = yield* world
+        yield* deploy("1")
+        yield* deploy("1", { maxAttempts: 9 })
+        yield* deploy("2", { workers: { min: 0, max: 0 } })
+        yield* deploy("3", { source: { type: "external" } })
+        assert.deepStrictEqual(yield* states, ["4 active", "3 superseded", "2 superseded", "1 superseded"])
+      })
+    )
+
+    rule(
+      "stores nothing when another deployment came first, so concurrent deployments get different numbers",
+      Effect.gen(function*() {
+        const { current, deployOn, endpoints, id, releases, states } = yield* world
+        const made = yield* Effect.forEach(["1", "2", "3", "4"], (digit) => deployOn(null, digit), { concurrency: "unbounded" })
+        assert.strictEqual(made.filter(({ _tag }) => _tag === "Deployed").length, 1)
+        assert.deepStrictEqual(yield* states, ["1 active"])
+        const settings = settingsOf(Scenario.endpoint())
+        const again = (base: number | null) => releases.deploy(base, { settings, createdAt: 0, createdBy: "bob" })
+        assert.deepStrictEqual(yield* again(null), { _tag: "Moved", base: 1 })
+        assert.deepStrictEqual(yield* again(7), { _tag: "Moved", base: 1 })
+        assert.deepInclude(yield* current, { release: 1 })
+        yield* endpoints.remove(id)
+        assert.deepStrictEqual(yield* again(1), { _tag: "Moved", base: null })
+      })
+    )
+
+    rule(
+      "keeps the last 20 releases, the active one and the code of these",
+      Effect.gen(function*() {
+        const { deploy, id, releases } = yield* world
+        yield* deploy("1")
+        // Each deployment replaces the rolling release, so the first one stays active.
+        for (let number = 2; number <= 25; number++) yield* deploy(number % 2 === 0 ? "2" : "3")
+        const kept = (yield* releases.list(id, { limit: 100 })).map(({ number }) => number)
+        assert.deepStrictEqual(kept, [...Array.from({ length: 20 }, (_, index) => 25 - index), 1])
+        assert.deepStrictEqual([...(yield* releases.codes)].sort(), [hash("1"), hash("2"), hash("3")])
+        assert.deepStrictEqual((yield* releases.list(id, { limit: 2, before: 7 })).map(({ number }) => number), [6, 1])
+      })
+    )
+
+    rule(
+      "removes the releases with their endpoint, and no others",
+      Effect.gen(function*() {
+        const { deploy, endpoints, id, releases, states } = yield* world
+        yield* deploy("1")
+        yield* deploy("2", { id: "other" })
+        yield* endpoints.remove(id)
+        assert.deepStrictEqual(yield* states, [])
+        assert.deepStrictEqual([...(yield* releases.codes)], [hash("2")])
+        yield* deploy("3")
+        assert.deepStrictEqual(yield* states, ["1 active"])
+      })
+    )
+  })
+}
