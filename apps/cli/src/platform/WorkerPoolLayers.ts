@@ -5,9 +5,11 @@
  * an earlier run left containers, which must be taken over before the first worker starts, or if `STINT_ENGINE` names an engine, so that a
  * mistake in it is logged at once.
  */
+import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerPool } from "@stint/pool/WorkerPool"
 import * as WorkerPools from "@stint/pool/WorkerPools"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { existsSync, readdirSync } from "node:fs"
@@ -30,7 +32,12 @@ const layerContainers = (dataDir: string, engine: EngineSettings | undefined): L
 
 /** `processes` with the container pool. */
 export const layer = (
-  processes: Layer.Layer<WorkerPool, PoolError>,
+  processes: Layer.Layer<WorkerPool | CodeArtifacts, PoolError>,
   dataDir: string,
   engine: EngineSettings | undefined
-): Layer.Layer<WorkerPool, PoolError> => WorkerPools.layer([processes, layerContainers(dataDir, engine)])
+): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const built = yield* Layer.build(processes)
+    const pools = yield* Layer.build(WorkerPools.layer([Layer.succeedContext(built), layerContainers(dataDir, engine)]))
+    return Context.merge(built, pools)
+  }))

@@ -33,7 +33,7 @@ const Count = Schema.Natural
 /** An endpoint's queue and workers. Times are in milliseconds since 1970. */
 export const EndpointOverview = Schema.Struct({
   id: Schema.String,
-  source: Schema.Literals(["handler", "command", "external"]),
+  source: Schema.Literals(["handler", "command", "container", "external"]),
   jobs: Schema.Struct({
     /** Jobs that are ready for a worker. */
     waiting: Count,
