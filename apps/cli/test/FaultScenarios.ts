@@ -80,10 +80,11 @@ export const storm = async (
   const kill = (worker: Worker) => {
     const job = world.runningJob(worker)
     // A result that was sent before the kill may still arrive.
-    worker.process.once("exit", () =>
-      void pause(100).then(() => {
-        if (job !== undefined && world.runningJob(worker) === job) lost += 1
-      }))
+    const count = async () => {
+      await pause(100)
+      if (job !== undefined && world.runningJob(worker) === job) lost += 1
+    }
+    worker.process.once("exit", () => void count())
     worker.process.kill("SIGKILL")
     kills += 1
     world.startWorker()
@@ -107,7 +108,8 @@ export const storm = async (
   proxy.cutResponses(0.02, random)
   const stopAt = performance.now() + millis
   const killAt = performance.now() + millis / 2
-  for (let n = 0; performance.now() < stopAt || (lost === 0 && performance.now() < stopAt + KILL_WITHIN); n++) {
+  const isStorming = () => performance.now() < stopAt || (lost === 0 && performance.now() < stopAt + KILL_WITHIN)
+  for (let n = 0; isStorming(); n++) {
     callers.push(caller(n))
     await pause(120 + random() * 120)
     const dice = random()

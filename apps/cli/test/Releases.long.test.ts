@@ -54,9 +54,9 @@ describe("releases", () => {
 
     // Jobs are submitted all the time while the workers are replaced.
     const seen: Array<unknown> = []
-    let isDone = false
+    const done = new AbortController()
     const submitting = Array.from({ length: 4 }, async () => {
-      while (!isDone) seen.push(await platform.runSync("word", { a: 1 }))
+      while (!done.signal.aborted) seen.push(await platform.runSync("word", { a: 1 }))
     })
     expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 2, state: "rolling" } })
     await inState(platform, 2, "active")
@@ -65,7 +65,7 @@ describe("releases", () => {
       () => seen.slice(-8).every((job) => JSON.stringify(job).includes("\"two\"")) && seen.length > 8 ? true : undefined,
       60_000
     )
-    isDone = true
+    done.abort()
     await Promise.all(submitting)
     expect(seen.filter((job) => !JSON.stringify(job).includes("\"COMPLETED\""))).toEqual([])
     expect(seen.filter((job) => JSON.stringify(job).includes("retries"))).toEqual([])

@@ -83,6 +83,14 @@ const commonFolder = (paths: ReadonlyArray<string>): string => {
   return first.slice(0, length).join(sep) || sep
 }
 
+/** The folder of the project that contains the file: the nearest one with a package.json, otherwise that of the file. */
+const projectOf = (file: string): string => {
+  for (let folder = dirname(file);; folder = dirname(folder)) {
+    if (existsSync(join(folder, "package.json"))) return folder
+    if (folder === dirname(folder)) return dirname(file)
+  }
+}
+
 /** Writes a folder so that it exists completely or not at all, also after a power failure. */
 const writeFolder = async (
   parent: string,
@@ -190,8 +198,10 @@ export const make = Effect.fnUntraced(function*(
           )
       })
     }
-    const common = commonFolder(found.sources.map(([path]) => path))
-    const files = found.sources
+    const project = projectOf(file)
+    const own = found.sources.filter(([path]) => path.startsWith(project + sep))
+    const common = commonFolder(own.map(([path]) => path))
+    const files = own
       .map(([path, content]) => ({ path: relative(common, path), hash: hash("sha256", content, "hex") }))
       .sort((a, b) => (a.path < b.path ? -1 : 1))
     return { hash: name, files }

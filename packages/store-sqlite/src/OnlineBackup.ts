@@ -106,7 +106,7 @@ const attemptToEnd = (db: DatabaseSync, path: string, now: () => number): Effect
     return Effect.tryPromise({ try: () => running, catch: (cause) => new CopyFailed({ cause }) }).pipe(
       Effect.onInterrupt(() => {
         controller.abort()
-        return Effect.promise(() => running.then(() => {}, () => {}))
+        return Effect.asVoid(Effect.promise(() => Promise.allSettled([running])))
       })
     )
   })

@@ -16,6 +16,8 @@ const sourceText = ({ source }: Endpoint): string => {
       return source.file
     case "command":
       return source.command.join(" ")
+    case "container":
+      return [source.image, ...(source.command ?? [])].join(" ")
     case "external":
       return "external workers"
   }
