@@ -325,7 +325,7 @@ CREATE TABLE upgrades (
 ) STRICT;
 `
 
-/** Releases of endpoints, and the release that ran the last attempt of a job. */
+/** Releases of endpoints. */
 const releases = `
 CREATE TABLE releases (
   endpoint TEXT NOT NULL,
@@ -334,7 +334,6 @@ CREATE TABLE releases (
   body TEXT NOT NULL,
   PRIMARY KEY (endpoint, number)
 ) STRICT;
-ALTER TABLE jobs ADD COLUMN release INTEGER;
 `
 
 /** Secrets, with encrypted values. */

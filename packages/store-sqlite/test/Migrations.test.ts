@@ -133,7 +133,7 @@ const HASHES = [
   "819ba01a7257fd90",
   "42a45750ac5b99e5",
   "55ae95a07927fcc7",
-  "18bb71c2bb14cf02",
+  "a98f536fc25c06f2",
   "6ec230670468e714",
   "79b09dd12790ddee"
 ]

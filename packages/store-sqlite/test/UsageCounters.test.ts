@@ -56,9 +56,12 @@ it.effect("keeps the counts in the file, and corrects them with a warning when a
     const lines: Array<string> = []
     const logger = Logger.layer([Logger.map(Logger.formatLogFmt, (line) => void lines.push(line))])
     const session = <A, E>(use: Effect.Effect<A, E, JobStore>) =>
-      use.pipe(
-        Effect.provide(SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file, durability: "D1", lockWaitMs: 0 })))),
-        Effect.provide(logger)
+      Effect.provide(
+        use,
+        SqliteJobStore.layer.pipe(
+          Layer.provide(SqliteDatabase.layer({ file, durability: "D1", lockWaitMs: 0 })),
+          Layer.provideMerge(logger)
+        )
       )
     yield* session(Effect.flatMap(JobStore, (store) =>
       Effect.gen(function*() {
