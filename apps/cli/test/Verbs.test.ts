@@ -229,6 +229,11 @@ const KEY_SETTINGS = [
   ...["--max-waiting-jobs", "5", "--max-stored-bytes", "5 GB"]
 ]
 
+const CONTAINER = [
+  ...["--image", "worker:1", "--command", "serve --fast", "--cpus", "1.5", "--memory", "1GiB", "--pids", "64", "--gpus", "all"],
+  ...["--volume", "models:/models:ro", "--network", "jobs", "--user", "1000:1000"]
+]
+
 /** A configuration with every setting. */
 const CONFIG = `export default {
   endpoints: {
@@ -249,7 +254,18 @@ const CONFIG = `export default {
       rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
       env: { A: "b" }
     },
-    f: { handler: "./HANDLER" }
+    f: { handler: "./HANDLER" },
+    g: {
+      image: "worker:1",
+      command: ["--fast"],
+      cpus: 1.5,
+      memory: "1 GiB",
+      pids: 64,
+      gpus: 1,
+      volumes: [{ source: "models", target: "/models", readOnly: true }],
+      network: "jobs",
+      user: "1000:1000"
+    }
   }
 }
 `
@@ -262,7 +278,7 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ],
   ["run", "e", "--input-file", "FILE", "--at", "2026-11-22T14:00:00Z", "--sync"],
   ["run", "e", "--input", "1", "--stream"],
-  ["status", "e", ID, "--explain"],
+  ["status", "e", ID, "--explain", "--input"],
   ["cancel", "e", ID],
   [
     ...[
@@ -299,7 +315,9 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["endpoints", "create", "e", "--handler", "HANDLER"],
   ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", ...SETTINGS],
   ["endpoints", "update", "e", ...SETTINGS],
+  ["endpoints", "create", "e", ...CONTAINER],
   ["endpoints", "update", "e", "--handler", "HANDLER"],
+  ["endpoints", "update", "e", ...CONTAINER],
   ["endpoints", "update", "e", "--command", "python3 handler.py", "--cwd", "."],
   ["endpoints", "delete", "e"],
   ["endpoints", "create", "e", "--handler", "HANDLER", "--message", "m"],

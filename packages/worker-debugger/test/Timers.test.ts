@@ -349,6 +349,9 @@ describe("spans", () => {
     ["fails", "outer line"]
   ]
 
+  /** Not the spans of the job and of its handler. */
+  const isTimed = ({ name }: { readonly name: string }) => !["process handler", "handler"].includes(name)
+
   const drive = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.gen(function*() {
       const fiber = yield* Effect.forkChild(effect)
@@ -363,7 +366,7 @@ describe("spans", () => {
     const { layer, spans } = tracer()
     return Effect.gen(function*() {
       const { report } = yield* drive(debugged(handler))
-      const timed = spans.filter(({ name }) => name !== "handler" && name !== "job handler")
+      const timed = spans.filter(isTimed)
       expect(timed.map(({ name, parent }) => [name, parent])).toEqual(expected)
       expect(timed.map(({ end, name, start }) => [name, Number(end - start) / 1e6])).toEqual(
         report.timestamps.map(({ duration_ms, name }) => [name, duration_ms])
@@ -378,8 +381,7 @@ describe("spans", () => {
     return Effect.gen(function*() {
       const { output } = yield* drive(WorkerTest.runJson(handler, null))
       expect(output).toBeUndefined()
-      expect(spans.filter(({ name }) => name !== "handler" && name !== "job handler").map(({ name, parent }) => [name, parent]))
-        .toEqual(expected)
+      expect(spans.filter(isTimed).map(({ name, parent }) => [name, parent])).toEqual(expected)
       expect(spans.every(({ end }) => end > 0n)).toBe(true)
     }).pipe(Effect.provide(layer))
   })

@@ -15,6 +15,11 @@ const explain = Flag.Boolean("explain").pipe(
   Flag.withDefault(false)
 )
 
+const input = Flag.Boolean("input").pipe(
+  Flag.withDescription("Show the job's input, too"),
+  Flag.withDefault(false)
+)
+
 const wait = Flag.Boolean("wait").pipe(
   Flag.withDescription("Wait until the job has ended; the exit code is 1 unless it is COMPLETED"),
   Flag.withDefault(false)
@@ -38,8 +43,9 @@ const time = (millis: number): string => new Date(millis).toISOString()
 
 /** Formats a job as text, with what its wait was spent on. `complete`: and with an explanation of its state. */
 const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
-  const { explain } = job
-  const text = Output.job(job, explain?.wait?.words)
+  const { explain, input } = job
+  const shown = Output.job(job, explain?.wait?.words)
+  const text = input === undefined ? shown : `${shown}\n${Output.field("input", JSON.stringify(input, null, 2))}`
   if (explain === undefined || !complete) return text
   const { attempts, expiresAt, lease, nextRetryAt, position, startAt, workers } = explain
   const lines = [text, Output.field("why", explain.words)]
@@ -60,8 +66,8 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
 /** `stint status`. */
 export const status = Command.make(
   "status",
-  { endpoint, jobId, explain, wait, json },
-  Effect.fnUntraced(function*({ endpoint, explain, jobId, json, wait }) {
+  { endpoint, jobId, explain, input, wait, json },
+  Effect.fnUntraced(function*({ endpoint, explain, input, jobId, json, wait }) {
     if (wait) {
       const job = { endpoint, id: jobId }
       const ended = yield* JobWait.onInterrupt(job, { cancel: false })(JobWait.awaitEnd(job))
@@ -69,11 +75,13 @@ export const status = Command.make(
       return yield* JobWait.requireCompleted(ended, { isPrinted: true })
     }
     // The text shows what the wait was spent on, which is part of the explanation.
-    const query = explain || !json ? { explain: "true" } : {}
+    const query = { ...(explain || !json ? { explain: "true" } : {}), ...(input ? { input: "true" } : {}) }
     const job = yield* call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query }))
     yield* Output.print(json, job, formatJob(explain))
   })
-).pipe(Command.withDescription("Show a job; --explain says why it is in its state, --wait waits for its end"))
+).pipe(
+  Command.withDescription("Show a job; --explain says why it is in its state, --input shows its input, --wait waits for its end")
+)
 
 /** `stint cancel`. Does not change a job that has already ended, and prints that it had ended. */
 export const cancel = Command.make(
