@@ -8,8 +8,8 @@ import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
 import { changeLines, summaryOf } from "../src/deploy/ChangeText.ts"
 import * as DeployPlan from "../src/deploy/DeployPlan.ts"
+import { isSecret, MASK, maskChange, maskEnv } from "../src/deploy/HiddenVariables.ts"
 import { changesBetween, replacedBy, rollbackTarget } from "../src/deploy/ReleaseHistory.ts"
-import { isSecret, MASK, maskChange, maskEnv } from "../src/deploy/SecretMask.ts"
 import { isYes } from "../src/output/Confirm.ts"
 
 const A = "a".repeat(64)

@@ -13,7 +13,7 @@
  */
 import type { ReleasePreview } from "@stint/contract/Release"
 import * as Output from "../output/Output.ts"
-import { MASK, maskChange } from "./SecretMask.ts"
+import { MASK, maskChange } from "./HiddenVariables.ts"
 
 /** The settings and the code of a preview, or of a comparison of two releases. */
 export type Changes = Pick<ReleasePreview, "settings" | "code">

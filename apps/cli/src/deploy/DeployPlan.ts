@@ -11,7 +11,7 @@ import { call, type PlatformClient } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
 import { changeLines } from "./ChangeText.ts"
-import { maskChange } from "./SecretMask.ts"
+import { maskChange } from "./HiddenVariables.ts"
 
 /** An endpoint of the configuration. `none`: nothing differs. */
 export interface Deployment {
