@@ -78,10 +78,11 @@ const options: typeof BUNDLE_OPTIONS & BuildOptions = {
 }
 
 const programs = Object.values(manifest.bin ?? {})
+const entryPoints = ["src/index.ts", ...programs]
 let localApiServer: string | undefined
 const { metafile } = await build({
   ...options,
-  entryPoints: ["src/index.ts", ...programs],
+  entryPoints,
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   plugins: [
@@ -96,6 +97,19 @@ const { metafile } = await build({
   ]
 })
 const inputs = Object.keys(metafile.inputs)
+
+// esbuild also writes a chunk for a module that only removed code would load, such as the Swagger page of 2 MB.
+const used = new Set<string>()
+const use = (output: string): void => {
+  const found = metafile.outputs[output]
+  if (found === undefined || used.has(output)) return
+  used.add(output)
+  for (const { path } of found.imports) use(path)
+}
+for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
+  if (entryPoint !== undefined && entryPoints.some((entry) => relative(".", entry) === entryPoint)) use(output)
+}
+for (const output of Object.keys(metafile.outputs)) if (!used.has(output.replace(/\.map$/, ""))) rmSync(join(folder, output))
 
 // The console is a program of its own for browsers, which the bundle serves as files.
 const CONSOLE = "@stint/console"
