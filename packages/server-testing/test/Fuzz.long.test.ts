@@ -9,6 +9,7 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
+import { Secret } from "@stint/contract/Secret"
 import { SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -191,7 +192,7 @@ type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 
 /** Requests that change or delete an endpoint use another one, because the others need this one. */
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
-  template === "/api/v1/endpoints/{endpoint}" && method !== "GET" ? { ...real, endpoint: "changed" } : real
+  template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 
 /** The ids of things that exist, by the name of their parameter. */
 type Ids = Readonly<Record<string, string>>
@@ -230,6 +231,7 @@ const bytesOf = (one: Generated, real: Ids, workerKey: string): Buffer => {
 }
 
 const EndpointList = Schema.Struct({ endpoints: Schema.Array(Endpoint) })
+const SecretList = Schema.Struct({ secrets: Schema.Array(Secret) })
 
 describe("chaos: hostile requests", () => {
   it.live("get declared responses in time, and leave no memory behind", () =>
@@ -275,7 +277,7 @@ describe("chaos: hostile requests", () => {
                 })
               )
             }),
-            { seed, numRuns: 1_000_000_000, plugins: [fc.interruptAfterTimeLimit(millis)] }
+            { seed, numRuns: 1_000_000_000, endOnFailure: true, plugins: [fc.interruptAfterTimeLimit(millis)] }
           )
         )
 
@@ -302,6 +304,8 @@ describe("chaos: hostile requests", () => {
           yield* server.call(`/v2/${other.id}/purge-queue`, { method: "POST" })
           if (other.id !== endpoint.id) yield* server.call(`/api/v1/endpoints/${other.id}`, { method: "DELETE" })
         }
+        const { secrets } = yield* Effect.flatMap(server.call("/api/v1/secrets"), expectJson(200, SecretList))
+        for (const { name } of secrets) yield* server.call(`/api/v1/secrets/${name}`, { method: "DELETE" })
         const isEmpty = Effect.map(
           endpoint.health,
           ({ jobs }: Effect.Success<TestEndpoint["health"]>) =>
