@@ -78,6 +78,9 @@ export interface SecretsService {
 /** The number of earlier values of a secret that are masked: workers that run a long job may still have them. */
 const EARLIER_VALUES = 20
 
+/** The number of secrets whose earlier values are kept, so that whoever creates and deletes secrets does not fill the memory. */
+const EARLIER_SECRETS = 100
+
 const isPlain = (env: Endpoint["env"]): env is Readonly<Record<string, string>> =>
   Object.values(env).every((value) => typeof value === "string")
 
@@ -157,7 +160,7 @@ const make = Effect.gen(function*() {
   let revision = 0
   /** Ordered by name, as the store returns them. */
   let known: ReadonlyMap<string, Known> = new Map()
-  /** Replaced and deleted values, by the name of their secret. */
+  /** Replaced and deleted values, by the name of their secret; the secret that changed last comes last. */
   const earlier = new Map<string, ReadonlyArray<string>>()
   /** The names of the secrets that workers of an endpoint have received. */
   const received = new Map<EndpointId, Set<string>>()
@@ -179,7 +182,11 @@ const make = Effect.gen(function*() {
   }
 
   const retire = ({ record: { name }, value }: Known) => {
-    earlier.set(name, [Redacted.value(value), ...(earlier.get(name) ?? [])].slice(0, EARLIER_VALUES))
+    const values = earlier.get(name) ?? []
+    earlier.delete(name)
+    earlier.set(name, [Redacted.value(value), ...values].slice(0, EARLIER_VALUES))
+    const [oldest] = earlier.keys()
+    if (earlier.size > EARLIER_SECRETS && oldest !== undefined) earlier.delete(oldest)
   }
 
   /** The key for a new value. Generates one for the first secret. */

@@ -111,6 +111,22 @@ describe("secrets", () => {
       assert.strictEqual(secrets.maskOf(endpoint({}))?.(VALUE), "[secret hf-token]")
     }))
 
+  it.effect("keep the earlier values of the 100 secrets that changed last", () =>
+    Effect.gen(function*() {
+      const secrets = yield* open(yield* newStore, makeKeys().service)
+      yield* secrets.set(token, redacted)
+      secrets.variablesOf(uses)
+      yield* secrets.remove(token)
+      const change = (n: number) => {
+        const name = SecretName.make(`other-${n}`)
+        return Effect.andThen(secrets.set(name, Redacted.make(`value of ${n}`)), secrets.remove(name))
+      }
+      for (let n = 0; n < 99; n++) yield* change(n)
+      assert.strictEqual(secrets.maskOf(uses)?.(VALUE), "[secret hf-token]")
+      yield* change(99)
+      assert.strictEqual(secrets.maskOf(uses), undefined)
+    }))
+
   it.effect("stop the start with the wrong key, or without the key, and the error says which key is where", () =>
     Effect.gen(function*() {
       const store = yield* newStore
