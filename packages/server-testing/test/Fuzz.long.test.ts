@@ -33,7 +33,7 @@ const HANG_MILLIS = 1_000
 const HANG_REPEATS = 3
 
 /** Growth of the heap that is not a leak: compiled code, caches, and keys and drafts that the requests created. */
-const GROWTH_BYTES = 24_000_000
+const GROWTH_BYTES = 12_000_000
 const GROWTH_BYTES_PER_REQUEST = 100
 
 const BOMB_SIZE = 20_000

@@ -115,6 +115,13 @@ const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
  */
 const MAX_DERIVED_KEYS = 1_000
 
+/** The bytes of a text that is kept. `Buffer.from` would return a slice of a pool, which keeps all 64 KiB of the pool in memory. */
+const ownBytes = (text: string): Buffer => {
+  const bytes = Buffer.alloc(Buffer.byteLength(text))
+  bytes.write(text)
+  return bytes
+}
+
 /** Compares in constant time. */
 const isSame = (presented: Buffer, bytes: Buffer): boolean =>
   presented.length === bytes.length && timingSafeEqual(presented, bytes)
@@ -144,7 +151,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
         const digest = adminDigest()
         if (presented?.digest === digest) return isSame(Buffer.from(text), presented.text)
         if (!timingSafeEqual(KeySecret.digestOf(text), digest)) return false
-        presented = { digest, text: Buffer.from(text) }
+        presented = { digest, text: ownBytes(text) }
         return true
       }
 
@@ -154,7 +161,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
         const known = derived.get(name)
         if (known !== undefined) return known
         if (derived.size >= MAX_DERIVED_KEYS) derived.clear()
-        const bytes = Buffer.from(workerKeyOf(endpoint, worker))
+        const bytes = ownBytes(workerKeyOf(endpoint, worker))
         derived.set(name, bytes)
         return bytes
       }
