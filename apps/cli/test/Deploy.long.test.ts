@@ -65,7 +65,7 @@ afterAll(async () => {
 
 // Each test continues where the one before ended.
 
-it("deploys a new project, and refuses to without --yes where nobody can be asked", async () => {
+it("deploys a new project, and refuses without --yes if there is no terminal", async () => {
   const refused = await deploy()
   expect(refused.code).toBe(1)
   expect(refused.stdout).toMatch(/^words {2}new\n.*source\.file/s)

@@ -118,12 +118,12 @@ describe("the trace of a job", () => {
     using collector = await listen()
     await using platform = await serve(collector)
     const client = createClient({ baseUrl: platform.url, apiKey: platform.key })
-    const job = await client.endpoint("nobody").run({})
+    const job = await client.endpoint("unserved").run({})
     await job.cancel()
-    const wait = await until("the wait", () => collector.spans.find(({ name }) => name === "wait nobody"), 60_000)
+    const wait = await until("the wait", () => collector.spans.find(({ name }) => name === "wait unserved"), 60_000)
     expect(attribute(wait, "stint.job.status")).toBe("CANCELLED")
     expect(wait.status.code ?? 0).toBe(0)
-    const [send] = await collector.wait(wait.traceId, "send nobody")
+    const [send] = await collector.wait(wait.traceId, "send unserved")
     expect(wait.parentSpanId).toBe(send?.spanId)
     expect(send?.parentSpanId ?? "").toBe("")
     expect(attribute(send as Span, "stint.job.id")).toBe(job.id)
@@ -133,14 +133,14 @@ describe("the trace of a job", () => {
     using collector = await listen()
     await using platform = await serve(collector)
     const submit = (flags: string) =>
-      fetch(`${platform.url}/v2/nobody/run`, {
+      fetch(`${platform.url}/v2/unserved/run`, {
         method: "POST",
         headers: { authorization: `Bearer ${platform.key}`, traceparent: `00-${TRACE}-${CALLER}-${flags}` },
         body: JSON.stringify({ input: {} })
       })
     await submit("00")
     await submit("01")
-    await collector.wait(TRACE, "send nobody")
-    expect(collector.named(TRACE, "send nobody")).toHaveLength(1)
+    await collector.wait(TRACE, "send unserved")
+    expect(collector.named(TRACE, "send unserved")).toHaveLength(1)
   }, 120_000)
 })

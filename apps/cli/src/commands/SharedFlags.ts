@@ -16,7 +16,7 @@ export const json = Flag.Boolean("json").pipe(
 /** `--yes`: answers the question before a change. */
 export const yes = Flag.Boolean("yes").pipe(
   Flag.withAlias("y"),
-  Flag.withDescription("Do not ask before the change; needed where nobody can be asked, as in CI"),
+  Flag.withDescription("Change without confirmation; required without a terminal, for example in CI"),
   Flag.withDefault(false)
 )
 

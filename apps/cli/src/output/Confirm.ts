@@ -33,14 +33,14 @@ const ask = (text: string): Effect.Effect<string> =>
     return Effect.sync(() => lines.close())
   })
 
-/** Whether the user agrees. Fails when nobody can be asked. */
+/** Whether the user agrees. Fails without a terminal, and with `--json`. */
 export const confirm = ({ json, text, yes }: Question): Effect.Effect<boolean, CliFailure> => {
   if (yes) return Effect.succeed(true)
   if (json || !process.stdin.isTTY || !process.stderr.isTTY) {
     return Effect.fail(
       new CliFailure({
-        message: "Nothing was changed, because nobody can be asked here.",
-        hint: "Add --yes to go ahead.",
+        message: "Nothing was changed: the change needs a confirmation.",
+        hint: "Add --yes. It replaces the question, which needs a terminal and no --json.",
         code: "not-confirmed"
       })
     )

@@ -54,7 +54,7 @@ const adopt = Effect.fn("ConfiguredEndpoints.adopt")(function*(endpoints: Readon
   }
 })
 
-/** The author of releases that nobody deployed. */
+/** The author of the releases that the configuration causes. */
 const CONFIGURATION = "configuration"
 
 /** {@link apply} as a layer. First releases are made in the background. */
