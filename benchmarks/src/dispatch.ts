@@ -9,16 +9,19 @@
  *
  * The figure includes the request's transfer to the platform and its durable commit. The goal counts from the time at which the job is
  * available, so the figure is an upper bound. All processes read the system's monotonic clock.
+ * `--rounds N` (default 5).
  */
 import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { parseArgs } from "node:util"
 import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
 import { quantiles } from "./Rounds.ts"
 
 const REQUESTS = 2_000
 const WARM_UP = 300
-const ROUNDS = 5
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "5" } } })
+const ROUNDS = Number(values.rounds)
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const sdk = resolve(import.meta.dirname, "../../packages/sdk/src/index.ts")

@@ -5,7 +5,8 @@
  * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.
  * - `bundle`: the same handler as the pool's bundle.
  *
- * All use V8's compile cache, as workers of the pool do. The first round fills the cache and is not counted.
+ * All use V8's compile cache, as workers of the pool do. The first round fills the cache and is not counted. `--rounds N`
+ * (default 25).
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -14,8 +15,11 @@ import { existsSync } from "node:fs"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { parseArgs } from "node:util"
 import { compare } from "./Rounds.ts"
 import { listen } from "./StubPlatform.ts"
+
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "25" } } })
 
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
@@ -74,7 +78,7 @@ await writeFile(source, handlerOf(join(packages, "sdk/src/index.ts")))
 const bundled = await Effect.runPromise(bundle(source, join(folder, "bundles")))
 
 try {
-  await compare("From the start of a process to its first take", "ms", 25, [
+  await compare("From the start of a process to its first take", "ms", Number(values.rounds), [
     { name: "bare: `node -e 0`", run: toEnd(["-e", "0"]) },
     { name: "published", run: toTake(published) },
     { name: "bundle", run: toTake(bundled) }

@@ -9,7 +9,7 @@
  * ```
  *
  * Both processes share the cores of one machine, like a worker and its platform on one machine. The first results of a process are not
- * counted, because they measure Node's compilation.
+ * counted, because they measure Node's compilation. `--rounds N` (default 7).
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -17,12 +17,15 @@ import { spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import process from "node:process"
+import { parseArgs } from "node:util"
 import { compare } from "./Rounds.ts"
 import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 4_000
 const COUNTED = 12_000
-const ROUNDS = 7
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "7" } } })
+const ROUNDS = Number(values.rounds)
 
 const stub = makeStub({ input: { text: "x".repeat(200) } })
 const platform = await listen(stub.serve)

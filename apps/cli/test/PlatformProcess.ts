@@ -122,8 +122,11 @@ export class PlatformProcess {
   /** Stops the platform and removes its data. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null) {
-      const forced = setTimeout(() => this.#child?.kill("SIGKILL"), 10_000)
+      // A second SIGTERM ends the workers too. A worker whose platform was killed would run its job to the end.
+      const immediate = setTimeout(() => this.#child?.kill("SIGTERM"), 5_000)
+      const forced = setTimeout(() => this.#child?.kill("SIGKILL"), 20_000)
       await this.end("SIGTERM")
+      clearTimeout(immediate)
       clearTimeout(forced)
     }
     // An exiting worker may still write its compile cache.

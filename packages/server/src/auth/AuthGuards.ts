@@ -128,6 +128,16 @@ const isStreamed = (exit: Exit.Exit<unknown, unknown>): boolean =>
 
 type RejectKey = Effect.Success<ReturnType<typeof makeRejectKey>>
 
+/** The caller to whom a key belongs. Shared by the guards of operators, readers and viewers. */
+const makeIdentify = (rejectKey: RejectKey) =>
+  Effect.map(AccessKeys, (keys) =>
+    Effect.fnUntraced(function*(credential: Redacted.Redacted, surface: string, wanted: string) {
+      const presented = yield* keys.identify(keyOf(credential))
+      return presented._tag === "Caller" ? presented.caller : yield* rejectKey(presented, credential, surface, wanted)
+    }))
+
+type Identify = Effect.Success<ReturnType<typeof makeIdentify>>
+
 const makeCaller = (rejectKey: RejectKey) =>
   Effect.gen(function*() {
     const keys = yield* AccessKeys
@@ -204,9 +214,8 @@ const makeCaller = (rejectKey: RejectKey) =>
     })
   })
 
-const makeOperator = (rejectKey: RejectKey) =>
+const makeOperator = (identify: Identify) =>
   Effect.gen(function*() {
-    const keys = yield* AccessKeys
     const { baseUrl } = yield* PublicAddress
 
     return Effect.fnUntraced(function*<A, E, R>(
@@ -214,11 +223,9 @@ const makeOperator = (rejectKey: RejectKey) =>
       credential: Redacted.Redacted,
       scope: "admin" | "deploy"
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
-      const presented = yield* keys.identify(keyOf(credential))
       const wanted = `the platform's API key, or a key with the scope ${scope === "admin" ? `"admin"` : `"deploy" or "admin"`}`
       const surface = scope === "admin" ? "control API of keys" : "control API"
-      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
-      const { caller } = presented
+      const caller = yield* identify(credential, surface, wanted)
       if (caller.scopes.includes("admin") || caller.scopes.includes(scope)) return yield* respond(caller)
       return yield* AuthErrors.wrongScope(baseUrl, caller, surface, scope, `Use ${wanted}.`)
     })
@@ -227,9 +234,8 @@ const makeOperator = (rejectKey: RejectKey) =>
 /** The scopes that see the state of endpoints. */
 const READERS: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
 
-const makeViewer = (rejectKey: RejectKey) =>
+const makeViewer = (identify: Identify) =>
   Effect.gen(function*() {
-    const keys = yield* AccessKeys
     const { baseUrl } = yield* PublicAddress
     const wanted = "a key with the scope \"jobs:read\", or the platform's API key"
 
@@ -239,9 +245,7 @@ const makeViewer = (rejectKey: RejectKey) =>
       surface: string,
       endpoint?: string
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
-      const presented = yield* keys.identify(keyOf(credential))
-      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
-      const { caller } = presented
+      const caller = yield* identify(credential, surface, wanted)
       if (!READERS.some((scope) => caller.scopes.includes(scope))) {
         return yield* AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:read", `Use ${wanted}.`)
       }
@@ -252,9 +256,8 @@ const makeViewer = (rejectKey: RejectKey) =>
     })
   })
 
-const makeReader = (rejectKey: RejectKey) =>
+const makeReader = (identify: Identify) =>
   Effect.gen(function*() {
-    const keys = yield* AccessKeys
     const { baseUrl } = yield* PublicAddress
     const wanted = "a key with the scope \"jobs:read\" for all endpoints, or the platform's API key"
 
@@ -263,9 +266,7 @@ const makeReader = (rejectKey: RejectKey) =>
       credential: Redacted.Redacted,
       surface: string
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
-      const presented = yield* keys.identify(keyOf(credential))
-      if (presented._tag !== "Caller") return yield* rejectKey(presented, credential, surface, wanted)
-      const { caller } = presented
+      const caller = yield* identify(credential, surface, wanted)
       const isReader = READERS.some((scope) => caller.scopes.includes(scope))
       if (isReader && caller.endpoints === "all") return yield* respond
       return yield* (isReader
@@ -328,11 +329,12 @@ const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
 const make = Effect.gen(function*() {
   const countFailure = yield* makeCountFailure
   const rejectKey = yield* makeRejectKey(countFailure)
+  const identify = yield* makeIdentify(rejectKey)
   return yield* Effect.all({
     caller: makeCaller(rejectKey),
-    operator: makeOperator(rejectKey),
-    reader: makeReader(rejectKey),
-    viewer: makeViewer(rejectKey),
+    operator: makeOperator(identify),
+    reader: makeReader(identify),
+    viewer: makeViewer(identify),
     worker: makeWorker(countFailure)
   })
 })
