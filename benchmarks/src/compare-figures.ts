@@ -31,7 +31,9 @@ const { positionals: [base, ...options], values } = parseArgs({
     script: { type: "string", default: "worker-loop" }
   }
 })
-if (base === undefined) throw new Error("The path of the checkout to compare with is missing: node src/compare-figures.ts BASE --script worker-loop")
+if (base === undefined) {
+  throw new Error("The path of the checkout to compare with is missing: node src/compare-figures.ts BASE --script worker-loop")
+}
 
 /** Columns that are computed from other columns of their table. */
 const DERIVED = /^(?:range|ratio|slope)$/
@@ -65,7 +67,9 @@ const figuresOf = (output: string): ReadonlyMap<string, number> => {
 const run = (checkout: string): Promise<ReadonlyMap<string, number>> => {
   const folder = join(resolve(checkout), "benchmarks")
   const file = join(folder, "src", `${values.script}.ts`)
-  if (!existsSync(file)) throw new Error(`${file} does not exist. Pass the path of a checkout of this repository, and the name of a benchmark.`)
+  if (!existsSync(file)) {
+    throw new Error(`${file} does not exist. Pass the path of a checkout of this repository, and the name of a benchmark.`)
+  }
   return new Promise((done, failed) => {
     const child = spawn(process.execPath, [file, ...options], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] })
     let output = ""
@@ -87,10 +91,15 @@ for (let round = 0; round < Number(values.rounds); round++) {
 }
 
 const rows = [...figures.base[0]?.keys() ?? []].flatMap((name) => {
-  const [before, after] = ([figures.base, figures.candidate]).map((rounds) => rounds.map((round) => round.get(name) ?? Number.NaN))
+  const [before, after] = [figures.base, figures.candidate].map((rounds) => rounds.map((round) => round.get(name) ?? Number.NaN))
   if (before === undefined || after === undefined || [...before, ...after].some(Number.isNaN)) return []
   const { high, low, ratio } = estimateRatio(before, after)
-  return [[name, formatFigure(median(before)), formatFigure(median(after)), `${ratio.toFixed(3)}x (${low.toFixed(3)} - ${high.toFixed(3)})`]]
+  return [[
+    name,
+    formatFigure(median(before)),
+    formatFigure(median(after)),
+    `${ratio.toFixed(3)}x (${low.toFixed(3)} - ${high.toFixed(3)})`
+  ]]
 })
 if (rows.length === 0) throw new Error(`The tables of ${values.script}.ts in the two checkouts have no figure in common.`)
 process.stdout.write(

@@ -224,6 +224,37 @@ describe("the web console in a browser", () => {
     300_000
   )
 
+  it("lists the releases of an endpoint with their changes, and rolls one back", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const deploy = async (maxAttempts: number, message: string) => {
+      const spec = { id: "trials", source: { type: "external" }, maxAttempts }
+      const deployed = await platform.request("POST", "/api/v1/endpoints/trials/releases", { spec, message })
+      expect(deployed).toMatchObject({ status: 201, body: { state: "active" } })
+    }
+    await deploy(5, "The first one")
+    await deploy(7, "Try more often")
+    const page = await browser.page(await browser.window())
+    await browser.login(page, platform.key)
+    await page.goto(`${platform.url}/console/endpoints/trials`)
+    await page.getByRole("tab", { name: "Releases" }).click()
+    const row = (number: number) =>
+      page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: String(number), exact: true }) })
+    await row(2).getByText("Try more often").waitFor()
+    await row(2).getByText("Active").waitFor()
+    await row(2).getByText("1 setting").click()
+    await row(2).getByText(/maxAttempts: 5 → 7/).waitFor()
+    expect(await browser.violations(page)).toEqual([])
+    await browser.picture(page, "releases")
+    await row(1).getByRole("button", { name: "Roll back" }).click()
+    await page.getByRole("alertdialog").getByRole("button", { name: "Roll back" }).click()
+    await row(3).getByText("Back to release 1").waitFor()
+    await row(3).getByText("Active").waitFor()
+    const { body } = await platform.request("GET", "/api/v1/endpoints/trials")
+    expect(body).toMatchObject({ maxAttempts: 5 })
+    expect(browser.problems).toEqual([])
+  }, 300_000)
+
   it("loads at most 200 KB, gzipped, before the first page is shown", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
     await using browser = await ConsoleBrowser.open(platform.url)

@@ -8,6 +8,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
+import type { Release } from "@stint/contract/Release"
 import type { WebhookDeliveryLine } from "@stint/contract/WebhooksApi"
 import { reportReachable, reportUnreachable } from "../live/Connection.ts"
 
@@ -111,6 +112,14 @@ export const endpointDetail = (endpoint: string, signal?: AbortSignal) =>
 
 /** The settings of an endpoint. Needs the scope `deploy`. */
 export const settings = (endpoint: string, signal?: AbortSignal) => read<Endpoint>(`/api/v1/endpoints/${part(endpoint)}`, signal)
+
+/** The newest releases of an endpoint. Needs the scope `deploy`. */
+export const releases = (endpoint: string, signal?: AbortSignal) =>
+  read<{ readonly releases: ReadonlyArray<Release> }>(`/api/v1/endpoints/${part(endpoint)}/releases`, signal)
+
+/** Deploys the settings and the code of an earlier release. */
+export const rollback = (endpoint: string, to: number) =>
+  call("POST", `/api/v1/endpoints/${part(endpoint)}/rollback`, { json: { to } })
 
 /** A page of an endpoint's jobs, newest first. */
 export const jobs = (endpoint: string, { cursor, limit, status, tag }: JobFilter, signal?: AbortSignal) =>

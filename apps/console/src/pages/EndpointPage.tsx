@@ -1,5 +1,5 @@
 /**
- * An endpoint: its queue and workers now, recent jobs, settings, and programs that call it.
+ * An endpoint: its queue and workers now, recent jobs, releases, settings, and programs that call it.
  */
 import type { EndpointDetail, WorkerOverview } from "@stint/contract/OverviewApi"
 import { useQuery } from "@tanstack/react-query"
@@ -8,6 +8,7 @@ import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
 import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
+import { Releases } from "../endpoints/Releases.tsx"
 import { settingRows } from "../endpoints/Settings.ts"
 import { count, duration, percent, shortId } from "../format/Format.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
@@ -202,7 +203,12 @@ const EndpointPage = () => {
               tabs={[
                 ...(mayRead ? [{ name: "Recent jobs", content: <RecentJobs endpoint={endpoint} /> }] : []),
                 { name: "Workers", count: detail.list.length, content: <Workers detail={detail} /> },
-                ...(permits(session, "deploy") ? [{ name: "Settings", content: <Settings endpoint={endpoint} /> }] : []),
+                ...(permits(session, "deploy")
+                  ? [
+                    { name: "Releases", content: <Releases endpoint={endpoint} /> },
+                    { name: "Settings", content: <Settings endpoint={endpoint} /> }
+                  ]
+                  : []),
                 { name: "Call it", content: <Snippet endpoint={endpoint} input="{}" /> }
               ]}
             />

@@ -2,8 +2,10 @@
  * The operations on releases, a part of the control API.
  *
  * ```
- * /api/v1/endpoints/{endpoint}/releases GET newest first POST deploy /api/v1/endpoints/{endpoint}/releases/preview POST what a deployment
- * would change /api/v1/endpoints/{endpoint}/releases/{number} GET /api/v1/endpoints/{endpoint}/rollback POST deploy an earlier release
+ *   /api/v1/endpoints/{endpoint}/releases            GET newest first   POST deploy
+ *   /api/v1/endpoints/{endpoint}/releases/preview    POST what a deployment would change
+ *   /api/v1/endpoints/{endpoint}/releases/{number}   GET
+ *   /api/v1/endpoints/{endpoint}/rollback            POST deploy an earlier release
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

@@ -1,0 +1,59 @@
+/**
+ * What a release changed: its settings and source files, compared with an earlier release.
+ */
+import type { Release } from "@stint/contract/Release"
+
+/** A setting that differs. A side is absent where the release does not have the setting. */
+export interface SettingChange {
+  readonly path: string
+  readonly before?: string
+  readonly after?: string
+}
+
+/** The differences of two releases. */
+export interface ReleaseChanges {
+  readonly settings: ReadonlyArray<SettingChange>
+  readonly added: ReadonlyArray<string>
+  readonly removed: ReadonlyArray<string>
+  readonly changed: ReadonlyArray<string>
+  /** The code differs, but none of its own files does: an installed package changed. */
+  readonly packagesOnly: boolean
+}
+
+/** Values of environment variables stay hidden: they may be secrets. */
+const HIDDEN = "(hidden)"
+
+/** Each leaf of a JSON value by its path, such as `workers.max`. Lists are leaves. */
+const leavesOf = (value: unknown, path: string, into: Map<string, string>): Map<string, string> => {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) {
+    for (const [key, inner] of Object.entries(value)) leavesOf(inner, path === "" ? key : `${path}.${key}`, into)
+  } else {
+    into.set(path, JSON.stringify(value))
+  }
+  return into
+}
+
+/** The compared members of a release. */
+type Compared = Pick<Release, "code"> & { readonly settings: object }
+
+/** Compares a release with the one before it. */
+export const releaseChanges = (before: Compared, after: Compared): ReleaseChanges => {
+  const [old, current] = [leavesOf(before.settings, "", new Map()), leavesOf(after.settings, "", new Map())]
+  const settings = [...new Set([...old.keys(), ...current.keys()])].sort().flatMap((path): ReadonlyArray<SettingChange> => {
+    const [was, is] = [old.get(path), current.get(path)]
+    if (was === is) return []
+    const shown = (value: string) => path.startsWith("env.") ? HIDDEN : value
+    return [{
+      path,
+      ...(was === undefined ? {} : { before: shown(was) }),
+      ...(is === undefined ? {} : { after: shown(is) })
+    }]
+  })
+  const [oldFiles, files] = [before, after].map(({ code }) => new Map((code?.files ?? []).map(({ hash, path }) => [path, hash])))
+  const names = (map: ReadonlyMap<string, string> | undefined) => [...map?.keys() ?? []]
+  const added = names(files).filter((path) => oldFiles?.has(path) === false)
+  const removed = names(oldFiles).filter((path) => files?.has(path) === false)
+  const changed = names(files).filter((path) => oldFiles?.has(path) === true && oldFiles.get(path) !== files?.get(path))
+  const packagesOnly = before.code?.hash !== after.code?.hash && added.length + removed.length + changed.length === 0
+  return { settings, added, removed, changed, packagesOnly }
+}

@@ -1,0 +1,126 @@
+/**
+ * The releases of an endpoint: who deployed what and when, what it changed, and a way back.
+ */
+import type { Release } from "@stint/contract/Release"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
+import * as Api from "../api/Api.ts"
+import type { Tone } from "../jobs/JobStates.ts"
+import { usePoll } from "../live/Connection.ts"
+import { Confirm } from "../ui/Confirm.tsx"
+import { Loaded } from "../ui/Loaded.tsx"
+import { Badge } from "../ui/Status.tsx"
+import { Time } from "../ui/Text.tsx"
+import { releaseChanges } from "./ReleaseChanges.ts"
+
+const STATES: Readonly<Record<string, readonly [Tone, string]>> = {
+  rolling: ["waiting", "Rolling out"],
+  active: ["done", "Active"],
+  failed: ["failed", "Failed"],
+  superseded: ["ended", "Superseded"]
+}
+
+const Changes = ({ before, release }: { readonly release: Release; readonly before: Release | undefined }) => {
+  if (before === undefined) return <span className="muted">{release.number === 1 ? "the first release" : "not listed"}</span>
+  const { added, changed, packagesOnly, removed, settings } = releaseChanges(before, release)
+  const files = [
+    ...added.map((path) => `+ ${path}`),
+    ...removed.map((path) => `- ${path}`),
+    ...changed.map((path) => `~ ${path}`),
+    ...(packagesOnly ? ["~ installed packages"] : [])
+  ]
+  if (settings.length + files.length === 0) return <span className="muted">nothing</span>
+  return (
+    <details>
+      <summary>
+        {[
+          ...(settings.length === 0 ? [] : [`${settings.length} ${settings.length === 1 ? "setting" : "settings"}`]),
+          ...(files.length === 0 ? [] : [`${files.length} ${files.length === 1 ? "file" : "files"}`])
+        ].join(", ")}
+      </summary>
+      <ul className="changes mono">
+        {settings.map(({ after, before, path }) => <li key={path}>{path}: {before ?? "not set"} → {after ?? "not set"}</li>)}
+        {files.map((line) => <li key={line}>{line}</li>)}
+      </ul>
+    </details>
+  )
+}
+
+const Row = ({ before, onChange, release }: {
+  readonly release: Release
+  readonly before: Release | undefined
+  readonly onChange: () => void
+}) => {
+  const { activatedAt, createdAt, createdBy, endpoint, message, number, reason, rollbackOf, state } = release
+  const [tone, word] = STATES[state] ?? ["ended", state]
+  return (
+    <tr>
+      <th scope="row" className="number">{number}</th>
+      <td>
+        <Badge tone={tone}>{word}</Badge>
+        {reason === undefined ? null : <p className="reason">{reason}</p>}
+      </td>
+      <td data-label="Why">
+        {message ?? (rollbackOf === undefined ? <span className="zero">no message</span> : `Back to release ${rollbackOf}`)}
+      </td>
+      <td data-label="Changes">
+        <Changes release={release} before={before} />
+      </td>
+      <td data-label="By">{createdBy.replace(/^the key "(.*)"$/, "$1")}</td>
+      <td data-label="Deployed">
+        <Time at={createdAt} />
+      </td>
+      <td>
+        {state === "superseded" && activatedAt !== undefined
+          ? (
+            <Confirm
+              label="Roll back"
+              title={`Roll back ${endpoint} to release ${number}?`}
+              body="The platform deploys the settings and the stored code of this release as a new release. The current workers serve until a worker of the new release is ready."
+              verb="Roll back"
+              action={() => Api.rollback(endpoint, number)}
+              onDone={onChange}
+            />
+          )
+          : null}
+      </td>
+    </tr>
+  )
+}
+
+/** The releases, newest first. */
+export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
+  const client = useQueryClient()
+  const query = useQuery({
+    queryKey: ["releases", endpoint],
+    queryFn: ({ signal }) => Api.releases(endpoint, signal),
+    refetchInterval: usePoll(4_000)
+  })
+  return (
+    <Loaded query={query} rows={6}>
+      {({ releases }) =>
+        releases.length === 0 ? <p className="empty">Nothing was deployed yet.</p> : (
+          <table className="stacks">
+            <thead>
+              <tr>
+                <th scope="col" className="number">Release</th>
+                {["State", "Why", "Changes", "By", "Deployed"].map((name) => <th key={name} scope="col">{name}</th>)}
+                <th>
+                  <span className="sr">Actions</span>
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {releases.map((release, index) => (
+                <Row
+                  key={release.number}
+                  release={release}
+                  before={releases[index + 1]}
+                  onChange={() => void client.invalidateQueries({ queryKey: ["releases", endpoint] })}
+                />
+              ))}
+            </tbody>
+          </table>
+        )}
+    </Loaded>
+  )
+}
