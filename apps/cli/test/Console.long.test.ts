@@ -224,6 +224,38 @@ describe("the web console in a browser", () => {
     300_000
   )
 
+  it("opens a page, an endpoint and a job from the command palette, by the keyboard alone", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const job = await platform.run("archive", {})
+    const page = await browser.page(await browser.window())
+    await browser.login(page, platform.key)
+    await page.getByRole("heading", { name: "Endpoints" }).waitFor()
+    const goTo = async (text: string, option: string) => {
+      await page.keyboard.press("Control+k")
+      await page.getByRole("combobox", { name: "Page, endpoint or job id" }).waitFor()
+      await page.keyboard.type(text)
+      await page.getByRole("option", { name: option, exact: true }).waitFor()
+    }
+    await goTo("archive", "Failed jobs of archive")
+    expect(await browser.violations(page)).toEqual([])
+    await browser.picture(page, "palette")
+    await page.keyboard.press("ArrowDown")
+    await page.keyboard.press("Enter")
+    await page.waitForURL("**/console/jobs?endpoint=archive")
+    await goTo("keys", "Keys")
+    await page.keyboard.press("Enter")
+    await page.getByRole("heading", { name: "Keys" }).waitFor()
+    await goTo(job, `Job ${job.slice(0, 8)} of archive`)
+    await page.getByRole("option", { name: `Job ${job.slice(0, 8)} of archive` }).click()
+    await page.getByText("Why it waits").waitFor()
+    await page.keyboard.press("Control+k")
+    await page.getByRole("combobox").waitFor()
+    await page.keyboard.press("Escape")
+    await page.getByRole("combobox").waitFor({ state: "detached" })
+    expect(browser.problems).toEqual([])
+  }, 300_000)
+
   it("lists the releases of an endpoint with their changes, and rolls one back", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
     await using browser = await ConsoleBrowser.open(platform.url)

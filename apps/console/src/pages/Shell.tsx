@@ -3,13 +3,16 @@
  */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query"
 import { Link, Outlet, useMatches } from "@tanstack/react-router"
-import { type SubmitEvent, useEffect, useId, useState } from "react"
+import { lazy, type SubmitEvent, Suspense, useEffect, useId, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { SessionContext, useSessionQuery } from "../api/useSession.ts"
 import { setPaused, useConnection } from "../live/Connection.ts"
 import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
 import { pages } from "./Registry.ts"
+import { usePaletteKey } from "./usePaletteKey.ts"
+
+const Palette = lazy(() => import("./Palette.tsx"))
 
 /** The next person must not see what the last one's key permitted. */
 const forgetData = (client: QueryClient) => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" })
@@ -79,7 +82,7 @@ const Live = () => {
   )
 }
 
-const Navigation = ({ session }: { readonly session: Api.Session }) => {
+const Navigation = ({ onSearch, session }: { readonly session: Api.Session; readonly onSearch: () => void }) => {
   const client = useQueryClient()
   const { mutate } = useMutation({
     mutationFn: Api.logout,
@@ -99,6 +102,7 @@ const Navigation = ({ session }: { readonly session: Api.Session }) => {
         ))}
       </nav>
       <div className="who">
+        <button type="button" className="button" title="Ctrl+K or Cmd+K" onClick={onSearch}>Go to…</button>
         <Live />
         <span className="muted" title={`Scopes: ${session.scopes.join(", ")}`}>{name}</span>
         <button type="button" className="button" onClick={() => mutate()}>Log out</button>
@@ -132,6 +136,7 @@ export const Shell = () => {
   const path = useMatches().at(-1)?.fullPath
   const page = pages.find((one) => one.path === path || `${one.path}/` === path)
   const isLoggedIn = query.data != null
+  const [isPaletteOpen, setPaletteOpen] = usePaletteKey()
   useEffect(() => {
     if (isLoggedIn) document.title = `${page?.title ?? "Not found"} · Stint`
   }, [isLoggedIn, page])
@@ -145,10 +150,17 @@ export const Shell = () => {
   if (query.data === null) return <Login />
   return (
     <SessionContext value={query.data}>
-      <Navigation session={query.data} />
+      <Navigation session={query.data} onSearch={() => setPaletteOpen(true)} />
       <main id="content" className="content" tabIndex={-1}>
         <Outlet />
       </main>
+      {isPaletteOpen
+        ? (
+          <Suspense fallback={null}>
+            <Palette onClose={() => setPaletteOpen(false)} />
+          </Suspense>
+        )
+        : null}
     </SessionContext>
   )
 }
