@@ -21,6 +21,7 @@ import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { estimateRatio } from "./PairedRatio.ts"
+import { figuresOf } from "./PrintedFigures.ts"
 import { formatFigure, median, tableOf } from "./Rounds.ts"
 
 const { positionals: [base, ...options], values } = parseArgs({
@@ -33,34 +34,6 @@ const { positionals: [base, ...options], values } = parseArgs({
 })
 if (base === undefined) {
   throw new Error("The path of the checkout to compare with is missing: node src/compare-figures.ts BASE --script worker-loop")
-}
-
-/** Columns that are computed from other columns of their table. */
-const DERIVED = /^(?:range|ratio|slope)$/
-
-const cellsOf = (line: string): ReadonlyArray<string> => line.split("|").slice(1, -1).map((cell) => cell.trim())
-
-/** The figures of all tables in a benchmark's output, by name. */
-const figuresOf = (output: string): ReadonlyMap<string, number> => {
-  const figures = new Map<string, number>()
-  let title = ""
-  let header: ReadonlyArray<string> = []
-  for (const line of output.split("\n")) {
-    if (!line.startsWith("|")) {
-      header = []
-      if (line.trim() !== "") title = line.replace(/ \(\d+ rounds.*/, "")
-    } else if (header.length === 0) {
-      header = cellsOf(line)
-    } else {
-      const [row, ...cells] = cellsOf(line)
-      for (const [index, cell] of cells.entries()) {
-        const column = header[index + 1] ?? ""
-        const figure = Number.parseFloat(cell)
-        if (!DERIVED.test(column) && figure > 0) figures.set(`${title}: ${row}, ${column}`, figure)
-      }
-    }
-  }
-  return figures
 }
 
 /** Runs the benchmark in a checkout. */

@@ -22,12 +22,14 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
 import { compare } from "./Rounds.ts"
 import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 20_000
 const COUNTED = 20_000
-const ROUNDS = 5
+const { values } = parseArgs({ options: { rounds: { type: "string", default: "5" } } })
+const ROUNDS = Number(values.rounds)
 const SPANS_A_JOB = 4
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
