@@ -54,13 +54,13 @@ describe("the parts of a job's time", () => {
 
   it("include earlier attempts, and end now while the job runs", () => {
     const running = job(
-      { createdAt: 0, queuedAt: 400, startedAt: 500, attempts: { made: 3, most: 3 } },
+      { createdAt: 0, queuedAt: 400, startedAt: 500, attempts: { made: 3, most: 3 }, release: 7 },
       { status: "IN_PROGRESS" }
     )
     expect(partsOf(running, [], 900).map(({ end, isOpen, name, start }) => [name, start, end, isOpen])).toEqual([
       ["2 earlier attempts", 0, 400, false],
       ["wait", 400, 500, false],
-      ["attempt 3 on ann", 500, 900, true]
+      ["attempt 3 on ann, release 7", 500, 900, true]
     ])
   })
 

@@ -259,7 +259,7 @@ export const make = Effect.fnUntraced(function*(
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
     lastStartAt = life.startedAt
-    yield* registry.starting(id, worker)
+    yield* registry.starting(id, worker, from.release)
     yield* Effect.logInfo(`Starting worker ${worker} of endpoint ${id}.`)
     yield* FiberSet.run(fibers, runWorker(life))
   })
@@ -503,9 +503,19 @@ export const make = Effect.fnUntraced(function*(
     }
   }
 
+  /** A release with the same fingerprint as the one before replaces no worker: the present workers run it. */
+  const label = ({ current, previous }: EndpointTarget) => {
+    for (const template of previous === undefined ? [current] : [previous, current]) {
+      const { endpoint: { release }, fingerprint } = template
+      if (release === undefined) continue
+      for (const life of lifecycles.values()) if (life.fingerprint === fingerprint) registry.labelled(id, life.id, release)
+    }
+  }
+
   return {
     update: (next) => {
       if (target !== undefined && next !== undefined) relabel(target, next)
+      if (next !== undefined) label(next)
       target = next
       warmTimes = TimeWindows.make(next?.endpoint.workers.warm ?? [])
       wakeUp.openUnsafe()

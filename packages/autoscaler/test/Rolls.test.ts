@@ -10,7 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import type { withoutAutoscaler } from "./TestPlatform.ts"
-import { after, jobOf, onPlatform, running, started, states, submit } from "./TestPlatform.ts"
+import { after, deploy, jobOf, onlyWorker, onPlatform, running, started, states, submit } from "./TestPlatform.ts"
 
 const test = (title: string, body: () => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>) =>
   it.effect(title, () => onPlatform(body()))
@@ -115,6 +115,32 @@ describe("Autoscaler: releases", () => {
       assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 active", "1 superseded"])
       yield* after("10 seconds")
       assert.deepStrictEqual(yield* running, before)
+    }))
+
+  test("records with each job the release that ran it: also that of workers which a first release or other settings did not replace", () =>
+    Effect.gen(function*() {
+      const spec = { workers: { min: 1, max: 1 } }
+      const endpoint = yield* deploy(spec)
+      yield* after("3 seconds")
+      const worker = yield* onlyWorker
+      const ran = Effect.gen(function*() {
+        const id = yield* submit(endpoint)
+        yield* after("1 second")
+        const { release, status, worker } = yield* jobOf(endpoint, id)
+        return { release, status, worker }
+      })
+      assert.deepStrictEqual(yield* ran, { release: null, status: "COMPLETED", worker })
+      yield* release(spec)
+      assert.deepStrictEqual(yield* ran, { release: 1, status: "COMPLETED", worker })
+      yield* release({ ...spec, retentionMs: 5_000 })
+      assert.deepStrictEqual(yield* ran, { release: 2, status: "COMPLETED", worker })
+      yield* release({ ...spec, env: { BOOT_MS: "1000" } })
+      assert.deepStrictEqual(yield* ran, { release: 2, status: "COMPLETED", worker })
+      yield* after("1 minute")
+      assert.deepStrictEqual(yield* releaseStates(endpoint), ["3 active", "2 superseded", "1 superseded"])
+      const next = yield* onlyWorker
+      assert.notStrictEqual(next, worker)
+      assert.deepStrictEqual(yield* ran, { release: 3, status: "COMPLETED", worker: next })
     }))
 
   it.effect("continues an unfinished roll in a new autoscaler", () =>

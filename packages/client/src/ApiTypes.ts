@@ -173,4 +173,6 @@ export interface JobLogLine {
   readonly source: "log" | "stdout" | "stderr" | "platform"
   /** Absent for lines from the platform. */
   readonly workerId?: string
+  /** The release that this worker runs, if the platform started it. */
+  readonly release?: number
 }

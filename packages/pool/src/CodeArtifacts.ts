@@ -28,7 +28,7 @@ export class CodeError extends Schema.TaggedError<CodeError>()("CodeError", {
 export class CodeArtifacts extends Context.Service<CodeArtifacts, {
   /** Stores the present code of a source. Returns undefined when the source has no code that the platform could store. */
   readonly freeze: (source: EndpointSource) => Effect.Effect<ReleaseCode | undefined, CodeError>
-  /** Removes all stored code except that with these hashes. */
+  /** Removes all stored code except that with these hashes. A release that refers to it may be part of a running backup: hold the backup's lock. */
   readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<void>
 }>()("@stint/pool/CodeArtifacts") {}
 

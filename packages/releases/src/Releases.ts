@@ -89,17 +89,26 @@ export class Releases extends Context.Service<Releases, {
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
 }>()("@stint/releases/Releases") {}
 
+/** Options of {@link layerWith}. */
+export interface Options {
+  /** Held by a backup, which copies the database first and the code of its releases later. */
+  readonly sweepLock: Semaphore.Semaphore
+}
+
 /** How many releases are searched at once for the one to roll back to. */
 const PAGE = 20
 
-const make = Effect.gen(function*() {
+const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
   const endpoints = yield* EndpointStore
   const store = yield* ReleaseStore
   const artifacts = yield* CodeArtifacts
   const one = yield* Semaphore.make(1)
 
-  /** Removes the code that no release refers to any more. It takes disk space only, so a failure is retried with the next deployment. */
-  const removeOldCode = Effect.ignore(Effect.flatMap(store.codes, artifacts.retain))
+  /**
+   * Removes the code that no release refers to any more. It takes disk space only, so a failure is retried with the next deployment. So is a
+   * removal during a backup, whose copy of the database may refer to the code.
+   */
+  const removeOldCode = Effect.ignore(sweepLock.withPermitsIfAvailable(1)(Effect.flatMap(store.codes, artifacts.retain)))
 
   const releaseOf = Effect.fnUntraced(function*(endpoint: Endpoint | undefined) {
     return endpoint?.release === undefined ? undefined : yield* store.get(endpoint.id, endpoint.release)
@@ -227,5 +236,11 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** The service. Removes unused code when it starts. */
-export const layer: Layer.Layer<Releases, never, EndpointStore | ReleaseStore | CodeArtifacts> = Layer.effect(Releases, make)
+/** The service. Removes unused code after each deployment, except during a backup. */
+export const layerWith = (options: Options): Layer.Layer<Releases, never, EndpointStore | ReleaseStore | CodeArtifacts> =>
+  Layer.effect(Releases, make(options))
+
+/** {@link layerWith} for a platform without backups. */
+export const layer: Layer.Layer<Releases, never, EndpointStore | ReleaseStore | CodeArtifacts> = Layer.suspend(() =>
+  layerWith({ sweepLock: Semaphore.makeUnsafe(1) })
+)

@@ -28,6 +28,7 @@ const job: JobReport = {
   retries: 0,
   isolated: false,
   worker: null,
+  release: null,
   startedAt: null,
   leaseExpiresAt: null,
   finishedAt: null,
@@ -186,6 +187,24 @@ describe("explain", () => {
     expect(words({ workers: [worker("idle", { idleSince: NOW - 8_000 }), worker("idle")] })).toContain(
       "2 workers are idle and will"
     )
+  })
+
+  it("says that a release is being deployed, or why the last one failed, while the job waits", () => {
+    const rolling = { state: "rolling", release: 5, serving: 4 } as const
+    const failed = { state: "failed", release: 5, serving: 4, reason: "Worker w exited with code 1.\nError: no model" } as const
+    expect(explain(facts({ roll: rolling }))).toMatchObject({
+      roll: rolling,
+      words: "It is first in the queue; a worker is being started. " +
+        "Release 5 is being deployed: release 4 serves until a worker of release 5 is ready."
+    })
+    expect(explain(facts({ roll: failed }))).toMatchObject({
+      roll: failed,
+      words: "It is first in the queue; a worker is being started. " +
+        "Release 5 failed, so release 4 keeps serving: Worker w exited with code 1."
+    })
+    const ended = explain(facts({ roll: failed, job: { ...job, status: "COMPLETED", attempt: 1, finishedAt: NOW, release: 4 } }))
+    expect(ended).toMatchObject({ release: 4, words: "It has ended: COMPLETED in attempt 1 of 3." })
+    expect(ended).not.toHaveProperty("roll")
   })
 
   it("hides tracebacks from callers when the endpoint hides them", () => {

@@ -21,7 +21,7 @@ export const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority
   expires_at AS expiresAt, execution_timeout_ms AS executionTimeoutMs, lease_ms AS leaseMs, max_attempts AS maxAttempts,
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
   finished_at AS finishedAt, isolated, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
-  batch AS batchId, owner`
+  batch AS batchId, owner, release`
 
 /** Null for a job without an outcome. */
 export const OUTCOME = `progress, output, error, last_error AS lastError`
@@ -134,7 +134,8 @@ export const toRow = (row: unknown): Row => {
     webhook,
     tags,
     batchId,
-    owner
+    owner,
+    release
   ] = valuesOf(row)
   try {
     const head = decodeHead({
@@ -165,7 +166,8 @@ export const toRow = (row: unknown): Row => {
       webhook: fromJson(webhook),
       tags: fromJson(tags) ?? NO_TAGS,
       batchId,
-      owner
+      owner,
+      release
     })
     return { seq: decodeSeq(seq), head }
   } catch (cause) {

@@ -203,15 +203,15 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const insert = db.statement(
     `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
        max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint, owner, isolated)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint, owner, isolated, release)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // Used for a heartbeat or a chunk. Does not change the indexes of ready and running jobs.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
     `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
-       lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ?, isolated = ? WHERE seq = ?`
+       lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ?, isolated = ?, release = ? WHERE seq = ?`
   )
   const leave = db.statement(`UPDATE jobs SET batch = ?, due_at = ? WHERE seq = ?`)
   const putOutcome = db.statement(
@@ -374,7 +374,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         key?.key ?? null,
         key?.fingerprint ?? null,
         key?.owner ?? job.owner,
-        job.isolated ? 1 : 0
+        job.isolated ? 1 : 0,
+        job.release
       )
       if (changes === 0) return false
       insertInput.run(seq, job.input, job.s3Config, job.traceparent, job.tracestate)
@@ -407,6 +408,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
           after.drained,
           dueAt(after),
           after.isolated ? 1 : 0,
+          after.release,
           seq
         )
       }

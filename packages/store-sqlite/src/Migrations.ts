@@ -356,6 +356,11 @@ CREATE TABLE usage (
 ) STRICT, WITHOUT ROWID;
 `
 
+/** The release that ran the last attempt of a job. */
+const jobReleases = `
+ALTER TABLE jobs ADD COLUMN release INTEGER;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -373,7 +378,8 @@ export const steps: ReadonlyArray<string> = [
   upgrades,
   releases,
   secrets,
-  usage
+  usage,
+  jobReleases
 ]
 
 /** The table version of this program. */

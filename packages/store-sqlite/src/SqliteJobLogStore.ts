@@ -30,10 +30,13 @@ import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
-const { attempt, level, message, source, time, worker } = LogEntry.fields
+const { attempt, level, message, release, source, time, worker } = LogEntry.fields
 
-/** A line in a piece. It is an array because property names would be repeated in each line. */
-const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
+/**
+ * A line in a piece. It is an array because property names would be repeated in each line. Earlier versions stored no release, and a line
+ * without one has none.
+ */
+const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 const decodeJob = Schema.decodeUnknownSync(
@@ -128,15 +131,13 @@ const make = Effect.gen(function*() {
       kept.bytes += bytes
       makeRoom(job.seq, kept)
       last += lines.length
-      const cells = lines.map((line): typeof Cells.Encoded => [
-        line.time,
-        line.level,
-        line.source,
-        line.attempt,
-        line.worker,
-        line.attempt === job.attempt ? job.chunks : 0,
-        line.message
-      ])
+      const cells = lines.map((line): typeof Cells.Encoded => {
+        const { attempt, level, message, release, source, time, worker } = line
+        const chunk = attempt === job.attempt ? job.chunks : 0
+        return release === undefined
+          ? [time, level, source, attempt, worker, chunk, message]
+          : [time, level, source, attempt, worker, chunk, message, release]
+      })
       statements.addPiece.run(job.seq, last, lines.length, bytes, JSON.stringify(cells))
     }
     for (const piece of piecesOf(lines, quotas)) add(piece)
@@ -154,11 +155,21 @@ const make = Effect.gen(function*() {
     for (const found of statements.bodies.iterate(decodeJob(row).seq, after)) {
       const piece = decodeBody(found)
       let number = piece.last - piece.lines
-      for (const [time, level, source, attempt, worker, chunk, message] of decodeCells(piece.body)) {
+      for (const [time, level, source, attempt, worker, chunk, message, release] of decodeCells(piece.body)) {
         number += 1
         if (number <= after) continue
         if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last: log.last }
-        const line = { number, time, level, source, attempt, worker, chunk, message }
+        const line = {
+          number,
+          time,
+          level,
+          source,
+          attempt,
+          worker,
+          chunk,
+          message,
+          ...(release === undefined ? {} : { release })
+        }
         lines.push(line)
         bytes += bytesOf(line)
       }

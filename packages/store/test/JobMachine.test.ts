@@ -31,6 +31,7 @@ const fresh: JobHead = {
   retries: 0,
   isolated: false,
   worker: null,
+  release: null,
   startedAt: null,
   leaseExpiresAt: null,
   finishedAt: null,

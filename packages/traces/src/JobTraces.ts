@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
 
   const addEnd = Effect.fnUntraced(function*(end: End) {
     const { at, before, event, status } = end
-    const { attempt, chunks, endpoint, id, startedAt, worker } = before
+    const { attempt, chunks, endpoint, id, release, startedAt, worker } = before
     const stored = yield* jobs.traceOf(endpoint, id)
     // The job was removed already.
     if (stored === undefined) return spans.lose(1)
@@ -192,6 +192,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
         "stint.job.status": status,
         "stint.attempt.outcome": isTerminal(status) ? status.toLowerCase() : RETURNS[event] ?? "returned",
         "stint.worker.id": worker ?? undefined,
+        "stint.release": release ?? undefined,
         "stint.job.chunks": chunks === 0 ? undefined : chunks
       }
     }))

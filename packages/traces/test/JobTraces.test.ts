@@ -190,7 +190,7 @@ describe("the trace of a job", () => {
     run((recorder) =>
       Effect.gen(function*() {
         const registry = yield* WorkerRegistry.WorkerRegistry
-        const { endpoint, submit, takeOne } = yield* Scenario.make()
+        const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
         yield* submit()
         yield* Scenario.pass(10)
         yield* registry.starting(endpoint.id, "ann")
@@ -201,7 +201,13 @@ describe("the trace of a job", () => {
         yield* Scenario.pass(5)
         yield* takeOne("ann")
         yield* submit()
-        yield* takeOne("ann")
+        registry.labelled(endpoint.id, "ann", 3)
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.settle
+        expect(recorder.named(`attempt ${endpoint.id}`).attributes).toMatchObject({
+          "stint.release": 3,
+          "stint.worker.id": "ann"
+        })
         const starts = recorder.all(`cold start ${endpoint.id}`)
         expect(starts).toHaveLength(1)
         expect(starts[0]).toMatchObject({ start: 10, end: 310, parentSpanId: recorder.named(`wait ${endpoint.id}`).spanId })

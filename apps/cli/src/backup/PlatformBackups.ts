@@ -3,7 +3,7 @@
  *
  * ```
  *   copy the database (writes continue) --> moment --> archive: keys, database, payloads --> delete the copy
- *   `------------------------------- no orphaned payload is removed --------------------'
+ *   `---------------- no orphaned payload and no code of a release is removed ----------'
  * ```
  */
 import { BackupError, Backups } from "@stint/server/Backups"
@@ -29,7 +29,7 @@ const failed = (cause: unknown) =>
 /** Options of the layer. */
 export interface Options {
   readonly dataDir: string
-  /** Held by the sweep that removes orphaned payloads. */
+  /** Held by the sweeps that remove orphaned payloads, and the code of old releases. */
   readonly sweepLock: Semaphore.Semaphore
 }
 

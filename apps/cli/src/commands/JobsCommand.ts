@@ -29,6 +29,7 @@ const rowOf = (job: ListedJob): ReadonlyArray<string> => [
   secondsText(job.delayTime),
   secondsText(job.executionTime),
   String(job.attempt),
+  job.release === undefined ? "-" : String(job.release),
   String(job.priority),
   job.tags.join(", "),
   noteOf(job)
@@ -61,7 +62,7 @@ const list = Command.make(
         requests.length === 0
           ? "No jobs."
           : Output.table([
-            ["JOB", "STATUS", "SUBMITTED", "WAITED", "RAN", "ATTEMPT", "PRIORITY", "TAGS", ""],
+            ["JOB", "STATUS", "SUBMITTED", "WAITED", "RAN", "ATTEMPT", "RELEASE", "PRIORITY", "TAGS", ""],
             ...requests.map(rowOf)
           ]),
         ...(cursor === null ? [] : ["", `More: repeat the command with --cursor ${Output.inline(cursor)}`])

@@ -47,7 +47,7 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   const shown = Output.job(job, explain?.wait?.words)
   const text = input === undefined ? shown : `${shown}\n${Output.field("input", JSON.stringify(input, null, 2))}`
   if (explain === undefined || !complete) return text
-  const { attempts, expiresAt, lease, nextRetryAt, position, startAt, workers } = explain
+  const { attempts, expiresAt, lease, nextRetryAt, position, release, startAt, workers } = explain
   const lines = [text, Output.field("why", explain.words)]
   if (position !== undefined) {
     lines.push(Output.field("place", `${position.more ? "over " : ""}${position.place} of ${position.of}`))
@@ -56,6 +56,7 @@ const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
     Output.field("workers", formatWorkers(workers)),
     Output.field("attempts", `${attempts.made} of ${attempts.most}`)
   )
+  if (release !== undefined) lines.push(Output.field("release", String(release)))
   if (lease !== undefined) lines.push(Output.field("lease", `${lease.worker}, until ${time(lease.expiresAt)}`))
   if (startAt !== undefined) lines.push(Output.field("starts", time(startAt)))
   if (nextRetryAt !== undefined) lines.push(Output.field("next", time(nextRetryAt)))

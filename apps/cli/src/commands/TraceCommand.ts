@@ -36,7 +36,7 @@ export const partsOf = (
 ): ReadonlyArray<Waterfall.Part> => {
   const { explain } = job
   if (explain === undefined) return []
-  const { attempts: { made }, createdAt, finishedAt, queuedAt, startedAt, wait } = explain
+  const { attempts: { made }, createdAt, finishedAt, queuedAt, release, startedAt, wait } = explain
   const part = (name: string, start: number, end: number | undefined): Waterfall.Part => ({
     name,
     start,
@@ -63,7 +63,8 @@ export const partsOf = (
       parts.push(part(`  ${PHASES[phase]}`, from, from + millis))
       from += millis
     }
-    parts.push(part(`attempt ${made} on ${job.workerId ?? "a worker"}`, startedAt, finishedAt))
+    const ran = release === undefined ? "" : `, release ${release}`
+    parts.push(part(`attempt ${made} on ${job.workerId ?? "a worker"}${ran}`, startedAt, finishedAt))
   }
   for (const { attempts, event } of deliveries) {
     for (const [index, { at, durationMs, error }] of attempts.entries()) {

@@ -150,14 +150,12 @@ const layerSecrets = ({ dataDir, secretsKey, store }: PlatformOptions) =>
   ))
 
 /** The stores, with a payload store if one is configured. */
-const layerStores = (options: PlatformOptions) => {
-  const sweepLock = Semaphore.makeUnsafe(1)
-  return PayloadStores.layer(layerObserved(options, sweepLock), options.settings.payloads, {
+const layerStores = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =>
+  PayloadStores.layer(layerObserved(options, sweepLock), options.settings.payloads, {
     dataDir: options.dataDir,
     isPersistent: options.store !== "memory",
     sweepLock
   })
-}
 
 /** Sends webhooks from the outbox through the address guard, and deletes old delivery records. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
@@ -233,12 +231,16 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 /** The running platform. Its services remain available to the caller. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
+  // A backup holds it: nothing may be removed to which its copy of the database refers.
+  const sweepLock = Semaphore.makeUnsafe(1)
   const queue = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
-    Layer.provideMerge(Layer.merge(Layer.provideMerge(layerSecrets(options), layerStores(options)), WorkerRegistry.layer)),
+    Layer.provideMerge(
+      Layer.merge(Layer.provideMerge(layerSecrets(options), layerStores(options, sweepLock)), WorkerRegistry.layer)
+    ),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
   const listener = layerPublicAddress(options.settings).pipe(
@@ -254,7 +256,7 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
-    Layer.provide(Releases.layer),
+    Layer.provide(Releases.layerWith({ sweepLock })),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       WorkerPoolLayers.layer(

@@ -58,6 +58,18 @@ export const WaitBreakdown = Schema.Struct({
 })
 export type WaitBreakdown = typeof WaitBreakdown.Type
 
+/** The last deployment of the endpoint, while it is of interest to a waiting job. */
+export const RollState = Schema.Struct({
+  /** `rolling`: the first worker of the release is starting. `failed`: it did not start. */
+  state: Schema.Literals(["rolling", "failed"]),
+  release: Schema.Int,
+  /** The release that serves meanwhile. */
+  serving: Schema.Int,
+  /** Why the release failed. */
+  reason: Schema.optionalKey(Schema.String)
+})
+export type RollState = typeof RollState.Type
+
 /** Why a job has its current status. Times are in milliseconds since 1970. */
 export const Explanation = Schema.Struct({
   reason: WaitReason,
@@ -82,6 +94,10 @@ export const Explanation = Schema.Struct({
   }),
   /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
+  /** The release that ran the last attempt, if the platform started its worker. */
+  release: Schema.optionalKey(Schema.Int),
+  /** Waiting jobs only: a roll of the endpoint that is in progress, or the last one, if it failed. */
+  roll: Schema.optionalKey(RollState),
   /** Absent while the job waits, and when no worker has taken it. */
   wait: Schema.optionalKey(WaitBreakdown),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),

@@ -57,6 +57,8 @@ export const ListedJob = Schema.Struct({
   attempt: Schema.Int,
   retries: Schema.optionalKey(Schema.Int),
   workerId: Schema.optionalKey(Schema.String),
+  /** The release that this worker runs, if the platform started it. */
+  release: Schema.optionalKey(Schema.Int),
   priority: Schema.Int,
   tags: Schema.Array(Schema.String),
   /** The job's batch. */

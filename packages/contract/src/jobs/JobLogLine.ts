@@ -41,7 +41,9 @@ export const JobLogLine = Schema.Struct({
   attempt: Schema.Int,
   source: LogSource,
   /** The worker that logged the line. Absent for lines with the source `platform`. */
-  workerId: Schema.optionalKey(Schema.String)
+  workerId: Schema.optionalKey(Schema.String),
+  /** The release that this worker runs, if the platform started it. */
+  release: Schema.optionalKey(Schema.Int)
 })
 export type JobLogLine = typeof JobLogLine.Type
 

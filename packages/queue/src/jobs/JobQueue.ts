@@ -287,7 +287,10 @@ const make = Effect.gen(function*() {
   // learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
   let resumed = false
   const resume = Effect.gen(function*() {
-    for (const job of yield* recover(0)) yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
+    for (const job of yield* recover(0)) {
+      yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
+      if (job.release !== null) registry.labelled(job.endpoint, job.worker, job.release)
+    }
     resumed = true
   })
   // The queue starts on a full disk too, for callers that fetch results. The first sweep with space then extends the leases.

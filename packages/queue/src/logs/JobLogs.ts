@@ -202,12 +202,14 @@ const make = Effect.gen(function*() {
     }
     const owner = yield* ownerOf(line)
     if (owner === undefined || !isJobId(owner.job)) return false
+    const release = registry.releaseOf(endpoint, worker)
     const entry = {
       time: clock.currentTimeMillisUnsafe(),
       level,
       source,
       attempt: owner.attempt,
       worker,
+      ...(release === undefined ? {} : { release }),
       message: truncateMessage(message)
     }
     const unwritten = pending.get(owner.job)

@@ -205,9 +205,8 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     while (true) {
       if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
       const ticket = yield* notifier.waitingWorkers.register(endpoint)
-      const { expired, isolating, jobs } = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
-        Effect.onError(() => ticket.cancel)
-      )
+      const claim = { _tag: "Claim", now: now(), worker, release: registry.releaseOf(endpoint, worker) } as const
+      const { expired, isolating, jobs } = yield* store.claim(endpoint, limit, claim).pipe(Effect.onError(() => ticket.cancel))
       const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {

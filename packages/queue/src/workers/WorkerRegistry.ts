@@ -90,6 +90,8 @@ interface Entry {
   adopted: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
+  /** The release that it runs; undefined when it is unknown. */
+  release: number | undefined
 }
 
 /**
@@ -138,8 +140,8 @@ export interface AssignedJob {
 }
 
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
-  /** A pool is starting the worker. */
-  readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** A pool is starting the worker. `release`: what the worker will run, if its endpoint has releases. */
+  readonly starting: (endpoint: EndpointId, worker: string, release?: number) => Effect.Effect<void>
   /** The pool has created the worker, which has not called yet. */
   readonly created: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** A pool took over the worker of an earlier platform process. It is draining. */
@@ -195,6 +197,10 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   ) => Effect.Effect<void>
   readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** The worker runs this release from now on: a new release that differs in nothing that concerns its workers, or a release known from its jobs. */
+  readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
+  /** The release that the worker runs; undefined when it is unknown. */
+  readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
   /** When a pool of this process started the worker, also after its exit; undefined when that is not remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
   /** When this registry was created: earlier starts are unknown. Milliseconds since 1970. */
@@ -282,7 +288,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           cutAt: null,
           pooled: false,
           adopted: false,
-          start: null
+          start: null,
+          release: undefined
         }
         forgetIdle(workers)
         workers.set(worker, entry)
@@ -316,10 +323,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     }
 
     return WorkerRegistry.of({
-      starting: (endpoint, worker) =>
+      starting: (endpoint, worker, release) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
+          entry.release = release
           entry.start = starts.requested(endpoint, worker, wallClock())
         }),
       created: (endpoint, worker) =>
@@ -443,6 +451,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             results: entry.results
           }))
         }),
+      labelled: (endpoint, worker, release) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.release = release
+      },
+      releaseOf: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.release,
       startOf: starts.find,
       createdAt,
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),

@@ -64,6 +64,25 @@ export const explanations = (it: ServerIt): void => {
       expect(yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}?input=false`)), decode)).not.toHaveProperty("input")
     }))
 
+  it.effect("explain, lists and log lines name the release that ran the job, if the platform knows it", () =>
+    Effect.gen(function*() {
+      const { call, endpoint: make } = yield* ServerTest
+      const registry = yield* WorkerRegistry
+      const endpoint = yield* make()
+      const { id } = yield* endpoint.run(1)
+      const worker = yield* endpoint.worker()
+      yield* registry.starting(endpoint.endpoint.id, worker.id, 4)
+      yield* worker.next
+      yield* worker.finish(id, "done")
+      expect((yield* why(endpoint, id)).release).toBe(4)
+      expect((yield* call(endpoint.path("requests"))).json).toMatchObject({ requests: [{ id, release: 4 }] })
+      const { id: other } = yield* endpoint.run(1)
+      const external = yield* endpoint.worker("external")
+      yield* external.next
+      yield* external.finish(other, "done")
+      expect(yield* why(endpoint, other)).not.toHaveProperty("release")
+    }))
+
   it.effect("explain: states how to start a worker when an external endpoint has no worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()

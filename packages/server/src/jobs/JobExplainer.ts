@@ -14,7 +14,7 @@
  * ```
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { Explanation, WaitReason } from "@stint/contract/Explanation"
+import type { Explanation, RollState, WaitReason } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { isScheduled } from "@stint/store/JobMachine"
@@ -32,6 +32,8 @@ export interface ExplainInput {
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
+  /** The endpoint's roll that is in progress, or the last one, if it failed. */
+  readonly roll?: RollState | undefined
   /** The start of the worker of the last attempt. */
   readonly workerStart: KnownStart
   readonly now: number
@@ -165,6 +167,11 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
   return waitCause("next", `${line}; a worker is being started.`)
 }
 
+const rollWords = ({ reason = "no reason is stored", release, serving, state }: RollState): string =>
+  state === "rolling"
+    ? `Release ${release} is being deployed: release ${serving} serves until a worker of release ${release} is ready.`
+    : `Release ${release} failed, so release ${serving} keeps serving: ${firstLine(reason)}.`
+
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
   const { job, now } = facts
   const tried = `attempt ${job.attempt} of ${job.maxAttempts}`
@@ -198,12 +205,14 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
       { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) }
     )
   }
-  return { ...(cause === undefined ? {} : { cause }), ...waiting(facts) }
+  const found = waiting(facts)
+  const words = facts.roll === undefined ? found.words : `${found.words} ${rollWords(facts.roll)}`
+  return { ...(cause === undefined ? {} : { cause }), ...found, words }
 }
 
 /** Explains a job's state. */
 export const explain = (facts: ExplainInput): Explanation => {
-  const { ahead, depth, endpoint, job, workers } = facts
+  const { ahead, depth, endpoint, job, roll, workers } = facts
   const countOf = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
   const place = ahead === null ? undefined : ahead.jobs + 1
   const wait = breakdownOf(job, facts.workerStart)
@@ -224,6 +233,8 @@ export const explain = (facts: ExplainInput): Explanation => {
     ...(running && job.worker !== null && job.leaseExpiresAt !== null
       ? { lease: { worker: job.worker, expiresAt: job.leaseExpiresAt, attempt: job.attempt } }
       : {}),
+    ...(job.release === null ? {} : { release: job.release }),
+    ...(roll === undefined || job.status !== "IN_QUEUE" ? {} : { roll }),
     ...(wait === undefined ? {} : { wait }),
     attempts: { made: job.attempt, most: job.maxAttempts },
     createdAt: job.createdAt,

@@ -42,6 +42,7 @@ export const jobListItem = (job: JobSummary, endpoint: Pick<Endpoint, "errorTrac
     attempt: job.attempt,
     ...(job.retries === 0 ? {} : { retries: job.retries }),
     ...(job.worker === null ? {} : { workerId: job.worker }),
+    ...(job.release === null ? {} : { release: job.release }),
     priority: job.priority,
     tags: job.tags,
     ...(job.batchId === null ? {} : { batchId: job.batchId }),

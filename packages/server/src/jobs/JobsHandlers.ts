@@ -10,6 +10,7 @@ import type { JsonText } from "@stint/contract/Json"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { Releases } from "@stint/releases/Releases"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -38,10 +39,21 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
+    const releases = yield* Releases
     const limits = yield* Limits
     const { run, runsync } = yield* SubmitOperations
 
     const receipt = (job: JobHead) => json(receiptJson(job))
+
+    /** The roll that is in progress, or the last one, if it failed. */
+    const rollOf = Effect.fnUntraced(function*({ id, previousRelease, release }: Endpoint) {
+      if (release === undefined) return undefined
+      if (previousRelease !== undefined) return { state: "rolling", release, serving: previousRelease } as const
+      const [latest] = yield* releases.list(id, { limit: 1 })
+      if (latest?.state !== "failed") return undefined
+      const { number, reason } = latest
+      return { state: "failed", release: number, serving: release, ...(reason === undefined ? {} : { reason }) } as const
+    })
 
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {
       const { ahead, job } = yield* mapLookupErrors(queue.position(endpoint.id, id))
@@ -52,7 +64,8 @@ export const layer = HttpApiBuilder.group(
         start: job.worker === null ? undefined : registry.startOf(endpoint.id, job.worker),
         knownSince: registry.createdAt
       }
-      const facts = { job, ahead, depth, endpoint, workers, workerStart, now }
+      const roll = job.status === "IN_QUEUE" ? yield* mapStoreErrors(rollOf(endpoint)) : undefined
+      const facts = { job, ahead, depth, endpoint, workers, workerStart, now, roll }
       return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 

@@ -424,7 +424,12 @@ export const run = Effect.fnUntraced(function*(
         return yield* submit(command)
       case "Claim": {
         const { blue, limit, worker } = command
-        const event = { _tag: "Claim", now, worker: WORKERS[worker] ?? WORKERS[0] } as const
+        const event = {
+          _tag: "Claim",
+          now,
+          worker: WORKERS[worker] ?? WORKERS[0],
+          ...(worker === 0 ? {} : { release: worker })
+        } as const
         const claimed = yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
         for (const one of claimed.expired) assertRules(one, event)
         for (const job of claimed.jobs) assert.ok(now < job.expiresAt, `job ${job.id} was claimed after its ttl`)

@@ -58,6 +58,7 @@ export const submitRules = (rule: Rule): void => {
         retries: 0,
         isolated: false,
         worker: null,
+        release: null,
         startedAt: null,
         leaseExpiresAt: null,
         finishedAt: null,

@@ -41,6 +41,31 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(workers.map(({ jobs, state }) => ({ jobs, state })), [{ jobs: [job.id], state: "running" }])
     }))
 
+  rule(
+    "stores with a job the release of the worker that took it last, and none for a worker whose release is unknown",
+    () =>
+      Effect.gen(function*() {
+        const registry = yield* WorkerRegistry
+        const { endpoint, fail, finish, queue, submit, takeOne } = yield* Scenario.make()
+        const { id } = yield* submit({ policy: { retry: { maxAttempts: 3, onError: true } } })
+        const stored = Effect.map(queue.get(endpoint.id, id), ({ release }) => release)
+        assert.isNull(yield* stored)
+        yield* registry.starting(endpoint.id, "ann", 7)
+        assert.strictEqual((yield* takeOne("ann")).release, 7)
+        assert.strictEqual(yield* stored, 7)
+        yield* fail(yield* queue.get(endpoint.id, id), "busy")
+        assert.strictEqual(yield* stored, 7)
+        const second = yield* takeOne("external")
+        assert.isNull(second.release)
+        yield* fail(second, "busy")
+        registry.labelled(endpoint.id, "ann", 8)
+        yield* finish(yield* takeOne("ann"), 1)
+        assert.strictEqual(yield* stored, 8)
+        const { jobs } = yield* queue.list(endpoint.id)
+        assert.deepStrictEqual(jobs.map(({ release }) => release), [8])
+      })
+  )
+
   rule("gives a worker only jobs of its own endpoint", () =>
     Effect.gen(function*() {
       const { queue, submit } = yield* Scenario.make()

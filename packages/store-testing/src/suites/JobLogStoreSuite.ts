@@ -45,6 +45,7 @@ const storeRules = (rule: LogRule): void => {
         level: "ERROR",
         source: "stderr",
         worker: null,
+        release: 12,
         time: 1_790_000_000_000
       })
       yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [first, entry("two")] }])

@@ -21,6 +21,8 @@ export const LogEntry = Schema.Struct({
   source: LogSource,
   attempt: Schema.Int,
   worker: Schema.NullOr(Schema.String),
+  /** The release that the worker runs, if it is known. */
+  release: Schema.optionalKey(Schema.Int),
   message: Schema.String
 })
 export type LogEntry = typeof LogEntry.Type

@@ -78,8 +78,8 @@ export type WorkerEvent =
 /** An event. `now` is in milliseconds since 1970. */
 export type JobMachineEvent =
   | WorkerEvent
-  /** A worker claims the job. */
-  | { readonly _tag: "Claim"; readonly now: number; readonly worker: string }
+  /** A worker claims the job. `release`: the release that the worker runs, if it is known. */
+  | { readonly _tag: "Claim"; readonly now: number; readonly worker: string; readonly release?: number | undefined }
   /** A timer: backoff, lease, time to live, execution timeout or retention. */
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
   /** A caller cancels or retries the job. The endpoint is the one in the request. */
@@ -340,6 +340,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   retries: 0,
   isolated: false,
   worker: null,
+  release: null,
   startedAt: null,
   leaseExpiresAt: null,
   finishedAt: null,
@@ -362,6 +363,7 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
         status: "IN_PROGRESS",
         attempt: job.attempt + 1,
         worker: event.worker,
+        release: event.release ?? null,
         startedAt: event.now,
         leaseExpiresAt: event.now + job.leaseMs,
         chunks: 0,

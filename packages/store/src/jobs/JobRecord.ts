@@ -63,6 +63,8 @@ export const JobHead = Schema.Struct({
   isolated: Schema.Boolean,
   /** The worker of the last attempt. */
   worker: Schema.NullOr(Schema.String),
+  /** The release of the endpoint that this worker runs; null when the platform did not start the worker, or the endpoint has no releases. */
+  release: Schema.NullOr(Schema.Int),
   /** When the last attempt was claimed. */
   startedAt: Schema.NullOr(Schema.Int),
   /** The worker must send a heartbeat before this time. Set only while the job is IN_PROGRESS. */
