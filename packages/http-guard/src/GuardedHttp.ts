@@ -50,6 +50,10 @@ export interface Options {
   readonly maxBytes?: number
   /** The maximum number of redirects to follow. Default: 5. With 0, the first redirect is an error, as for webhooks. */
   readonly maxRedirects?: number
+  /**
+   * Whether a redirect to another origin is the response instead of being followed, for callers that need its headers. Default: false.
+   */
+  readonly stopAtOtherOrigins?: boolean
   /** Whether a redirect may lead from https to http. Default: false, because anyone on the network path can forge the http response. */
   readonly allowDowngrade?: boolean
   /** Time limit from the request to the response headers. Milliseconds. Default: 30 s. */
@@ -220,7 +224,9 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
         Scope.provide(attempt)
       )
       yield* Effect.annotateCurrentSpan({ "server.address": url.hostname, "http.response.status_code": answer.status })
-      if (!Redirect.isRedirect(answer.status)) {
+      const isLast = !Redirect.isRedirect(answer.status) ||
+        (options.stopAtOtherOrigins === true && URL.parse(answer.headers["location"] ?? "", url)?.origin !== url.origin)
+      if (isLast) {
         const body = yield* Scope.provide(read(hop, answer, limits, deadline), attempt)
         const response: Response = { status: answer.status, headers: answer.headers, url, body }
         return response

@@ -69,6 +69,8 @@ export interface SecretsService {
   readonly revision: () => number
   /** Undefined for an unknown secret. */
   readonly versionOf: (name: string) => string | undefined
+  /** The value, for the platform's own use. Undefined for an unknown secret. */
+  readonly valueOf: (name: SecretName) => Redacted.Redacted | undefined
   /** The variables for a worker that starts now. Remembers the secrets, so that `maskOf` hides them as long as this process runs. */
   readonly variablesOf: (endpoint: UsingSecrets) => WorkerVariables
   /** Hides the current and earlier values of the secrets that the endpoint uses or has used. Undefined when there are none. */
@@ -100,6 +102,7 @@ export const Secrets = Context.Reference<SecretsService>("@stint/secrets/Secrets
     rotateKey: noStore,
     revision: () => 0,
     versionOf: () => undefined,
+    valueOf: () => undefined,
     variablesOf: ({ env }) => {
       if (isPlain(env)) return { _tag: "Resolved", env }
       const [variable = "", secret] = secretsIn(env)[0] ?? []
@@ -309,6 +312,7 @@ const make = Effect.gen(function*() {
     rotateKey: exclusively(rotateKey),
     revision: () => revision,
     versionOf: (name) => known.get(name)?.record.version,
+    valueOf: (name) => known.get(name)?.value,
     variablesOf,
     maskOf
   }

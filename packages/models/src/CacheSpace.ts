@@ -1,0 +1,122 @@
+/**
+ * Makes room for a download: removes the commits that were used least recently. Never one that a worker of any process uses.
+ */
+import type { ModelId } from "@stint/contract/Model"
+import * as Effect from "effect/Effect"
+import { stat, statfs } from "node:fs/promises"
+import { attempt, type CacheError } from "./CacheError.ts"
+import {
+  type Cache,
+  changeLockOf,
+  folderOf,
+  listModels,
+  listSnapshots,
+  removeSnapshot,
+  removeUnlinkedBlobs,
+  storedBytes,
+  useLockOf
+} from "./CacheLayout.ts"
+import { tryLock } from "./FileLock.ts"
+
+/** A part of the cache that can be removed: a commit, or unfinished downloads of a model without a complete one. */
+interface Candidate {
+  readonly id: ModelId
+  readonly commit: string | undefined
+  readonly lastUsedAt: number
+}
+
+/** When a worker last started with a commit, or when it was downloaded. Milliseconds since 1970; 0 if unknown. */
+export const lastUsedAt = (cache: Cache, id: ModelId, commit: string): Effect.Effect<number> =>
+  Effect.promise(async () => {
+    try {
+      return Math.round((await stat(useLockOf(cache, id, commit))).mtimeMs)
+    } catch {
+      return 0
+    }
+  })
+
+const candidatesOf = Effect.fnUntraced(function*(cache: Cache, id: ModelId) {
+  const snapshots = yield* listSnapshots(cache, id)
+  if (snapshots.length === 0) {
+    const changed = yield* Effect.promise(() => stat(folderOf(cache, id)).then(({ mtimeMs }) => mtimeMs, () => 0))
+    return [{ id, commit: undefined, lastUsedAt: changed }] satisfies ReadonlyArray<Candidate>
+  }
+  return yield* Effect.forEach(
+    snapshots,
+    ({ commit }) => Effect.map(lastUsedAt(cache, id, commit), (lastUsedAt): Candidate => ({ id, commit, lastUsedAt }))
+  )
+})
+
+/** The size of the whole cache. Bytes. */
+export const cacheBytes = Effect.fnUntraced(function*(cache: Cache) {
+  const sizes = yield* Effect.forEach(yield* listModels(cache), (id) => storedBytes(cache, id))
+  return sizes.reduce((sum, size) => sum + size, 0)
+})
+
+/** The free space of the cache's disk. Bytes. */
+const freeBytes = ({ home }: Cache): Effect.Effect<number, CacheError> =>
+  Effect.map(attempt(home, () => statfs(home)), ({ bavail, bsize }) => bavail * bsize)
+
+/** The limits of the cache. Bytes. */
+export interface SpaceLimits {
+  /** The largest size of the cache; undefined: only the disk limits it. */
+  readonly maxBytes: number | undefined
+  /** What must stay free on the disk. */
+  readonly minFreeBytes: number
+}
+
+/** A download that needs space. */
+export interface SpaceNeed {
+  readonly id: ModelId
+  /** Bytes that will be written, by this download and by others that have been allowed. */
+  readonly bytes: number
+  /** The blobs of the model that the download uses. The caller holds the model's change lock. */
+  readonly blobs: ReadonlySet<string>
+}
+
+/** Removes a candidate unless it is in use. Returns whether it was removed. */
+const evict = Effect.fnUntraced(
+  function*(cache: Cache, { commit, id }: Candidate, need: SpaceNeed) {
+    const isOwn = id === need.id
+    if (!isOwn && !(yield* tryLock(changeLockOf(cache, id), "exclusive"))) return false
+    const keep = isOwn ? need.blobs : undefined
+    if (commit === undefined) {
+      if (isOwn) return false
+      yield* attempt(folderOf(cache, id), () => removeUnlinkedBlobs(cache, id, keep))
+      return true
+    }
+    if (!(yield* tryLock(useLockOf(cache, id, commit), "exclusive"))) return false
+    yield* removeSnapshot(cache, id, commit, keep)
+    return true
+  },
+  Effect.scoped
+)
+
+/** How much is missing after everything that is not in use has been removed; 0 when there is room. Bytes. */
+export const makeRoom = Effect.fnUntraced(function*(
+  cache: Cache,
+  limits: SpaceLimits,
+  need: SpaceNeed,
+  onEvicted: (id: ModelId) => void
+) {
+  const missing = Effect.gen(function*() {
+    const overDisk = need.bytes + limits.minFreeBytes - (yield* freeBytes(cache))
+    const overLimit = limits.maxBytes === undefined ? 0 : (yield* cacheBytes(cache)) + need.bytes - limits.maxBytes
+    return Math.max(0, overDisk, overLimit)
+  })
+  let left = yield* missing
+  if (left === 0) return 0
+  const all = yield* Effect.forEach(yield* listModels(cache), (id) => candidatesOf(cache, id))
+  for (const candidate of all.flat().toSorted((a, b) => a.lastUsedAt - b.lastUsedAt)) {
+    if (left === 0) break
+    if (!(yield* evict(cache, candidate, need))) continue
+    onEvicted(candidate.id)
+    yield* Effect.logInfo(
+      `Removed the model ${candidate.id}${
+        candidate.commit === undefined ? ", which was not complete," : ` (commit ${candidate.commit.slice(0, 12)})`
+      } from the cache to make room.`
+    )
+    left = yield* missing
+  }
+  return left
+})
