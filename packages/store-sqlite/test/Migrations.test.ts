@@ -135,7 +135,8 @@ const HASHES = [
   "55ae95a07927fcc7",
   "a98f536fc25c06f2",
   "6ec230670468e714",
-  "79b09dd12790ddee"
+  "79b09dd12790ddee",
+  "28990231a9f0ae26"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)
