@@ -5,6 +5,8 @@ import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
+import * as BuildCommand from "./commands/BuildCommand.ts"
+import * as BuildsCommand from "./commands/BuildsCommand.ts"
 import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
@@ -44,6 +46,8 @@ const client = [
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  BuildCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  BuildsCommand.builds.pipe(Command.provide(PlatformClient.layer)),
   DeployCommand.command.pipe(Command.provide(PlatformClient.layer)),
   ReleasesCommand.releases.pipe(Command.provide(PlatformClient.layer)),
   RollbackCommand.command.pipe(Command.provide(PlatformClient.layer)),

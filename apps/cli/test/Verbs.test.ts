@@ -15,10 +15,11 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "batches", "control", "releases", "keys", "webhooks"]
+const GROUPS = ["jobs", "logs", "batches", "control", "releases", "builds", "keys", "webhooks"]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
+  "builds.buildHook": "Git hosts call it",
   "jobs.runsync": "`run --sync` submits and then waits, so that it can show the id before it waits",
   "jobs.statusByPost": "another method of `status`",
   "jobs.statusSyncByPost": "another method of `statusSync`",
@@ -132,6 +133,18 @@ const release = {
   state: "active",
   activatedAt: 0
 }
+const buildSettings = { repository: "https://a.b/c.git" }
+const build = {
+  endpoint: "e",
+  number: 3,
+  state: "succeeded",
+  createdAt: 0,
+  createdBy: "the key \"ci\"",
+  trigger: "manual",
+  settings: buildSettings,
+  warnings: [],
+  release: 2
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -160,6 +173,14 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
   "releases.deployRelease": release,
   "releases.previewRelease": { active: 2, settings: [], code: { added: [], removed: [], changed: [] }, changes: true },
   "releases.rollback": release,
+  "builds.getBuildSettings": buildSettings,
+  "builds.setBuildSettings": buildSettings,
+  "builds.listBuilds": { builds: [build] },
+  "builds.startBuild": build,
+  "builds.getBuild": build,
+  "builds.buildLogs": { lines: [], cursor: 0, more: false },
+  "builds.cancelBuild": build,
+  "builds.deployBuild": release,
   "keys.listKeys": { keys: [key] },
   "keys.createKey": { key, secret: "s" },
   "keys.getKey": key,
@@ -177,6 +198,8 @@ const STATUSES: Readonly<Record<string, number>> = {
   "jobs.events": 204,
   "control.createEndpoint": 201,
   "releases.rollback": 201,
+  "builds.startBuild": 201,
+  "builds.deployBuild": 201,
   "control.deleteEndpoint": 204,
   "keys.createKey": 201
 }
@@ -328,6 +351,43 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["releases", "e", "--limit", "5", "--before", "9"],
   ["releases", "show", "e", "2"],
   ["rollback", "e", "--to", "1", "--message", "m", "--yes"],
+  ["build", "e", "--ref", "v1", "--message", "m"],
+  ["build", "e", "--detach"],
+  ["builds", "e", "--limit", "5", "--before", "9"],
+  ["builds", "show", "e", "3"],
+  ["builds", "logs", "e", "3", "--after", "4", "--limit", "10"],
+  ["builds", "logs", "e", "3", "--follow"],
+  ["builds", "cancel", "e", "3"],
+  ["builds", "deploy", "e", "3"],
+  ["builds", "settings", "e"],
+  [
+    ...[
+      "builds",
+      "settings",
+      "e",
+      "--repository",
+      "https://a.b/c.git",
+      "--ref",
+      "main",
+      "--dockerfile",
+      "d/Dockerfile",
+      "--context",
+      "d"
+    ],
+    ...[
+      "--handler",
+      "d/h.py",
+      "--base-image",
+      "base:1",
+      "--arg",
+      "A=1",
+      "--build-secret",
+      "npm=npm-token",
+      "--credential",
+      "token"
+    ],
+    ...["--webhook-secret", "hook", "--on-push", "--timeout", "2h"]
+  ],
   ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
   ["keys", "list"],
   ["keys", "show", KEY],

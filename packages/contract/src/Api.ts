@@ -4,6 +4,7 @@
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
 import { BackupApi } from "./control/BackupApi.ts"
+import { BuildsApi } from "./control/BuildsApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { OverviewApi } from "./control/OverviewApi.ts"
@@ -34,6 +35,7 @@ export class Api extends HttpApi.make("stint")
   .add(WorkerApi)
   .add(ControlApi)
   .add(ReleasesApi)
+  .add(BuildsApi)
   .add(KeysApi)
   .add(SecretsApi)
   .add(WebhooksApi)

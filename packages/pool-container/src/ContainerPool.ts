@@ -16,9 +16,7 @@ import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { createHash } from "node:crypto"
-import { homedir } from "node:os"
-import { join, resolve } from "node:path"
-import process from "node:process"
+import { resolve } from "node:path"
 import { addressIn, bodyOf, withAddress } from "./ContainerBody.ts"
 import * as ContainerOrphans from "./ContainerOrphans.ts"
 import { STORED_BYTES } from "./ContainerOutput.ts"
@@ -27,6 +25,7 @@ import type { Engine } from "./Engine.ts"
 import type { EngineError } from "./EngineError.ts"
 import { locate, unavailable } from "./EngineSocket.ts"
 import * as Images from "./Images.ts"
+import * as RegistryCredentials from "./RegistryCredentials.ts"
 import { type ContainerSource, mountsOf } from "./Volumes.ts"
 import { attach, nameOf } from "./WorkerContainer.ts"
 
@@ -43,16 +42,6 @@ export interface Options {
   readonly credentials?: string | undefined
   /** Folders of the host that endpoints may mount, with everything in them. Default: none. */
   readonly volumes?: ReadonlyArray<string>
-}
-
-/** The files in which `docker login` and `podman login` store credentials. */
-const usualCredentials = (): ReadonlyArray<string> => {
-  const runtime = process.env["XDG_RUNTIME_DIR"]
-  return [
-    join(homedir(), ".docker/config.json"),
-    ...(runtime === undefined ? [] : [join(runtime, "containers/auth.json")]),
-    join(homedir(), ".config/containers/auth.json")
-  ]
 }
 
 /** The name of the platform with this data folder, in the labels of its containers. */
@@ -91,7 +80,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const records = ContainerRecords.make(dataDir)
   const engineFound = locate(options.socket)
   const images = yield* Images.make(engineFound, {
-    credentials: options.credentials === undefined ? usualCredentials() : [options.credentials]
+    credentials: options.credentials === undefined ? RegistryCredentials.usualFiles() : [options.credentials]
   })
 
   /** Removes what a failed start left. */

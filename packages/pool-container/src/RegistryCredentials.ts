@@ -11,6 +11,9 @@ import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { readFile } from "node:fs/promises"
+import { homedir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
 
 /** The registry of images whose name contains none. */
 const DEFAULT_REGISTRY = "docker.io"
@@ -29,11 +32,25 @@ const decodeFile = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ auths: Schema.optionalKey(Schema.Record(Schema.String, Entry)) }))
 )
 
+/** The files in which `docker login` and `podman login` store credentials. */
+export const usualFiles = (): ReadonlyArray<string> => {
+  const runtime = process.env["XDG_RUNTIME_DIR"]
+  return [
+    join(homedir(), ".docker/config.json"),
+    ...(runtime === undefined ? [] : [join(runtime, "containers/auth.json")]),
+    join(homedir(), ".config/containers/auth.json")
+  ]
+}
+
 /** The registry in an image's name: `registry.example.com:5000` in `registry.example.com:5000/team/llm:1`. */
 export const registryOf = (image: string): string => {
   const [first = "", ...rest] = image.split("/")
   return rest.length > 0 && (/[.:]/.test(first) || first === "localhost") ? first : DEFAULT_REGISTRY
 }
+
+/** Engines decode the URL-safe alphabet with padding. Podman rejects a value without padding. */
+export const encodeHeader = (credentials: object): string =>
+  Buffer.from(JSON.stringify(credentials)).toString("base64").replaceAll("+", "-").replaceAll("/", "_")
 
 const hostOf = (key: string): string => key.replace(/^https?:\/\//, "").split("/")[0] ?? key
 
@@ -76,7 +93,7 @@ export const headerFor = Effect.fnUntraced(function*(image: string, files: Reado
       serveraddress: registry,
       ...(entry.identitytoken === undefined ? {} : { identitytoken: entry.identitytoken })
     }
-    return Buffer.from(JSON.stringify(credentials)).toString("base64url")
+    return encodeHeader(credentials)
   }
   return undefined
 })

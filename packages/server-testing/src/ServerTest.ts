@@ -3,6 +3,8 @@
  *
  * The waits are short (see {@link LIMITS}), so that tests in which a wait elapses are fast.
  */
+import { failed } from "@stint/builder/BuildError"
+import * as BuildQueue from "@stint/builder/BuildQueue"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
@@ -21,6 +23,7 @@ import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import type { BatchStore } from "@stint/store/BatchStore"
+import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -120,6 +123,7 @@ export type Stores =
   | BatchStore
   | EndpointStore.EndpointStore
   | ReleaseStore
+  | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
   | WebhookStore
@@ -131,9 +135,19 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   MemoryJobStore.layerWithEndpoints,
   KeyStore.layerMemory,
   SecretStore.layerMemory,
+  BuildStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
 )
+
+/** Builds of a machine without an engine. */
+const layerBuilds = BuildQueue.layer({
+  engine: Effect.fail(failed("This platform cannot build: this machine has no container engine.", "Start Docker or Podman.")),
+  folder: "/nonexistent",
+  registry: undefined,
+  options: [],
+  localFolders: []
+})
 
 /** The settings of a server under test. */
 export interface Options<E = never> {
@@ -173,7 +187,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide(
       Layer.merge(
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
-        Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))
+        layerBuilds.pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
       ).pipe(Layer.provideMerge(stores))
     ),
     Layer.provide([

@@ -9,6 +9,7 @@
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
+ *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
@@ -29,6 +30,7 @@ import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
+import * as BuildHandlers from "./control/BuildHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as OverviewHandlers from "./control/OverviewHandlers.ts"
@@ -59,6 +61,7 @@ const layerApi = Layer.mergeAll(
       WorkerHandlers.layer,
       ControlHandlers.layer,
       ReleaseHandlers.layer,
+      BuildHandlers.layer,
       KeyHandlers.layer,
       SecretHandlers.layer,
       WebhookHandlers.layer,

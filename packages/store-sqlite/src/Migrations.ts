@@ -361,6 +361,31 @@ const jobReleases = `
 ALTER TABLE jobs ADD COLUMN release INTEGER;
 `
 
+/** Builds of endpoints, their settings and their logs. A row of a log has the lines up to the number `last`. */
+const builds = `
+CREATE TABLE build_settings (
+  endpoint TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE builds (
+  endpoint TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, number)
+) STRICT;
+CREATE INDEX builds_unended ON builds (state) WHERE state IN ('queued', 'running');
+
+CREATE TABLE build_logs (
+  endpoint TEXT NOT NULL,
+  build INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, build, last)
+) STRICT;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -379,7 +404,8 @@ export const steps: ReadonlyArray<string> = [
   releases,
   secrets,
   usage,
-  jobReleases
+  jobReleases,
+  builds
 ]
 
 /** The table version of this program. */

@@ -2,6 +2,7 @@
  * All stores of Stint in one SQLite file.
  */
 import type { BatchStore } from "@stint/store/BatchStore"
+import type { BuildStore } from "@stint/store/BuildStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -16,6 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { OnlineBackup } from "./OnlineBackup.ts"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
+import * as SqliteBuildStore from "./SqliteBuildStore.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
 import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 import * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
@@ -28,6 +30,7 @@ import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
 export * as SpaceReclaimer from "./SpaceReclaimer.ts"
+export * as SqliteBuildStore from "./SqliteBuildStore.ts"
 export * as SqliteDatabase from "./SqliteDatabase.ts"
 export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 export * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
@@ -48,6 +51,7 @@ export const layer = (
   | BatchStore
   | EndpointStore
   | ReleaseStore
+  | BuildStore
   | KeyStore
   | SecretStore
   | WebhookStore
@@ -62,6 +66,7 @@ export const layer = (
     SqliteEndpointStore.layer,
     SqliteKeyStore.layer,
     SqliteSecretStore.layer,
+    SqliteBuildStore.layer,
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,
     SqliteWebhookAttemptStore.layer,

@@ -136,7 +136,8 @@ const HASHES = [
   "a98f536fc25c06f2",
   "6ec230670468e714",
   "79b09dd12790ddee",
-  "508f3f8eda50b886"
+  "508f3f8eda50b886",
+  "28990231a9f0ae26"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

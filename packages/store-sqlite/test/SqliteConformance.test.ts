@@ -1,5 +1,6 @@
 import {
   batchStoreSuite,
+  buildStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
   jobLogStoreSuite,
@@ -10,6 +11,7 @@ import {
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
+import * as SqliteBuildStore from "../src/SqliteBuildStore.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
@@ -23,6 +25,7 @@ releaseStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTe
 endpointStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keyStoreSuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
 secretStoreSuite("sqlite", SqliteSecretStore.layer.pipe(Layer.provide(layerTemp())))
+buildStoreSuite("sqlite", SqliteBuildStore.layer.pipe(Layer.provide(layerTemp())))
 outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
 endpointRemovalSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))
 batchStoreSuite(

@@ -1,5 +1,6 @@
 import {
   batchStoreSuite,
+  buildStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
   jobLogStoreSuite,
@@ -9,6 +10,7 @@ import {
   releaseStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
+import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
@@ -19,6 +21,7 @@ releaseStoreSuite("memory", EndpointStore.layerMemory)
 endpointStoreSuite("memory", EndpointStore.layerMemory)
 keyStoreSuite("memory", KeyStore.layerMemory)
 secretStoreSuite("memory", SecretStore.layerMemory)
+buildStoreSuite("memory", BuildStore.layerMemory)
 outboxSuite("memory", MemoryJobStore.layer)
 endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })

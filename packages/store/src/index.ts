@@ -4,6 +4,7 @@
 export * as BatchJson from "./batches/BatchJson.ts"
 export * as BatchMachine from "./batches/BatchMachine.ts"
 export * as BatchStore from "./batches/BatchStore.ts"
+export * as BuildStore from "./control/BuildStore.ts"
 export * as EndpointStore from "./control/EndpointStore.ts"
 export * as KeyCache from "./control/KeyCache.ts"
 export * as KeyStore from "./control/KeyStore.ts"

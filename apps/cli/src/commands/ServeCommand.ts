@@ -49,6 +49,7 @@ export const command = Command.make(
           store: { durability: settings.durability, space: settings.disk },
           dataDir,
           workers,
+          builds: settings.builds,
           engine: settings.engine,
           endpoints
         }))

@@ -34,6 +34,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
+import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as EngineConfig from "./EngineConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
@@ -85,6 +86,8 @@ export interface PlatformConfig {
   readonly secretsKey: SecretsKeyConfig.SecretsKeySettings
   /** See EngineConfig.ts for the variables. */
   readonly engine: EngineConfig.EngineSettings
+  /** See BuildConfig.ts for the variables. */
+  readonly builds: BuildConfig.BuildSettings
 }
 
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
@@ -197,6 +200,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     workers: WorkerConfig.load,
     secretsKey: SecretsKeyConfig.load,
     engine: EngineConfig.load,
+    builds: BuildConfig.load,
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

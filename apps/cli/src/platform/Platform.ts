@@ -39,6 +39,7 @@ import * as Server from "@stint/server/Server"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import type { BatchStore } from "@stint/store/BatchStore"
+import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
 import { type JobLogStore, LogLimits } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -64,10 +65,12 @@ import { join } from "node:path"
 import { setFlagsFromString } from "node:v8"
 import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
+import type { BuildSettings } from "../config/BuildConfig.ts"
 import type { EngineSettings } from "../config/EngineConfig.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
+import * as BuildLayers from "./BuildLayers.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import { consoleFolder } from "./ConsoleFolder.ts"
 import * as JobEnds from "./JobEnds.ts"
@@ -93,6 +96,8 @@ export interface PlatformOptions {
   readonly workers?: WorkerOptions
   /** Default: the usual sockets of Docker and Podman, and no mounted folders. Used for endpoints with the source `container`. */
   readonly engine?: EngineSettings
+  /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
+  readonly builds?: BuildSettings
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
@@ -112,6 +117,7 @@ type Stores =
   | BatchStore
   | EndpointStore.EndpointStore
   | ReleaseStore
+  | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
   | WebhookStore
@@ -127,6 +133,7 @@ const layerRows = (
       MemoryJobStore.layerWithEndpoints,
       KeyStore.layerMemory,
       SecretStore.layerMemory,
+      BuildStore.layerMemory,
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
     )
@@ -256,7 +263,9 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
-    Layer.provide(Releases.layerWith({ sweepLock })),
+    Layer.provide(
+      BuildLayers.layer(options.dataDir, options.builds, options.engine).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))
+    ),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       WorkerPoolLayers.layer(

@@ -1,6 +1,7 @@
 /**
  * The control API: endpoints and the environment variables of their workers.
  */
+import { Builds } from "@stint/builder/Builds"
 import { Api } from "@stint/contract/Api"
 import { CurrentOperator } from "@stint/contract/Authorization"
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
@@ -34,6 +35,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const endpoints = yield* EndpointStore
     const releases = yield* Releases
+    const builds = yield* Builds
     const queue = yield* JobQueue
     const keys = yield* AccessKeys
     const address = yield* PublicAddress
@@ -75,7 +77,10 @@ export const layer = HttpApiBuilder.group(
         "deleteEndpoint",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint, true)
-          if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") return
+          if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") {
+            // A build that still runs would create the endpoint again.
+            return yield* mapStoreErrors(builds.forget(endpoint.id))
+          }
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
           return yield* new Conflict(problemMembers(
             `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,

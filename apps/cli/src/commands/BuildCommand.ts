@@ -1,0 +1,110 @@
+/**
+ * `stint build` builds an endpoint from its repository, shows the log, and follows the release (docs/operations/builds.md).
+ */
+import { type Build, hasEnded } from "@stint/contract/Build"
+import { BUILD_LOG_LIMIT } from "@stint/contract/BuildsApi"
+import { Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import { call } from "../client/PlatformClient.ts"
+import { CliFailure } from "../CliFailure.ts"
+import { maskEnv } from "../deploy/HiddenVariables.ts"
+import * as RollWatch from "../deploy/RollWatch.ts"
+import * as Output from "../output/Output.ts"
+import { endpoint, json, message } from "./SharedFlags.ts"
+
+/** How often the log of a running build is read. */
+const POLL = "500 millis"
+
+/** For how many seconds the platform may be down while its build is followed. */
+const OUTAGE_SECONDS = 30
+
+/** Prints the log of a build until it has ended. */
+export const followLog = Effect.fnUntraced(function*(
+  { endpoint, number }: Pick<Build, "endpoint" | "number">,
+  after: number,
+  print: (line: { readonly number: number; readonly time: number; readonly text: string }) => Effect.Effect<void>
+) {
+  let cursor = after
+  while (true) {
+    const page = yield* Effect.retry(
+      call((api) => api.builds.buildLogs({ params: { endpoint, number }, query: { after: cursor, limit: BUILD_LOG_LIMIT } })),
+      { schedule: Schedule.spaced("1 second"), times: OUTAGE_SECONDS, while: ({ code }) => code === "unreachable" }
+    )
+    for (const line of page.lines) yield* print(line)
+    cursor = page.cursor
+    if (!page.more) return
+    if (page.lines.length < BUILD_LOG_LIMIT) yield* Effect.sleep(POLL)
+  }
+})
+
+/** The error of a build that has not succeeded. */
+const buildFailure = ({ endpoint, number, reason, state }: Build) =>
+  new CliFailure({
+    message: `Build ${number} of "${endpoint}" ${state === "cancelled" ? "was cancelled" : "failed"}: ${
+      reason ?? "no reason was stored"
+    }`,
+    hint: `The log: stint builds logs ${endpoint} ${number}`,
+    code: `build-${state}`
+  })
+
+export const command = Command.make(
+  "build",
+  {
+    endpoint,
+    ref: Flag.String("ref").pipe(
+      Flag.withDescription("A branch, a tag or a commit; default: the one of the build settings"),
+      Flag.optional
+    ),
+    message,
+    detach: Flag.Boolean("detach").pipe(Flag.withDescription("Start the build and do not wait"), Flag.withDefault(false)),
+    json
+  },
+  Effect.fnUntraced(function*({ detach, endpoint, json, message, ref }) {
+    const started = yield* call((api) =>
+      api.builds.startBuild({
+        params: { endpoint },
+        payload: {
+          ...(Option.isSome(ref) ? { ref: ref.value } : {}),
+          ...(Option.isSome(message) ? { message: message.value } : {})
+        }
+      })
+    )
+    const { number } = started
+    if (detach) {
+      return yield* Output.print(
+        json,
+        started,
+        () => `Started build ${number} of ${endpoint}. Its log: stint builds logs ${endpoint} ${number} --follow`
+      )
+    }
+    const read = call((api) => api.builds.getBuild({ params: { endpoint, number } }))
+    yield* followLog(started, 0, ({ text }) => json ? Effect.void : Output.text(text)).pipe(
+      Effect.onInterrupt(() =>
+        Output.message(`\nStopped watching. The build continues. Cancel it: stint builds cancel ${endpoint} ${number}`)
+      )
+    )
+    const build = yield* read
+    const { release } = build
+    if (!hasEnded(build) || build.state !== "succeeded" || release === undefined) return yield* buildFailure(build)
+    const active = yield* RollWatch.follow(
+      yield* call((api) => api.releases.getRelease({ params: { endpoint, number: release } }))
+    )
+    yield* Output.print(
+      json,
+      { ...build, release: { ...active, settings: maskEnv(active.settings) } },
+      () => `${endpoint}  release ${active.number} is active`
+    )
+  })
+).pipe(
+  Command.withDescription("Build an endpoint from its Git repository, and deploy it"),
+  Command.withExamples([
+    {
+      command: "stint builds settings words --repository https://git.example.com/team/words.git --context worker",
+      description: "Once: where the repository is"
+    },
+    { command: "stint build words", description: "Build the branch of the settings, and follow the log" },
+    { command: "stint build words --ref v1.4.0 -m \"Answer in Italian\"", description: "Build a tag, and say why" }
+  ])
+)

@@ -1,0 +1,336 @@
+/**
+ * From a Git repository to warm workers and back, on a real engine with a real registry (docs/operations/builds.md).
+ */
+import { missingEngine, TestEngine } from "@stint/pool-container/testing"
+import { build as bundle } from "esbuild"
+import { execFileSync } from "node:child_process"
+import { createHmac } from "node:crypto"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import process from "node:process"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+import { missingRegistry, PASSWORD, TestRegistry } from "./TestRegistry.ts"
+
+const missing = missingEngine() ?? missingRegistry()
+
+/** How long a state may take to appear on a busy machine. Milliseconds. */
+const LIMIT = 180_000
+
+const BASE = "localhost/stint-build-base:1"
+
+/** A build as the control API returns it. */
+interface BuildObject {
+  readonly number: number
+  readonly state: string
+  readonly commit?: string
+  readonly image?: string
+  readonly release?: number
+  readonly reason?: string
+  readonly warnings: ReadonlyArray<string>
+}
+
+describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ? "" : ` (${missing})`}`, () => {
+  const engine = new TestEngine()
+  const folder = mkdtempSync(join(tmpdir(), "stint-builds-"))
+  const repositories = join(folder, "git")
+  const credentials = join(folder, "auth.json")
+  let registry: TestRegistry
+  let platform: PlatformProcess
+  let program = ""
+  const registriesConf = process.env["CONTAINERS_REGISTRIES_CONF"]
+
+  const git = (path: string, ...args: ReadonlyArray<string>): string =>
+    execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "safe.directory=*", ...args], {
+      cwd: path,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"]
+    }).trim()
+
+  /** Commits files into a repository, which is created if it does not exist. Returns the commit. */
+  const commit = (name: string, files: Readonly<Record<string, string>>): string => {
+    const path = join(repositories, name)
+    const isNew = !readdirSync(repositories).includes(name)
+    mkdirSync(path, { recursive: true })
+    if (isNew) git(path, "init", "--quiet", "--initial-branch", "main")
+    for (const [file, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(path, file)), { recursive: true })
+      writeFileSync(join(path, file), text)
+    }
+    git(path, "add", "--all")
+    git(path, "commit", "--quiet", "--message", "change")
+    return git(path, "rev-parse", "HEAD")
+  }
+
+  const handler = (version: string): string => program.replaceAll("version-of-the-handler", version)
+
+  const DOCKERFILE = [
+    `FROM ${BASE}`,
+    "COPY handler.mjs /app/handler.mjs",
+    "RUN [\"/usr/local/bin/node\", \"-e\", \"console.log('checked by node ' + 6 * 7)\"]",
+    "CMD [\"/app/handler.mjs\"]",
+    ""
+  ].join("\n")
+
+  /** Runs a command, and requires that it succeeds. */
+  const run = async (...args: ReadonlyArray<string>): Promise<string> => {
+    const { code, stderr, stdout } = await stint(platform, args)
+    if (code !== 0) throw new Error(`stint ${args.join(" ")} ended with ${code}:\n${stdout}\n${stderr}`)
+    return stdout
+  }
+
+  const builds = (endpoint: string, rest = "") => `/api/v1/endpoints/${endpoint}/builds${rest}`
+
+  const getBuild = async (endpoint: string, number: number): Promise<BuildObject> =>
+    (await platform.request("GET", builds(endpoint, `/${number}`))).body as BuildObject
+
+  /** Starts a build, and returns it after its end. */
+  const build = async (endpoint: string, settings: Readonly<Record<string, unknown>>): Promise<BuildObject> => {
+    const saved = await platform.request("PUT", `/api/v1/endpoints/${endpoint}/build-settings`, {
+      repository: join(repositories, endpoint),
+      ...settings
+    })
+    expect(saved.status, JSON.stringify(saved.body)).toBe(200)
+    const { body, status } = await platform.request("POST", builds(endpoint))
+    expect(status, JSON.stringify(body)).toBe(201)
+    return ended(endpoint, (body as BuildObject).number)
+  }
+
+  const ended = (endpoint: string, number: number) =>
+    until(`the end of build ${number}`, async () => {
+      const one = await getBuild(endpoint, number)
+      return one.state === "queued" || one.state === "running" ? undefined : one
+    }, LIMIT)
+
+  const logOf = async (endpoint: string, number: number): Promise<string> => {
+    const { body } = await platform.request("GET", builds(endpoint, `/${number}/logs?limit=1000`))
+    return (body as { readonly lines: ReadonlyArray<{ readonly text: string }> }).lines.map(({ text }) => text).join("\n")
+  }
+
+  const containers = async (): Promise<ReadonlyArray<string>> =>
+    (await engine.podman("ps", "--all", "--format", "{{.Names}}")).split("\n").filter((name) => name !== "")
+
+  const noContainer = () =>
+    until("the end of all containers", async () => (await containers()).length === 0 ? true : undefined, LIMIT)
+
+  beforeAll(async () => {
+    mkdirSync(repositories)
+    registry = await TestRegistry.start(join(folder, "registry"))
+    registry.writeCredentials(credentials, PASSWORD)
+    // The registry has no TLS.
+    const conf = join(folder, "registries.conf")
+    writeFileSync(conf, `[[registry]]\nlocation = "${registry.address}"\ninsecure = true\n`)
+    process.env["CONTAINERS_REGISTRIES_CONF"] = conf
+    await engine.start()
+    const outfile = join(folder, "handler.mjs")
+    await bundle({
+      entryPoints: [join(FIXTURES, "built.ts")],
+      outfile,
+      bundle: true,
+      platform: "node",
+      format: "esm",
+      logLevel: "error",
+      banner: { js: `const require = globalThis.process.getBuiltinModule("node:module").createRequire(import.meta.url);` }
+    })
+    program = readFileSync(outfile, "utf8")
+    await engine.makeNodeImage(BASE, {})
+    platform = await PlatformProcess.create(["serve"], {
+      STINT_ENGINE: engine.socket,
+      STINT_ENGINE_AUTH: credentials,
+      STINT_REGISTRY: `${registry.address}/team`,
+      STINT_BUILD_FOLDERS: repositories,
+      STINT_BUILD_OPTIONS: "--isolation=chroot --network=host"
+    })
+  }, 300_000)
+
+  afterAll(async () => {
+    await platform[Symbol.asyncDispose]()
+    await engine[Symbol.asyncDispose]()
+    await registry[Symbol.asyncDispose]()
+    if (registriesConf === undefined) delete process.env["CONTAINERS_REGISTRIES_CONF"]
+    else process.env["CONTAINERS_REGISTRIES_CONF"] = registriesConf
+    rmSync(folder, { recursive: true, force: true })
+  }, 300_000)
+
+  it("scale an endpoint from zero, replace it under load without a failed job, and roll it back", async () => {
+    const first = commit("words", { Dockerfile: DOCKERFILE, "handler.mjs": handler("one") })
+    await run("builds", "settings", "words", "--repository", join(repositories, "words"), "--ref", "main")
+    const log = await run("build", "words", "-m", "The first one")
+    expect(log).toContain(`Cloned the commit ${first}.`)
+    expect(log).toContain("checked by node 42")
+    expect(log).toContain(`Pushed ${registry.address}/team/words@sha256:`)
+    expect(log).toContain("words  release 1 is active")
+    const one = await getBuild("words", 1)
+    expect(one).toMatchObject({ state: "succeeded", commit: first, release: 1 })
+    expect(one.warnings).toEqual([expect.stringContaining(`FROM ${BASE} is a name that can move to another image.`)])
+
+    expect(await containers()).toEqual([])
+    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "one" } })
+    await noContainer()
+
+    // Load: each caller submits its next job when the last one has ended.
+    const second = commit("words", { "handler.mjs": handler("two") })
+    const versions: Array<string> = []
+    const failures: Array<unknown> = []
+    const load = { isOn: true }
+    const caller = async () => {
+      while (load.isOn) {
+        const job = await platform.runSync("words", { ms: 50 })
+        if (job.status === "COMPLETED") versions.push((job.output as { readonly version: string }).version)
+        else failures.push(job)
+      }
+    }
+    const callers = [caller(), caller(), caller()]
+    await until("the load", async () => versions.length > 3 ? true : undefined, LIMIT)
+    await run("build", "words")
+    await until(
+      "jobs of the new release",
+      async () => versions.slice(-3).every((version) => version === "two") ? true : undefined,
+      LIMIT
+    )
+    load.isOn = false
+    await Promise.all(callers)
+    expect(failures).toEqual([])
+    expect(new Set(versions)).toEqual(new Set(["one", "two"]))
+    expect(await getBuild("words", 2)).toMatchObject({ state: "succeeded", commit: second, release: 2 })
+
+    const releases = await run("releases", "words")
+    expect(releases).toContain("Build 2 of main")
+    expect(await run("rollback", "words", "--yes")).toContain("release 3 is active: release 1 again")
+    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "one" } })
+    // The image of a build, with the present settings.
+    expect(await run("builds", "deploy", "words", "2")).toContain("release 4 is active: the image of build 2")
+    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "two" } })
+    await noContainer()
+    expect(await run("builds", "words")).toMatch(/succeeded.*\n.*succeeded/)
+  }, 600_000)
+
+  it("name the context that works when COPY does not find a file", async () => {
+    commit("lab", { "lab1/Dockerfile": DOCKERFILE, "lab1/handler.mjs": handler("lab") })
+    const failed = await build("lab", { dockerfile: "lab1/Dockerfile" })
+    expect(failed).toMatchObject({
+      state: "failed",
+      reason:
+        "COPY handler.mjs fails, because the build context is the repository's root, which has no handler.mjs. The repository has " +
+        "lab1/handler.mjs. Set the context to lab1: stint builds settings lab --context lab1"
+    })
+    expect(await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })).toMatchObject({ state: "succeeded" })
+  }, 300_000)
+
+  it("generate a Dockerfile for a handler, show it, and hide secrets in the log", async () => {
+    commit("plain", { "handler.mjs": handler("plain") })
+    const done = await build("plain", { baseImage: BASE })
+    expect(done, done.reason).toMatchObject({ state: "succeeded", release: 1 })
+    expect(await platform.runSync("plain", {})).toMatchObject({ status: "COMPLETED", output: { version: "plain" } })
+    expect(await logOf("plain", done.number)).toContain(
+      "This one was generated for handler.mjs:\n  FROM localhost/stint-build-base:1\n  WORKDIR /app\n"
+    )
+    await platform.request("PUT", "/api/v1/secrets/npm-token", { value: "the-npm-token-0123456789" })
+    commit("plain", {
+      Dockerfile: [
+        `FROM ${BASE}`,
+        "ARG GREETING",
+        "RUN --mount=type=secret,id=npm [\"/usr/local/bin/node\", \"-e\", \"console.log('token ' + require('fs').readFileSync('/run/secrets/npm', 'utf8') + process.env.GREETING)\"]",
+        "COPY handler.mjs /app/handler.mjs",
+        "CMD [\"/app/handler.mjs\"]",
+        ""
+      ].join("\n")
+    })
+    const hidden = await build("plain", { secrets: { npm: "npm-token" }, args: { GREETING: " hello" } })
+    expect(hidden, hidden.reason).toMatchObject({ state: "succeeded" })
+    const log = await logOf("plain", hidden.number)
+    expect(log).toContain("token [secret npm-token] hello")
+    expect(log).not.toContain("the-npm-token-0123456789")
+  }, 300_000)
+
+  it("reject an image for another machine with the way out", async () => {
+    const archive = join(folder, "empty.tar")
+    execFileSync("tar", ["--create", "--file", archive, "--files-from", "/dev/null"])
+    await engine.podman("import", "--quiet", "--arch", "arm64", archive, "localhost/stint-arm:1")
+    commit("arm", { Dockerfile: "FROM localhost/stint-arm:1\nCOPY Dockerfile /\n" })
+    const failed = await build("arm", {})
+    expect(failed).toMatchObject({ state: "failed" })
+    expect(failed.reason).toContain(
+      "The image is built for linux/arm64, and the workers' machine runs linux/amd64. Build it for linux/amd64"
+    )
+    expect((await platform.request("GET", "/api/v1/endpoints/arm")).status).toBe(404)
+  }, 300_000)
+
+  it("report a wrong password of the registry", async () => {
+    registry.writeCredentials(credentials, "wrong-password")
+    const failed = await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })
+    registry.writeCredentials(credentials, PASSWORD)
+    expect(failed).toMatchObject({ state: "failed" })
+    expect(failed.reason).toContain(`The registry ${registry.address} rejects the credentials for the push of`)
+    expect(failed.reason).toContain(
+      `Correct the entry for ${registry.address} in ${credentials}: docker login ${registry.address}.`
+    )
+  }, 300_000)
+
+  it("start from a signed webhook of a push until a build has succeeded", async () => {
+    const head = commit("hooked", { Dockerfile: DOCKERFILE, "handler.mjs": handler("hooked") })
+    await platform.request("PUT", "/api/v1/secrets/hook", { value: "the-webhook-secret" })
+    await platform.request("PUT", "/api/v1/endpoints/hooked/build-settings", {
+      repository: join(repositories, "hooked"),
+      ref: "main",
+      webhookSecret: "hook"
+    })
+    const body = JSON.stringify({ ref: "refs/heads/main", after: head, repository: { default_branch: "main" } })
+    const send = async (secret: string) => {
+      const response = await fetch(`${platform.url}/api/v1/endpoints/hooked/build-hook`, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "x-github-event": "push",
+          "x-hub-signature-256": `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`
+        },
+        body
+      })
+      return { status: response.status, body: await response.json() }
+    }
+    expect(await send("another-secret")).toMatchObject({ status: 401 })
+    expect(await send("the-webhook-secret")).toEqual({ status: 200, body: { build: 1, reason: "Push to main" } })
+    expect(await ended("hooked", 1)).toMatchObject({
+      state: "succeeded",
+      commit: head,
+      trigger: "push",
+      createdBy: "a webhook of GitHub"
+    })
+    const again = await send("the-webhook-secret")
+    expect(again).toMatchObject({ status: 200, body: { reason: expect.stringContaining("onPush is not set") } })
+    expect(again.body).not.toHaveProperty("build")
+  }, 300_000)
+
+  it("are failed with the reason after the platform was killed, and can be started again", async () => {
+    commit("slow", {
+      Dockerfile: [
+        `FROM ${BASE}`,
+        "RUN [\"/usr/local/bin/node\", \"-e\", \"console.log('waiting'); setTimeout(() => {}, 600000)\"]",
+        ""
+      ].join("\n")
+    })
+    await platform.request("PUT", "/api/v1/endpoints/slow/build-settings", { repository: join(repositories, "slow") })
+    await platform.request("POST", builds("slow"))
+    await until("the running step", async () => (await logOf("slow", 1)).includes("\nwaiting") ? true : undefined, LIMIT)
+    await platform.end("SIGKILL")
+    await platform.start()
+    expect(await getBuild("slow", 1)).toMatchObject({
+      state: "failed",
+      reason: "The platform stopped while the build was running. Start it again: stint build slow"
+    })
+    // The same, but cancelled.
+    await platform.request("POST", builds("slow"))
+    await until("the running step", async () => (await logOf("slow", 2)).includes("\nwaiting") ? true : undefined, LIMIT)
+    expect(await run("builds", "cancel", "slow", "2")).toContain("Build 2 of slow is cancelled.")
+    expect(readdirSync(join(platform.dataDir, "builds"))).toEqual([])
+    expect(await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })).toMatchObject({ state: "succeeded" })
+  }, 600_000)
+
+  it("are refused with the reason while the engine does not answer", async () => {
+    await engine.kill()
+    const { body, status } = await platform.request("POST", builds("lab"))
+    expect(status).toBe(409)
+    expect(JSON.stringify(body)).toContain(`The container engine does not answer: there is no socket ${engine.socket}.`)
+  }, 300_000)
+})

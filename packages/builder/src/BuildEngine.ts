@@ -1,0 +1,38 @@
+/**
+ * The container engine, as builds use it. An application provides it, because the engine's client is part of the container pool.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type { BuildFailed } from "./BuildError.ts"
+
+/** The program that builds images. */
+export interface EngineProgram {
+  /** `docker` or `podman`. */
+  readonly command: string
+  /** Options before the subcommand: where the engine is. */
+  readonly args: ReadonlyArray<string>
+  /** Options of the subcommand `build`. */
+  readonly buildArgs: ReadonlyArray<string>
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** An image of the engine. */
+export interface EngineImage {
+  /** `sha256:...` */
+  readonly id: string
+  /** `name@sha256:...` for each registry that has the image. */
+  readonly digests: ReadonlyArray<string>
+  /** `linux/amd64` */
+  readonly platform: string
+}
+
+export class BuildEngine extends Context.Service<BuildEngine, {
+  /** Fails when no engine answers, or when its program is not installed. */
+  readonly program: Effect.Effect<EngineProgram, BuildFailed>
+  /** Undefined for an unknown image. */
+  readonly image: (reference: string) => Effect.Effect<EngineImage | undefined, BuildFailed>
+  /** Pushes `name:tag` to its registry, and returns the digest that the registry has for it: `sha256:...` */
+  readonly push: (reference: string) => Effect.Effect<string, BuildFailed>
+  /** The platform of the images that this machine runs, such as `linux/amd64`. */
+  readonly machine: string
+}>()("@stint/builder/BuildEngine") {}

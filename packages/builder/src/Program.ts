@@ -1,0 +1,144 @@
+/**
+ * Runs a program of the machine, line by line.
+ */
+import * as Effect from "effect/Effect"
+import { type ChildProcess, spawn } from "node:child_process"
+import process from "node:process"
+import { StringDecoder } from "node:string_decoder"
+
+/** A program to run. */
+export interface ProgramRequest {
+  readonly command: string
+  readonly args: ReadonlyArray<string>
+  readonly cwd?: string
+  /** Beside the variables of this process, without those of the platform. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Receives each line of both outputs. */
+  readonly onLine?: (line: string) => void
+}
+
+/** How a program ended. */
+export interface ProgramEnd {
+  /** Undefined when a signal ended the program. */
+  readonly code: number | undefined
+  readonly signal: string | undefined
+  /** Its whole standard output, at most {@link MAX_OUTPUT} characters. */
+  readonly output: string
+  /** The last lines of both outputs. */
+  readonly tail: ReadonlyArray<string>
+  /** Set when the program could not be started. */
+  readonly error?: string
+}
+
+/** The longest standard output that is kept, in characters: names of a million files. */
+const MAX_OUTPUT = 64 * 1024 * 1024
+
+/** The number of last lines that are kept. */
+const TAIL_LINES = 40
+
+/** Longer lines are cut. Characters. */
+const MAX_LINE = 4_000
+
+/** How long a program that was told to stop may take. Milliseconds. */
+const STOP_GRACE = 5_000
+
+/** The variables of this process, without the platform's own: they may contain its key. */
+const inherited = (): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) =>
+      value === undefined || name.startsWith("STINT_") ? [] : [[name, value]]
+    )
+  )
+
+/** Splits chunks into lines. A carriage return ends a line, too: progress bars overwrite theirs. */
+const lineSplitter = (onLine: (line: string) => void) => {
+  const decoder = new StringDecoder("utf8")
+  let open = ""
+  const emit = (line: string) => {
+    const trimmed = line.trimEnd()
+    if (trimmed !== "") onLine(trimmed.length > MAX_LINE ? `${trimmed.slice(0, MAX_LINE)} [cut]` : trimmed)
+  }
+  return {
+    push: (chunk: Buffer) => {
+      const lines = (open + decoder.write(chunk)).split(/[\r\n]/)
+      open = lines.pop() ?? ""
+      if (open.length > MAX_LINE * 2) {
+        emit(open)
+        open = ""
+      }
+      for (const line of lines) emit(line)
+    },
+    end: () => emit(open + decoder.end())
+  }
+}
+
+/**
+ * Runs the program, and ends it with all that it started when the platform is killed: the standard input is a pipe that only the platform has
+ * open.
+ */
+const WITH_PLATFORM =
+  `exec 3<&0 </dev/null; (cat <&3; kill -TERM 0) >/dev/null 2>&1 & "$@" 3<&-; code=$?; kill $! 2>/dev/null; exit $code`
+
+/** The exit code of a shell for a program that does not exist. */
+const NO_PROGRAM = 127
+
+/** Signals the program and all that it started: it leads a process group of its own. */
+const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
+  if (child.pid === undefined) return
+  try {
+    process.kill(-child.pid, signal)
+  } catch {
+    // The group has ended.
+  }
+}
+
+/** Runs a program until it has ended. Interruption ends it, and waits for its end. */
+export const run = ({ args, command, cwd, env, onLine }: ProgramRequest): Effect.Effect<ProgramEnd> =>
+  Effect.callback<ProgramEnd>((resume) => {
+    let output = ""
+    const tail: Array<string> = []
+    const keep = (line: string) => {
+      tail.push(line)
+      if (tail.length > TAIL_LINES) tail.shift()
+      onLine?.(line)
+    }
+    const end = (rest: Partial<ProgramEnd>): ProgramEnd => ({ code: undefined, signal: undefined, ...rest, output, tail })
+    const child = spawn("/bin/sh", ["-c", WITH_PLATFORM, "stint-build", command, ...args], {
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe"],
+      env: { ...inherited(), ...env },
+      ...(cwd === undefined ? {} : { cwd })
+    })
+    const out = lineSplitter(keep)
+    const err = lineSplitter(keep)
+    child.stdin.on("error", () => undefined)
+    child.stdout.on("data", (chunk: Buffer) => {
+      if (output.length < MAX_OUTPUT) output += chunk.toString("utf8")
+      out.push(chunk)
+    })
+    child.stderr.on("data", err.push)
+    child.once("error", (error) => resume(Effect.succeed(end({ error: error.message }))))
+    const closed = new Promise<void>((done) => {
+      child.once("error", () => done())
+      child.once("close", (code, signal) => {
+        out.end()
+        err.end()
+        resume(Effect.succeed(end({
+          code: code ?? undefined,
+          signal: signal ?? undefined,
+          ...(code === NO_PROGRAM ? { error: tail.at(-1) ?? `${command} does not exist` } : {})
+        })))
+        done()
+      })
+    })
+    return Effect.promise(async () => {
+      signalGroup(child, "SIGTERM")
+      const timer = setTimeout(() => signalGroup(child, "SIGKILL"), STOP_GRACE)
+      await closed
+      clearTimeout(timer)
+    })
+  })
+
+/** Whether a program is installed. */
+export const isInstalled = (command: string): Effect.Effect<boolean> =>
+  Effect.map(run({ command, args: ["--version"] }), ({ error }) => error === undefined)
