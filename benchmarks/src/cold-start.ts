@@ -4,14 +4,18 @@
  * - `bare`: `node handler.ts`, a handler without imports that prints. The lower bound of a cold start.
  * - `sources`, `bundle`: a Stint handler in local test mode in a separate process, from its sources and from the pool's bundle.
  * - `request`: `/runsync` to an endpoint without workers, until its result: HTTP, durable submit, autoscaler, process, take, handler, delivery.
+ * - `request, spare`: the same on a platform with `STINT_SPARE_WORKERS=1`, whose standby process waits when the request is sent.
+ *
+ * At the end it prints the memory of a standby. `STINT_BENCHMARK_ROUNDS`: rounds, default 15.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { mkdtemp, writeFile } from "node:fs/promises"
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { setTimeout } from "node:timers/promises"
+import { KEY, type Platform, startPlatform } from "./BenchmarkPlatform.ts"
 import { compare } from "./Rounds.ts"
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
@@ -40,38 +44,57 @@ await writeFile(
   config,
   `export default { endpoints: { hello: { handler: ${JSON.stringify(handler)}, workers: { idleTimeout: 1 } } } }\n`
 )
-const platform = await startPlatform(config, folder, environment)
 
-const call = async (path: string, body?: string): Promise<unknown> => {
-  const response = await fetch(`${platform.url}/v2/hello${path}`, {
+const call = async ({ url }: Platform, path: string, body?: string): Promise<unknown> => {
+  const response = await fetch(`${url}/v2/hello${path}`, {
     headers: { authorization: `Bearer ${KEY}` },
     ...(body === undefined ? {} : { method: "POST", body })
   })
   return response.json()
 }
 
-/** Waits until the endpoint has no workers, so that the next request starts one. */
-const untilCold = async (): Promise<void> => {
-  while (!JSON.stringify(await call("/health")).includes("\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0")) {
-    await new Promise((next) => setTimeout(next, 20))
-  }
+/** The standby processes of a platform. */
+const standbysOf = async ({ pid }: Platform): Promise<ReadonlyArray<string>> => {
+  const children = (await readFile(`/proc/${pid}/task/${pid}/children`, "utf8")).trim().split(" ")
+  const names = await Promise.all(children.map((child) => readFile(`/proc/${child}/cmdline`, "utf8").catch(() => "")))
+  return children.filter((_, index) => names[index]?.includes("standby.mjs"))
 }
 
-const request = async (): Promise<number> => {
-  await untilCold()
+/** Waits until the endpoint has no workers, so that the next request starts one, and until a standby waits. */
+const untilCold = async (platform: Platform, spares: number): Promise<void> => {
+  const none = "\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0"
+  while (!JSON.stringify(await call(platform, "/health")).includes(none) || (await standbysOf(platform)).length < spares) {
+    await setTimeout(20)
+  }
+  // A new standby needs a moment until it waits.
+  if (spares > 0) await setTimeout(200)
+}
+
+const request = (platform: Platform, spares: number) => async (): Promise<number> => {
+  await untilCold(platform, spares)
   const started = performance.now()
-  const result = JSON.stringify(await call("/runsync", "{\"input\":{\"name\":\"Ada\"}}"))
+  const result = JSON.stringify(await call(platform, "/runsync", "{\"input\":{\"name\":\"Ada\"}}"))
   if (!result.includes("Hello, Ada!")) throw new Error(result)
   return performance.now() - started
 }
 
+const platform = await startPlatform(config, join(folder, "plain"), environment)
+const prepared = await startPlatform(config, join(folder, "spare"), { ...environment, STINT_SPARE_WORKERS: "1" })
+
 try {
-  await compare("Cold start", "ms", 15, [
+  await compare("Cold start", "ms", Number(process.env["STINT_BENCHMARK_ROUNDS"] ?? 15), [
     { name: "bare", run: () => timed([bare]) },
     { name: "sources", run: () => timed([handler]) },
     { name: "bundle", run: () => timed([bundled]) },
-    { name: "request", run: request }
+    { name: "request", run: request(platform, 0) },
+    { name: "request, spare", run: request(prepared, 1) }
   ])
+  const [standby] = await standbysOf(prepared)
+  const memory = await readFile(`/proc/${standby}/smaps_rollup`, "utf8")
+  process.stdout.write(
+    `Memory of a standby: ${memory.match(/^(?:Rss|Pss|Private_Dirty): .*$/gm)?.join(", ").replaceAll(/ +/g, " ")}\n`
+  )
 } finally {
-  await platform.end()
+  await Promise.all([platform.end(), prepared.end()])
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
 }

@@ -15,7 +15,10 @@ const load = (env: Readonly<Record<string, string>>) =>
 const resolveFor = (settings: Partial<WorkerConfig.WorkerSettings>) =>
   Effect.runPromise(
     Effect.result(
-      WorkerConfig.resolveFor({ inherit: [], user: Option.none(), cacheDir: Option.none(), ...settings }, "/srv/stint/data")
+      WorkerConfig.resolveFor(
+        { inherit: [], user: Option.none(), cacheDir: Option.none(), spare: 0, ...settings },
+        "/srv/stint/data"
+      )
     )
   )
 
@@ -27,8 +30,9 @@ describe("settings of worker processes", () => {
     vi.restoreAllMocks()
   })
 
-  it("reads the inherited variables as a list", async () => {
-    expect(await load({})).toMatchObject({ success: { inherit: [], user: Option.none() } })
+  it("reads the inherited variables as a list, and the number of spare workers", async () => {
+    expect(await load({})).toMatchObject({ success: { inherit: [], user: Option.none(), spare: 0 } })
+    expect(await load({ STINT_SPARE_WORKERS: "2" })).toMatchObject({ success: { spare: 2 } })
     expect(await load({ STINT_WORKER_ENV: "DATABASE_URL, BUCKET_*,", STINT_WORKER_USER: "1001:1001" })).toMatchObject({
       success: { inherit: ["DATABASE_URL", "BUCKET_*"], user: Option.some("1001:1001") }
     })
@@ -37,6 +41,8 @@ describe("settings of worker processes", () => {
   it.each([
     ["STINT_WORKER_ENV", "DATABASE_URL=postgres"],
     ["STINT_WORKER_ENV", "A-B"],
+    ["STINT_SPARE_WORKERS", "101"],
+    ["STINT_SPARE_WORKERS", "1.5"],
     ["STINT_WORKER_USER", "1001"],
     ["STINT_WORKER_USER", "a b"]
   ])("stops the start at an invalid %s: %s", async (name, value) => {

@@ -254,7 +254,7 @@ export const make = Effect.fnUntraced(function*(
           mask: secrets.maskOf(from),
           ...(code === undefined ? {} : { code })
         }),
-        () => registry.created(id, worker)
+        ({ standby }) => registry.created(id, worker, standby)
       )
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)

@@ -27,7 +27,18 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { type ChildProcess, spawn } from "node:child_process"
-import { closeSync, constants, openSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import {
+  closeSync,
+  constants,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { Socket } from "node:net"
 import { join } from "node:path"
 import { Readable } from "node:stream"
@@ -37,7 +48,7 @@ import * as ProcessTable from "./ProcessTable.ts"
 type OutputStream = WorkerLine["stream"]
 
 /** The variable that contains a worker's id. */
-const MARK = `${ENV_PREFIXES[0]}${WorkerVariable.podId}`
+export const MARK = `${ENV_PREFIXES[0]}${WorkerVariable.podId}`
 
 /** The suffixes of the pipes. */
 const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr: "err" }
@@ -51,7 +62,8 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  *
  * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
  * memory and their GPU for a platform that may never return. It kills what an exited worker leaves in its process group. It takes a worker's
- * pid from its record, and checks the worker's id in the environment of the process, because the pid may belong to another process by now.
+ * pid from its record, and checks the worker's id in the environment of the process, because the pid may belong to another process by now. The
+ * environment of a process that was a standby has the standby's name instead, which is the record's `mark`.
  * Without `/proc` it sends nothing.
  */
 const KEEPER = `
@@ -84,7 +96,8 @@ for record in ./*.json; do
   name=\${record#./}
   name=\${name%.json}
   pid=$(sed -n 's/^{[^{}]*"pid":\\([0-9]*\\).*/\\1/p' "$record")
-  if [ -n "$pid" ] && is_worker "$pid" "$name"; then leave "$pid" "$name" & fi
+  mark=$(sed -n 's/^{.*"mark":"\\([^"]*\\)".*/\\1/p' "$record")
+  if [ -n "$pid" ] && is_worker "$pid" "\${mark:-$name}"; then leave "$pid" "\${mark:-$name}" & fi
 done
 wait
 `
@@ -115,10 +128,10 @@ export interface OpenPipes {
 
 /** The pipes of one pool. */
 export interface OutputPipes {
-  /** Creates the named pipes of a worker. Returns false when there are none and the worker must print into anonymous pipes. */
-  readonly create: (worker: string) => Effect.Effect<boolean>
-  /** Opens the pipes for a new worker. Throws when they cannot be opened. */
-  readonly open: (worker: string) => OpenPipes
+  /** Creates and opens the named pipes of a new worker; undefined when there are none and the worker must print into anonymous pipes. */
+  readonly make: (worker: string) => Effect.Effect<OpenPipes | undefined>
+  /** Renames the pipes of a worker, also while they are open. Does nothing when there are none. */
+  readonly rename: (from: string, to: string) => void
   /** What a worker of an earlier platform prints: first the files of the keeper, which are removed as they are read, then its pipe. */
   readonly resume: (worker: string, stream: OutputStream) => OutputSource
   /** Removes the pipes and files of a worker that has exited. */
@@ -259,26 +272,36 @@ export const make = Effect.fnUntraced(function*(
   yield* Effect.addFinalizer(() => Effect.sync(() => keeper?.stop()))
   const pathOf = (worker: string, stream: OutputStream) => join(folder, `${nameOf(worker)}.${STREAMS[stream]}`)
 
+  /** Throws when the pipes cannot be opened. */
+  const open = (worker: string): OpenPipes => {
+    const opened: Array<number> = []
+    try {
+      const [out, err] = [pathOf(worker, "stdout"), pathOf(worker, "stderr")]
+      const reads = [openReadEnd(out), openReadEnd(err)] as const
+      opened.push(...reads)
+      // Each has a reader now, so opening the write ends does not wait.
+      const writes = [openSync(out, constants.O_WRONLY), openSync(err, constants.O_WRONLY)] as const
+      return {
+        descriptors: [...writes, ...reads],
+        release: () => {
+          for (const descriptor of writes) closeSync(descriptor)
+        },
+        sources: { stdout: sourceOf(streamOf(reads[0])), stderr: sourceOf(streamOf(reads[1])) }
+      }
+    } catch (error) {
+      for (const descriptor of opened) closeSync(descriptor)
+      throw error
+    }
+  }
+
   return {
-    create: (worker) => keeper === undefined ? Effect.succeed(false) : keeper.request(nameOf(worker)),
-    open: (worker) => {
-      const opened: Array<number> = []
-      try {
-        const [out, err] = [pathOf(worker, "stdout"), pathOf(worker, "stderr")]
-        const reads = [openReadEnd(out), openReadEnd(err)] as const
-        opened.push(...reads)
-        // Each has a reader now, so opening the write ends does not wait.
-        const writes = [openSync(out, constants.O_WRONLY), openSync(err, constants.O_WRONLY)] as const
-        return {
-          descriptors: [...writes, ...reads],
-          release: () => {
-            for (const descriptor of writes) closeSync(descriptor)
-          },
-          sources: { stdout: sourceOf(streamOf(reads[0])), stderr: sourceOf(streamOf(reads[1])) }
-        }
-      } catch (error) {
-        for (const descriptor of opened) closeSync(descriptor)
-        throw error
+    make: Effect.fnUntraced(function*(worker) {
+      const created = keeper !== undefined && (yield* keeper.request(nameOf(worker)))
+      return created ? yield* Effect.orElseSucceed(Effect.try(() => open(worker)), () => undefined) : undefined
+    }),
+    rename: (from, to) => {
+      for (const stream of ["stdout", "stderr"] as const) {
+        if (existsSync(pathOf(from, stream))) renameSync(pathOf(from, stream), pathOf(to, stream))
       }
     },
     resume: (worker, stream) => {

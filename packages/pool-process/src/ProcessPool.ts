@@ -35,8 +35,9 @@ import type { VariablePatterns } from "./InheritedEnvironment.ts"
 import * as Orphans from "./Orphans.ts"
 import * as OutputPipes from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
+import * as StandbyWorkers from "./StandbyWorkers.ts"
 import { importersFrom } from "./StintPackages.ts"
-import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
+import { compileCacheVariable, inheritedBy, spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
 import * as WorkFolders from "./WorkFolders.ts"
@@ -82,6 +83,11 @@ export interface Options {
    * time saves the work of a worker that does not handle SIGTERM, but keeps the memory and the GPU of all of them.
    */
   readonly abandonAfter?: Duration.Input
+  /**
+   * How many processes wait for the next worker of a handler (see `StandbyWorkers`). Default: 0, because each of them occupies memory all
+   * the time. With 1, a cold start takes about half as long.
+   */
+  readonly spare?: number
 }
 
 /**
@@ -93,6 +99,7 @@ export const FORCED_EXIT_CODE = 130
 /** A started process with its output. */
 interface Started {
   readonly child: ChildProcess
+  readonly standby: boolean
   readonly sources: Readonly<Record<"stdout" | "stderr", OutputSource>>
 }
 
@@ -156,11 +163,70 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     inherit: options.inherit ?? [],
     user: options.user
   }
+  const standbys = yield* StandbyWorkers.make({
+    count: options.spare ?? 0,
+    folder: bundles,
+    permissions,
+    nodeOptions: [...programOptions.nodeOptions, ...HandlerEntryPoint.BUNDLE_NODE_OPTIONS],
+    environment: { ...compileCacheVariable(programOptions), ...inheritedBy(programOptions) },
+    user: options.user,
+    pipes
+  })
 
-  /** Starts the process and writes its record. Calls `onExit` once, when the process has exited. */
+  /** Records the process of a worker, so that a later platform finds it. Returns a warning when that fails. */
+  const recordWorker = ({ endpoint, worker }: StartRequest, pid: number, mark?: string): Effect.Effect<void> => {
+    try {
+      const identity = ProcessTable.identityOf(pid) ?? null
+      records.write({ worker, endpoint: endpoint.id, pid, identity, platform, ...(mark === undefined ? {} : { mark }) })
+      return Effect.void
+    } catch (error) {
+      return Effect.logWarning(
+        `Worker ${worker} cannot be recorded in ${records.folder}. A later platform cannot find this worker if this one is killed.`,
+        error
+      )
+    }
+  }
+
+  /** Calls `onExit` once, when the process has exited. */
+  const watch = (child: ChildProcess, pid: number, onExit: (exit: WorkerExit) => void) => {
+    children.add(child)
+    const report = (code: number | null, signal: string | null) => {
+      children.delete(child)
+      // The worker leads its own process group, which contains only its own children.
+      ProcessTable.signal(-pid, "SIGKILL")
+      onExit(
+        code !== null
+          ? { _tag: "Exited", code, log: [] }
+          : { _tag: "Killed", signal: signal ?? "SIGKILL", outOfMemory: false, log: [] }
+      )
+    }
+    if (child.exitCode !== null || child.signalCode !== null) report(child.exitCode, child.signalCode)
+    else child.once("exit", report)
+  }
+
+  /** Makes a standby the process of the worker; undefined when none is available. */
+  const assign = Effect.fnUntraced(function*(
+    program: WorkerCommand,
+    request: StartRequest,
+    onExit: (exit: WorkerExit) => void
+  ): Effect.fn.Return<Started | undefined> {
+    let recorded: Effect.Effect<void> | undefined
+    const assigned = yield* standbys.assign(program, request.worker, ({ name, pid }) => {
+      recorded = recordWorker(request, pid, name)
+    })
+    if (assigned === undefined) {
+      if (recorded !== undefined) yield* Effect.ignore(Effect.try(() => records.remove(request.worker)))
+      return undefined
+    }
+    watch(assigned.child, assigned.pid, onExit)
+    yield* recorded ?? Effect.void
+    return { child: assigned.child, sources: assigned.sources, standby: true }
+  })
+
+  /** Starts the process and writes its record. */
   const launch = (
     program: WorkerCommand,
-    { endpoint, worker }: StartRequest,
+    request: StartRequest,
     output: OutputPipes.OpenPipes | undefined,
     onExit: (exit: WorkerExit) => void
   ) =>
@@ -168,9 +234,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       const refused = (error: Error) => {
         output?.sources.stdout.close()
         output?.sources.stderr.close()
-        pipes.remove(worker)
+        pipes.remove(request.worker)
         resume(Effect.fail(
-          spawnError(program, endpoint.id, error) ??
+          spawnError(program, request.endpoint.id, error) ??
             new PoolError({ reason: new NoCapacity({ problem: `the operating system reports ${error.message}` }) })
         ))
       }
@@ -192,48 +258,18 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       child.once("error", refused)
       const { pid } = child
       if (pid === undefined) return
-      children.add(child)
-      let unrecorded: unknown
-      try {
-        records.write({ worker, endpoint: endpoint.id, pid, identity: ProcessTable.identityOf(pid) ?? null, platform })
-      } catch (error) {
-        unrecorded = error
-      }
-      child.once("exit", (code, signal) => {
-        children.delete(child)
-        // The worker leads its own process group, which contains only its own children.
-        ProcessTable.signal(-pid, "SIGKILL")
-        onExit(
-          code !== null
-            ? { _tag: "Exited", code, log: [] }
-            : { _tag: "Killed", signal: signal ?? "SIGKILL", outOfMemory: false, log: [] }
-        )
-      })
+      const recorded = recordWorker(request, pid)
+      watch(child, pid, onExit)
       child.once("spawn", () => {
         const started: Started = {
           child,
+          standby: false,
           sources: output?.sources ??
             { stdout: OutputPipes.sourceOf(child.stdout), stderr: OutputPipes.sourceOf(child.stderr) }
         }
-        resume(
-          unrecorded === undefined
-            ? Effect.succeed(started)
-            : Effect.as(
-              Effect.logWarning(
-                `Worker ${worker} cannot be recorded in ${records.folder}. A later platform cannot find this worker if this one is killed.`,
-                unrecorded
-              ),
-              started
-            )
-        )
+        resume(Effect.as(recorded, started))
       })
     })
-
-  /** Opens the pipes of a worker that is about to start; undefined when it prints into anonymous pipes. */
-  const openOutput = Effect.fnUntraced(function*(worker: string) {
-    if (!(yield* pipes.create(worker))) return undefined
-    return yield* Effect.orElseSucceed(Effect.try(() => pipes.open(worker)), () => undefined)
-  })
 
   const start = Effect.fn("ProcessPool.start")(function*(request: StartRequest) {
     const { endpoint, mask, variables, worker } = request
@@ -247,11 +283,13 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) ProcessTable.signal(-child.pid, name)
       })
 
-    const { child, sources } = yield* Effect.acquireRelease(
-      Effect.flatMap(
-        openOutput(worker),
-        (output) => launch(program, request, output, (exit) => Deferred.doneUnsafe(gone, Effect.succeed(exit)))
-      ).pipe(Effect.onError(() => folders.remove(worker))),
+    const onGone = (exit: WorkerExit) => void Deferred.doneUnsafe(gone, Effect.succeed(exit))
+    const begin = Effect.gen(function*() {
+      return (yield* assign(program, request, onGone)) ?? (yield* launch(program, request, yield* pipes.make(worker), onGone))
+    })
+
+    const { child, sources, standby } = yield* Effect.acquireRelease(
+      Effect.onError(begin, () => folders.remove(worker)),
       ({ child }) =>
         signal(child, "SIGKILL").pipe(
           Effect.andThen(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
@@ -270,6 +308,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
     const handle: WorkerHandle = {
       id: worker,
+      ...(standby ? { standby } : {}),
       exit: Deferred.await(ended),
       drain: signal(child, "SIGTERM"),
       kill: signal(child, "SIGKILL")

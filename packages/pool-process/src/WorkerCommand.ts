@@ -20,7 +20,7 @@ import { existsSync } from "node:fs"
 import { stat } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import type { FrozenCode } from "./FrozenCode.ts"
-import type { HandlerEntryPoint } from "./HandlerEntryPoint.ts"
+import { BUNDLE_NODE_OPTIONS, type HandlerEntryPoint } from "./HandlerEntryPoint.ts"
 import { inheritedEnvironment, type VariablePatterns } from "./InheritedEnvironment.ts"
 import { environmentOf, type WorkerUser } from "./WorkerUser.ts"
 import type { WorkFolders } from "./WorkFolders.ts"
@@ -30,6 +30,8 @@ export interface WorkerCommand {
   readonly args: ReadonlyArray<string>
   readonly directory: string
   readonly environment: Readonly<Record<string, string>>
+  /** Whether the last argument is the bundle of a handler. A standby can run no other program. */
+  readonly isBundle: boolean
 }
 
 /** Options for all handlers. */
@@ -78,20 +80,21 @@ const commandLine = Effect.fnUntraced(function*(
         const path = yield* frozen.programOf(code, endpoint)
         // The handler's folder may be gone, and its code is not read from there.
         const directory = existsSync(dirname(file)) ? dirname(file) : dirname(path)
-        return { path: process.execPath, args: [...nodeOptions, "--enable-source-maps", path], directory }
+        return { path: process.execPath, args: [...nodeOptions, ...BUNDLE_NODE_OPTIONS, path], directory, isBundle: true }
       }
       yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or create the file.`)
       const main = yield* entry.of(file)
-      return { path: process.execPath, args: [...nodeOptions, ...main.nodeOptions, main.path], directory: dirname(file) }
+      const args = [...nodeOptions, ...main.nodeOptions, main.path]
+      return { path: process.execPath, args, directory: dirname(file), isBundle: main.isBundle }
     }
     case "command": {
       const directory = resolve(source.directory ?? ".")
       yield* check(directory, "folder", `Correct the directory of endpoint ${endpoint}, or create it.`)
       const [path, ...args] = source.command
-      if (source.cwd === undefined) return { path, args, directory: yield* folders.create(worker, directory) }
+      if (source.cwd === undefined) return { path, args, directory: yield* folders.create(worker, directory), isBundle: false }
       const cwd = resolve(directory, source.cwd)
       yield* check(cwd, "folder", `Correct the cwd of endpoint ${endpoint}, or create it.`)
-      return { path, args, directory: cwd }
+      return { path, args, directory: cwd, isBundle: false }
     }
     case "container":
     case "external":
@@ -99,16 +102,22 @@ const commandLine = Effect.fnUntraced(function*(
   }
 })
 
+/** What every worker inherits from the platform. */
+export const inheritedBy = ({ inherit, user }: Pick<Options, "inherit" | "user">): Record<string, string> => {
+  const inherited = inheritedEnvironment(process.env, inherit)
+  return { ...UNBUFFERED, ...(user === undefined ? inherited : environmentOf(user, inherited)) }
+}
+
+/** The variable with the folder of Node's compile cache. An inherited one takes precedence. */
+export const compileCacheVariable = ({ compileCache }: Pick<Options, "compileCache">): Record<string, string> =>
+  compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }
+
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest, options: Options) {
   const { endpoint, variables } = request
   const line = yield* commandLine(endpoint.source, request, options)
-  const inherited = inheritedEnvironment(process.env, options.inherit)
-  const base = options.user === undefined ? inherited : environmentOf(options.user, inherited)
-  const cache = endpoint.source.type !== "handler" || options.compileCache === undefined
-    ? {}
-    : { NODE_COMPILE_CACHE: options.compileCache }
-  const environment = { ...UNBUFFERED, ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables }
+  const cache = endpoint.source.type === "handler" ? compileCacheVariable(options) : {}
+  const environment = { ...cache, ...inheritedBy(options), ...endpoint.env, PWD: line.directory, ...variables }
   const program: WorkerCommand = { ...line, environment: { ...environment, ...defaultsFor(environment) } }
   return program
 })

@@ -19,7 +19,8 @@ const Record = Schema.fromJsonString(Schema.Struct({
   endpoint: Schema.String,
   pid: Schema.Int,
   identity: Identity,
-  platform: Identity
+  platform: Identity,
+  mark: Schema.optionalKey(Schema.String)
 }))
 
 /** A started worker. */
@@ -31,6 +32,8 @@ export interface WorkerRecord {
   readonly identity: ProcessIdentity | null
   /** The platform that started it. */
   readonly platform: ProcessIdentity | null
+  /** The name of the standby that became the worker (see `StandbyWorkers`). Absent for a worker with a process of its own from the start. */
+  readonly mark?: string
 }
 
 export interface WorkerRecords {

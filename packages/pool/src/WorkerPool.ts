@@ -42,6 +42,8 @@ export interface StartRequest {
 /** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
+  /** True when the worker's process had been started in advance, before it was known which worker it would be. */
+  readonly standby?: boolean
   /** Completes with the worker's exit once it has exited. May be awaited concurrently and repeatedly. */
   readonly exit: Effect.Effect<WorkerExit>
   /**

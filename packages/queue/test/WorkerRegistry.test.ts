@@ -64,6 +64,9 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(start(), { requestedAt: 10, createdAt: 15, calledAt: 115, readyAt: 135 })
       assert.isUndefined(registry.startOf(OTHER, "ann"))
       assert.strictEqual(registry.createdAt, 0)
+      yield* registry.starting(E, "bob")
+      yield* registry.created(E, "bob", true)
+      assert.isTrue(registry.startOf(E, "bob")?.standby)
     }))
 
   test("remembers the starts of the last workers, and none of workers without a pool", (registry) =>

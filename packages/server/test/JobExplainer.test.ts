@@ -111,6 +111,16 @@ describe("the wait in explain", () => {
     })
   })
 
+  it("says when a standby process became the worker, if the job waited for its start", () => {
+    expect(waitOf({ ...ago(809, 807, 100, 100), standby: true })).toMatchObject({
+      standby: true,
+      words:
+        "3 ms until its worker was requested, 2 ms to create the worker, 707 ms for the worker to start, 100 ms to be taken; " +
+        "a standby process became the worker"
+    })
+    expect(waitOf({ ...ago(60_000, 59_990, 59_000, 59_000), standby: true })).not.toHaveProperty("standby")
+  })
+
   it("counts only the part of the start that the job waited for", () => {
     expect(waitOf(ago(5_000, 4_990, 700, 700))?.parts).toEqual([{ phase: "start", millis: 112 }, { phase: "take", millis: 700 }])
   })

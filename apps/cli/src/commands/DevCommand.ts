@@ -163,7 +163,7 @@ export const command = Command.make(
             store: "memory",
             dataDir,
             // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
-            workers: { inherit: ["*"], user: undefined, cacheDir: dataDir },
+            workers: { inherit: ["*"], user: undefined, spare: 0, cacheDir: dataDir },
             endpoints: [],
             observer: DevOutput.observer
           }))

@@ -7,6 +7,7 @@
  * | `STINT_WORKER_ENV` | none | variables of the platform that workers inherit in addition to the default ones, comma-separated: `DATABASE_URL, BUCKET_*`. Every endpoint's handler sees them; an endpoint's own `env` is narrower |
  * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, or `UID:GID`. Handlers then cannot read the platform's files, memory and environment. Needs a platform that runs as root |
  * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder of the handlers' bundles and their compile cache |
+ * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
  */
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
 import * as Config from "effect/Config"
@@ -27,6 +28,7 @@ export interface WorkerSettings {
   readonly inherit: ReadonlyArray<string>
   readonly user: Option.Option<string>
   readonly cacheDir: Option.Option<string>
+  readonly spare: number
 }
 
 /** The settings, checked against this machine. */
@@ -34,6 +36,7 @@ export interface WorkerOptions {
   readonly inherit: ReadonlyArray<string>
   readonly user: WorkerUser | undefined
   readonly cacheDir: string
+  readonly spare: number
 }
 
 const Names = Schema.String.check(
@@ -41,6 +44,8 @@ const Names = Schema.String.check(
     commaSeparated(text).every((one) => /^(?:[A-Za-z_]\w*\*?|\*)$/.test(one)) || "comma-separated names of variables"
   )
 )
+
+const Spare = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 100 }))
 
 const User = Schema.String.check(
   Schema.isPattern(/^(?:\d+:\d+|[A-Za-z_][\w.-]*\$?)$/, { message: "Expected the name of a user, or UID:GID" })
@@ -62,6 +67,11 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
     "STINT_CACHE_DIR",
     "a folder, for example /var/cache/stint",
     Config.option(Config.NonEmptyString("STINT_CACHE_DIR"))
+  ),
+  spare: setting(
+    "STINT_SPARE_WORKERS",
+    "a whole number from 0 to 100",
+    Config.schema(Spare, "STINT_SPARE_WORKERS").pipe(Config.withDefault(0))
   )
 })
 
@@ -124,5 +134,5 @@ export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
       hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
     })
   }
-  return { inherit: settings.inherit, user, cacheDir }
+  return { inherit: settings.inherit, user, cacheDir, spare: settings.spare }
 })

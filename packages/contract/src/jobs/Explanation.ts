@@ -33,7 +33,7 @@ export type WaitReason = typeof WaitReason.Type
 export const WaitPart = Schema.Struct({
   /**
    * | | | |---|---| | `queue` | from when the job was ready until the platform requested the start of its worker | | `create` | until the
-   * worker's process existed | | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they
+   * worker's process existed, or until a standby process had become the worker | | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they
    * ask for a job, as Stint's SDK does | | `prepare` | until it asked for a job, for workers that send heartbeats before | | `take` | until
    * it took the job. The only part when the worker was already running |
    */
@@ -50,6 +50,8 @@ export const WaitBreakdown = Schema.Struct({
   words: Schema.String,
   /** In order. They add up to `millis`. Empty when the start of the worker is unknown. */
   parts: Schema.Array(WaitPart),
+  /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
+  standby: Schema.optionalKey(Schema.Boolean),
   /**
    * Why the parts are unknown. `restarted`: the platform was restarted since. `unknown-worker`: the platform did not start the worker, or has
    * started 1,000 others since.

@@ -142,8 +142,8 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. `release`: what the worker will run, if its endpoint has releases. */
   readonly starting: (endpoint: EndpointId, worker: string, release?: number) => Effect.Effect<void>
-  /** The pool has created the worker, which has not called yet. */
-  readonly created: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The pool has created the worker, which has not called yet; with `standby`, of a process that it had started in advance. */
+  readonly created: (endpoint: EndpointId, worker: string, standby?: boolean) => Effect.Effect<void>
   /** A pool took over the worker of an earlier platform process. It is draining. */
   readonly adopted: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /**
@@ -330,10 +330,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.release = release
           entry.start = starts.requested(endpoint, worker, wallClock())
         }),
-      created: (endpoint, worker) =>
+      created: (endpoint, worker, standby = false) =>
         Effect.sync(() => {
           const start = starts.find(endpoint, worker)
-          if (start !== undefined) start.createdAt ??= wallClock()
+          if (start === undefined) return
+          start.createdAt ??= wallClock()
+          if (standby) start.standby = true
         }),
       adopted: (endpoint, worker) =>
         Effect.sync(() => {

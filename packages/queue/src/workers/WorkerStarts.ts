@@ -15,6 +15,8 @@ export interface WorkerStart {
   readonly requestedAt: number
   /** When the pool had created the worker: its process exists. */
   createdAt: number | null
+  /** Present when its process had been started in advance. */
+  standby?: boolean
   calledAt: number | null
   /** When the worker first asked for a job. Stint's SDK makes its first call only then. */
   readyAt: number | null

@@ -34,14 +34,17 @@ const unknownWords = {
 }
 
 /** A wait whose parts are known. */
-const known = (millis: number, parts: ReadonlyArray<WaitPart>): WaitBreakdown => {
+const known = (millis: number, parts: ReadonlyArray<WaitPart>, standby: boolean): WaitBreakdown => {
   const [only] = parts
+  const isStart = parts.some(({ phase }) => phase === "start")
   const words = parts.length === 0
     ? "it was taken at once"
     : parts.length === 1 && only?.phase === "take"
     ? "until a running worker took it"
     : parts.map((part) => phrases[part.phase](`${part.millis} ms`)).join(", ")
-  return { millis, words, parts }
+  return standby && isStart
+    ? { millis, words: `${words}; a standby process became the worker`, parts, standby }
+    : { millis, words, parts }
 }
 
 /** The breakdown; undefined while the job waits, and when no worker has taken it since it became ready. */
@@ -67,5 +70,5 @@ export const breakdownOf = (
   until("start", start.calledAt)
   until("prepare", start.readyAt)
   until("take", startedAt)
-  return known(millis, parts)
+  return known(millis, parts, start.standby === true)
 }
