@@ -136,7 +136,8 @@ const HASHES = [
   "a98f536fc25c06f2",
   "6ec230670468e714",
   "79b09dd12790ddee",
-  "508f3f8eda50b886"
+  "508f3f8eda50b886",
+  "95e362c4db4d8180"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)
