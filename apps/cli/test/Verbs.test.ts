@@ -245,6 +245,7 @@ const SETTINGS = [
     "--env",
     "A=b"
   ],
+  ...["--concurrency-key", "input.customer", "--concurrency-limit", "3"],
   ...["--warm", JSON.stringify({ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" })]
 ]
 const KEY_SETTINGS = [
@@ -271,6 +272,7 @@ const CONFIG = `export default {
       maxAttempts: 3,
       retry: { maxAttempts: 4, onError: true, backoff: { initial: "1 second", factor: 3, max: "1 minute" } },
       retention: "1 day",
+      concurrency: { key: "input.customer", limit: 3 },
       limits: { maxAttempts: 5, priority: 6, startDelay: "7 days", openBatches: 8, batchRequests: 9, waitingJobs: 9, storedBytes: "5 GB" },
       errorTraceback: "none",
       leaseToken: "required",

@@ -27,6 +27,7 @@ const job: JobReport = {
   attempt: 0,
   retries: 0,
   isolated: false,
+  concurrency: null,
   worker: null,
   release: null,
   startedAt: null,
@@ -215,6 +216,28 @@ describe("explain", () => {
     const ended = explain(facts({ roll: failed, job: { ...job, status: "COMPLETED", attempt: 1, finishedAt: NOW, release: 4 } }))
     expect(ended).toMatchObject({ release: 4, words: "It has ended: COMPLETED in attempt 1 of 3." })
     expect(ended).not.toHaveProperty("roll")
+  })
+
+  it("names the concurrency key, its running jobs and the limit, whatever the workers do", () => {
+    const held = { ...job, concurrency: { key: "acme", limit: 3, held: true } }
+    const endpoint = { ...facts({}).endpoint, concurrency: { key: "input.customer", limit: 3 } }
+    const explained = (rest: Partial<ExplainInput>) =>
+      explain(facts({ job: held, ahead: null, endpoint, workers: [worker("idle")], ...rest }))
+    expect(explained({ key: { running: 3, ready: 0, held: 0 } })).toMatchObject({
+      reason: "concurrency",
+      words:
+        "3 jobs with key acme are running, the limit is 3. It is the next of them. It becomes ready when one of them ends; the endpoint's " +
+        "concurrency.limit sets their number.",
+      concurrency: { key: "acme", limit: 3, running: 3, ready: 0, ahead: 0 }
+    })
+    expect(explained({ key: { running: 1, ready: 2, held: 12 } }).words).toContain(
+      "1 job with key acme is running and 2 are next, the limit is 3. 12 more jobs wait before it."
+    )
+    const none = { ...held, concurrency: { ...held.concurrency, key: "" } }
+    expect(explained({ job: none, key: { running: 3, ready: 0, held: 0 } }).words).toContain(
+      "3 jobs without a concurrency key in their input are running"
+    )
+    expect(explained({ job: { ...job, concurrency: { ...held.concurrency, held: false } } }).reason).toBe("next")
   })
 
   it("hides tracebacks from callers when the endpoint hides them", () => {

@@ -4,7 +4,16 @@
  * Each row is decoded with a schema, so that a damaged or edited file cannot bring invalid data into the state machine.
  */
 import { JsonText } from "@stint/contract/Json"
-import { JobHead, JobInput, JobOutcome, JobReport, JobSummary, JobWebhook, RetryRule } from "@stint/store/JobRecord"
+import {
+  JobConcurrency,
+  JobHead,
+  JobInput,
+  JobOutcome,
+  JobReport,
+  JobSummary,
+  JobWebhook,
+  RetryRule
+} from "@stint/store/JobRecord"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as SchemaJITCompiler from "effect/schema/SchemaJITCompiler"
@@ -21,7 +30,9 @@ export const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority
   expires_at AS expiresAt, execution_timeout_ms AS executionTimeoutMs, lease_ms AS leaseMs, max_attempts AS maxAttempts,
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
   finished_at AS finishedAt, isolated, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
-  batch AS batchId, owner, release`
+  batch AS batchId, owner, release,
+  CASE WHEN concurrency_key IS NULL THEN NULL ELSE json_object('key', concurrency_key, 'limit', concurrency_limit, 'held',
+    json(CASE WHEN turn IS NULL THEN 'true' ELSE 'false' END)) END AS concurrency`
 
 /** Null for a job without an outcome. */
 export const OUTCOME = `progress, output, error, last_error AS lastError`
@@ -50,6 +61,7 @@ const columns = {
   isolated: Schema.BooleanFromBit,
   retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
   webhook: Schema.NullOr(Schema.fromJsonString(JobWebhook)),
+  concurrency: Schema.NullOr(Schema.fromJsonString(JobConcurrency)),
   tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags)).pipe(
     Schema.decodeTo(JobHead.fields.tags, {
       decode: SchemaGetter.transform((tags) => tags ?? NO_TAGS),
@@ -135,7 +147,8 @@ export const toRow = (row: unknown): Row => {
     tags,
     batchId,
     owner,
-    release
+    release,
+    concurrency
   ] = valuesOf(row)
   try {
     const head = decodeHead({
@@ -157,6 +170,7 @@ export const toRow = (row: unknown): Row => {
       leaseExpiresAt,
       finishedAt,
       isolated: fromBit(isolated),
+      concurrency: fromJson(concurrency),
       chunks,
       drained,
       priority,

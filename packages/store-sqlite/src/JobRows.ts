@@ -80,6 +80,8 @@ export interface JobRows {
   readonly readyShared: (endpoint: EndpointId, limit: number, now: number) => FoundRows
   /** The workers that run jobs of an endpoint. */
   readonly busyWorkers: (endpoint: EndpointId) => ReadonlyArray<BusyWorker>
+  /** Held jobs of a concurrency key, in the order in which they are released. Postpones unreadable rows. */
+  readonly held: (endpoint: EndpointId, key: string, limit: number, now: number) => FoundRows
   /** Number of ready jobs ahead of a ready job, counted up to `limit`. */
   readonly ahead: (row: Row, limit: number) => number
   /** IN_QUEUE jobs of an endpoint, in order of submission. */
@@ -140,11 +142,15 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
   const ready = heads(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
-     ORDER BY priority DESC, seq LIMIT ? + 0`
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL
+     ORDER BY priority DESC, turn, seq LIMIT ? + 0`
   )
   const readyShared = heads(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND isolated = 0
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL AND isolated = 0
+     ORDER BY priority DESC, turn, seq LIMIT ? + 0`
+  )
+  const held = heads(
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_held WHERE endpoint = ? AND concurrency_key = ? AND turn IS NULL AND not_before IS NULL
      ORDER BY priority DESC, seq LIMIT ? + 0`
   )
   const busyWorkers = db.statement(
@@ -153,11 +159,16 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const above = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority > ? LIMIT ? + 0)`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL AND priority > ? LIMIT ? + 0)`
   )
+  const turnOf = db.statement(`SELECT turn AS time FROM jobs WHERE seq = ?`)
   const before = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ? + 0)`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND turn = ? AND seq < ? LIMIT ? + 0)`
+  )
+  const earlier = db.statement(
+    `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND turn < ? LIMIT ? + 0)`
   )
   const queued = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ? + 0`
@@ -196,7 +207,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND low_priority = 0`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL AND low_priority = 0`
   )
   const lastSeq = db.statement(`SELECT max(seq) AS time FROM jobs`)
 
@@ -310,11 +321,15 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), quarantineUntil(now)),
     readyShared: (endpoint, limit, now) => readable(readyShared.all(endpoint, limit), quarantineUntil(now)),
+    held: (endpoint, key, limit, now) => readable(held.all(endpoint, key, limit), quarantineUntil(now)),
     busyWorkers: (endpoint) => busyWorkers.all(endpoint).map(decodeBusyWorker),
     ahead: ({ head, seq }, limit) => {
       const higher = decodeTime(above.get(head.endpoint, head.priority, limit)).time ?? 0
       if (higher === limit) return limit
-      return higher + (decodeTime(before.get(head.endpoint, head.priority, seq, limit - higher)).time ?? 0)
+      const turn = decodeTime(turnOf.get(seq)).time ?? 0
+      const same = higher + (decodeTime(before.get(head.endpoint, head.priority, turn, seq, limit - higher)).time ?? 0)
+      if (turn === 0 || same === limit) return same
+      return same + (decodeTime(earlier.get(head.endpoint, head.priority, turn, limit - same)).time ?? 0)
     },
     queued: (endpoint, limit) => readable(queued.all(endpoint, limit)).rows,
     listed: (endpoint, status, { after, from, to }, limit) =>

@@ -3,7 +3,9 @@
  *
  * ```
  *   jobs      one row per job: the head, without payloads. Only read through its indexes:
- *               jobs_ready     ready, by endpoint, priority and order of submission  claim
+ *               jobs_ready     ready, by endpoint, priority, turn and submission     claim
+ *               jobs_slots     ready or running, with a concurrency key              count of its slots
+ *               jobs_held      held because of their concurrency key                 release
  *               jobs_oldest    ready and not low priority, by time in the queue      depth
  *               jobs_running   running, by endpoint and worker                       lost workers
  *               jobs_delayed   in a backoff                                          a clock that was set back
@@ -27,12 +29,13 @@
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
  *   usage     what endpoints and keys with quotas use, one row each
+ *   concurrency_limits  the last known limit for the concurrency keys of an endpoint; null: it has none any more
  *   keys      access keys: digests of their secrets and permissions
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
  * ```
  *
- * The first four indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its
+ * The first six indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its
  * position in the order of submission.
  *
  * A released step never changes. Changes are appended as new steps.
@@ -386,6 +389,26 @@ CREATE TABLE build_logs (
 ) STRICT;
 `
 
+/** Concurrency keys: the slots of running and ready jobs, and held jobs, which are not ready. */
+const concurrency = `
+ALTER TABLE jobs ADD COLUMN concurrency_key TEXT;
+ALTER TABLE jobs ADD COLUMN concurrency_limit INTEGER;
+ALTER TABLE jobs ADD COLUMN turn INTEGER DEFAULT 0;
+DROP INDEX jobs_ready;
+DROP INDEX jobs_oldest;
+CREATE INDEX jobs_ready ON jobs (endpoint, priority DESC, turn)
+  WHERE status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL;
+CREATE INDEX jobs_oldest ON jobs (endpoint, queued_at)
+  WHERE status = 'IN_QUEUE' AND not_before IS NULL AND turn IS NOT NULL AND low_priority = 0;
+CREATE INDEX jobs_slots ON jobs (endpoint, concurrency_key)
+  WHERE concurrency_key IS NOT NULL AND turn IS NOT NULL AND not_before IS NULL AND finished_at IS NULL;
+CREATE TABLE concurrency_limits (
+  endpoint TEXT PRIMARY KEY,
+  max INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX jobs_held ON jobs (endpoint, concurrency_key, priority DESC) WHERE turn IS NULL AND not_before IS NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -405,7 +428,8 @@ export const steps: ReadonlyArray<string> = [
   secrets,
   usage,
   jobReleases,
-  builds
+  builds,
+  concurrency
 ]
 
 /** The table version of this program. */

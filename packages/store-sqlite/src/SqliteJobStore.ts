@@ -16,6 +16,7 @@ import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
 import { claimable } from "@stint/store/ClaimRule"
+import { freesSlot } from "@stint/store/ConcurrencyRule"
 import { webhookJson } from "@stint/store/JobJson"
 import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
@@ -39,6 +40,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as BatchRows from "./BatchRows.ts"
+import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import * as DeliveryRows from "./DeliveryRows.ts"
 import { type Row, toSummary } from "./JobColumns.ts"
 import * as JobRows from "./JobRows.ts"
@@ -54,12 +56,14 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, deliveries, lastSeq, rows, tallies, usage } = yield* db.read("open", () => {
+  const { batches, deliveries, lastSeq, rows, slots, tallies, usage } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
     const deliveries = DeliveryRows.make(db)
+    const tallies = Tallies.make(db)
     return {
       rows,
-      tallies: Tallies.make(db),
+      tallies,
+      slots: ConcurrencySlots.make(db, rows, tallies),
       deliveries,
       batches: BatchRows.make(db, deliveries),
       lastSeq: rows.lastSeq(),
@@ -98,7 +102,9 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
-  const apply = (row: Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
+  const apply = (found: Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
+    // A held job may have been released since its row was read, by an earlier change of this transaction.
+    const row = found.head.concurrency?.held === true ? rows.find(found.head.endpoint, found.head.id) ?? found : found
     const before = row.head
     if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
       return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
@@ -111,7 +117,8 @@ const make = Effect.gen(function*() {
       tallies.count(before, undefined)
       return { _tag: "Removed", before }
     }
-    const { discardChunks, job: after, outcome } = decided.success
+    const { discardChunks, job, outcome } = decided.success
+    const after = job.concurrency === null ? job : slots.place(row, job, event.now)
     const bytesBefore = event._tag !== "Heartbeat" && usage.covers(row) ? usage.sizeOf(row.seq, discardChunks) : undefined
     rows.save(row, after, outcome, discardChunks)
     if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
@@ -121,10 +128,11 @@ const make = Effect.gen(function*() {
     }
     if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
     if (after.webhook !== null) enqueueWebhook(row.seq, event, before, after, chunk)
-    if (after.batchId !== null && before.status !== after.status) {
-      return updateBatch({ seq: row.seq, head: after }, before, event.now)
-    }
-    return { _tag: "Changed", before, after }
+    const released = freesSlot(before, after) ? slots.release(after, event.now) : 0
+    const changed: ApplyResult = after.batchId !== null && before.status !== after.status
+      ? updateBatch({ seq: row.seq, head: after }, before, event.now)
+      : { _tag: "Changed", before, after }
+    return released === 0 || changed._tag !== "Changed" ? changed : { ...changed, released: released + (changed.released ?? 0) }
   }
 
   /**
@@ -149,7 +157,7 @@ const make = Effect.gen(function*() {
   const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
     seq += 1
     if (!rows.insert(seq, job, key)) return false
-    tallies.count(undefined, job)
+    tallies.count(undefined, job.concurrency === null ? job : slots.insert(seq, job))
     usage.inserted(seq, job)
     return true
   }
@@ -191,13 +199,19 @@ const make = Effect.gen(function*() {
       // The claimed job counts for the next decision.
       const wanted = may === undefined ? limit - jobs.length : 1
       const found = may === "others" ? rows.readyShared(endpoint, wanted, event.now) : rows.ready(endpoint, wanted, event.now)
+      let isOrderChanged = false
       for (const row of found.rows) {
         const applied = apply(row, event)
         if (applied._tag !== "Changed") continue
-        if (applied.after.status === "IN_PROGRESS") jobs.push({ ...applied.after, ...rows.payload(row.seq) })
-        else expired.push(applied)
+        if (applied.after.status === "IN_PROGRESS") {
+          jobs.push({ ...applied.after, ...rows.payload(row.seq) })
+          continue
+        }
+        expired.push(applied)
+        isOrderChanged = applied.released !== undefined
+        if (isOrderChanged) break
       }
-      if (found.rows.length + found.unreadable < wanted) break
+      if (!isOrderChanged && found.rows.length + found.unreadable < wanted) break
     }
     return { jobs, expired, isolating: tallies.current(endpoint).isolated > 0 }
   }
@@ -324,9 +338,12 @@ const make = Effect.gen(function*() {
     claim: (endpoint, limit, event) =>
       writeUnlessIdle<ClaimResult>(
         "claim",
-        () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint),
+        () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint) && slots.isLimit(endpoint, event.keyLimit),
         () => ({ jobs: [], expired: [], isolating: tallies.of(endpoint).isolated > 0 }),
-        () => claim(endpoint, limit, event)
+        () => {
+          slots.setLimit(endpoint, event.keyLimit)
+          return claim(endpoint, limit, event)
+        }
       ).pipe(Effect.tap(() => reportRowErrors)),
     tick: (event, limit) =>
       writeUnlessIdle<ReadonlyArray<ApplyResult>>(
@@ -387,6 +404,11 @@ const make = Effect.gen(function*() {
         if (row === undefined || !isReady(row.head)) return undefined
         const jobs = rows.ahead(row, limit + 1)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
+      }),
+    keyUsage: (endpoint, id, limit) =>
+      db.read("keyUsage", () => {
+        const row = rows.find(endpoint, id)
+        return row?.head.concurrency?.held === true ? slots.usage(row, limit) : undefined
       }),
     depth: (endpoint) =>
       db.readUsable("depth", () => {

@@ -137,7 +137,8 @@ const HASHES = [
   "6ec230670468e714",
   "79b09dd12790ddee",
   "508f3f8eda50b886",
-  "28990231a9f0ae26"
+  "28990231a9f0ae26",
+  "95e362c4db4d8180"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -158,7 +158,7 @@ export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoin
     Effect.suspend(() => queue.submit({ ...options, endpoint: world, id: id ?? jobId(), input }))
 
   const take: Scenario["take"] = (worker, { holding = true, limit = 1, waitMs = 0 } = {}) =>
-    queue.take({ endpoint: world.id, worker, limit, waitMs, holding })
+    queue.take({ endpoint: world.id, worker, limit, waitMs, holding, keyLimit: world.concurrency?.limit })
 
   const takeOne: Scenario["takeOne"] = Effect.fnUntraced(function*(worker, options = {}) {
     const [job] = yield* take(worker, options)

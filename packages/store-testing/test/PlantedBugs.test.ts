@@ -6,12 +6,14 @@ import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { StoreFaults } from "@stint/store-testing"
+import { hasSlot } from "@stint/store/ConcurrencyRule"
 import { JobStore } from "@stint/store/JobStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { chaos } from "../src/rules/ChaosRules.ts"
+import { racingKeys } from "../src/rules/ConcurrencyRules.ts"
 import { submitKeys } from "../src/rules/IdempotencyChaosRules.ts"
 import { fullQueue, fullStorage } from "../src/rules/QueueLimitRules.ts"
 import { faultless } from "../src/rules/SimulationRules.ts"
@@ -89,7 +91,7 @@ const forgetsCancels = planted((store) => ({
   apply: (endpoint, id, event) =>
     event._tag !== "Cancel" ?
       store.apply(endpoint, id, event) :
-      Effect.flatMap(store.get(endpoint, id), (job) =>
+      Effect.flatMap(store.get(endpoint, id), (job): ReturnType<Store["apply"]> =>
         job?.status === "IN_PROGRESS"
           ? Effect.succeed({ _tag: "Changed", before: job, after: { ...job, status: "CANCELLED" } })
           : store.apply(endpoint, id, event))
@@ -128,6 +130,23 @@ const refusesResults = planted((store) => ({
     event._tag === "Finish" && event.error !== null
       ? store.apply(endpoint, id, { ...event, error: null })
       : store.apply(endpoint, id, event)
+}))
+
+/** Counts the slots of a concurrency key before the step that stores the job, so that two submissions may receive the same slot. */
+const countsSlotsTooEarly = planted((store) => ({
+  insert: (job, key, quotas) =>
+    Effect.gen(function*() {
+      const { concurrency, endpoint } = job
+      if (concurrency === null) return yield* store.insert(job, key, quotas)
+      const { jobs } = yield* store.list(endpoint, { limit: 1_000 })
+      const used = jobs.filter((other) => other.concurrency?.key === concurrency.key && hasSlot(other)).length
+      yield* Effect.yieldNow
+      return yield* store.insert(
+        used < concurrency.limit ? { ...job, concurrency: { ...concurrency, limit: 1_000 } } : job,
+        key,
+        quotas
+      )
+    })
 }))
 
 /** Runs the chaos scenario with fixed seeds until it reports the rule. */
@@ -184,6 +203,16 @@ describe("chaos: planted bugs in a simulation", () => {
     Effect.gen(function*() {
       assert.isFalse(Exit.isFailure(yield* Effect.exit(Effect.provide(rule, world(MemoryJobStore.layer)))))
       assert.isTrue(Exit.isFailure(yield* Effect.exit(Effect.provide(rule, world(store)))))
+    }))
+
+  it.effect.each(
+    [
+      ["counts the slots of a key outside of its transaction", countsSlotsTooEarly]
+    ] as const
+  )("the rule about concurrency keys detects a store that %s", ([, store]) =>
+    Effect.gen(function*() {
+      assert.isFalse(Exit.isFailure(yield* Effect.exit(Effect.provide(racingKeys, world(MemoryJobStore.layer)))))
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(Effect.provide(racingKeys, world(store)))))
     }))
 
   it.effect("R6: the rule about dead workers fails over a store that keeps their jobs", () =>

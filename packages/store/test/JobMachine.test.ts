@@ -30,6 +30,7 @@ const fresh: JobHead = {
   attempt: 0,
   retries: 0,
   isolated: false,
+  concurrency: null,
   worker: null,
   release: null,
   startedAt: null,

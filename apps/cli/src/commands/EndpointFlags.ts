@@ -120,6 +120,14 @@ export const settingFlags = {
     Flag.optional
   ),
   backoffMax: duration("backoff-max").pipe(Flag.withDescription("Longest wait; default 1h"), Flag.optional),
+  concurrencyKey: Flag.String("concurrency-key").pipe(
+    Flag.withDescription("With --concurrency-limit: input.PATH, or one key for all jobs"),
+    Flag.optional
+  ),
+  concurrencyLimit: Flag.Int("concurrency-limit").pipe(
+    Flag.withDescription("Jobs with the same key that may run at a time"),
+    Flag.optional
+  ),
   errorTraceback: Flag.Literals("error-traceback", ["full", "none"]).pipe(
     Flag.withDescription("none hides tracebacks from callers"),
     Flag.optional
@@ -279,6 +287,24 @@ const rateLimitOf = ({ rateConcurrent, rateLimit, ratePer }: Flags<typeof settin
     )
 }
 
+/** What `--concurrency-key` alone means cannot be guessed; `--concurrency-limit` alone limits all jobs of the endpoint together. */
+const concurrencyOf = ({ concurrencyKey, concurrencyLimit }: Flags<typeof settingFlags>) => {
+  if (Option.isSome(concurrencyLimit)) {
+    return Effect.succeed({
+      concurrency: { key: Option.getOrElse(concurrencyKey, () => "all jobs"), limit: concurrencyLimit.value }
+    })
+  }
+  return Option.isNone(concurrencyKey)
+    ? Effect.succeed({})
+    : Effect.fail(
+      new CliFailure({
+        message: "--concurrency-key needs --concurrency-limit.",
+        hint: "For example: --concurrency-key input.customer --concurrency-limit 3",
+        code: "usage"
+      })
+    )
+}
+
 /** The settings that flags name, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
 export interface Settings {
   readonly plain: Readonly<Record<string, unknown>>
@@ -302,7 +328,8 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...given("maxAttempts", flags.maxAttempts),
       ...given("errorTraceback", flags.errorTraceback),
       ...given("leaseToken", flags.leaseToken),
-      ...(yield* rateLimitOf(flags))
+      ...(yield* rateLimitOf(flags)),
+      ...(yield* concurrencyOf(flags))
     },
     workers: {
       ...given("min", flags.workersMin),

@@ -37,6 +37,9 @@ const limitText = ({ rateLimit }: Endpoint): string => {
   return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s per key${open}`
 }
 
+const concurrencyText = ({ concurrency }: Endpoint): string =>
+  concurrency === undefined ? "none" : `${concurrency.limit} running jobs per key (${concurrency.key})`
+
 const retryText = ({ retry }: Endpoint): string => {
   if (retry === undefined) return "after the loss of a worker"
   const { backoff, maxAttempts, onError } = retry
@@ -76,6 +79,7 @@ const details = (endpoint: Endpoint): string =>
     ["retention", `${endpoint.retentionMs / 1000} s`],
     ["retry", retryText(endpoint)],
     ["rate limit", limitText(endpoint)],
+    ["concurrency", concurrencyText(endpoint)],
     ["callers may ask", callerLimitText(endpoint)],
     [
       "variables",
@@ -196,32 +200,39 @@ const update = Command.make(
       Flag.withDescription("Remove a variable of the workers; repeatable"),
       Flag.atLeast(0)
     ),
+    noConcurrency: Flag.Boolean("no-concurrency").pipe(
+      Flag.withDescription("Remove the limit of running jobs per key"),
+      Flag.withDefault(false)
+    ),
     noRateLimit: Flag.Boolean("no-rate-limit").pipe(Flag.withDescription("Remove the rate limit"), Flag.withDefault(false)),
     noWarm: Flag.Boolean("no-warm").pipe(Flag.withDescription("Remove the warm times"), Flag.withDefault(false)),
     noRetry: Flag.Boolean("no-retry").pipe(Flag.withDescription("Remove the retry rule"), Flag.withDefault(false)),
     message: messageFlag,
     json
   },
-  Effect.fnUntraced(function*({ endpoint, json, message, noRateLimit, noRetry, noWarm, unsetEnv, ...flags }) {
+  Effect.fnUntraced(function*({ endpoint, json, message, noConcurrency, noRateLimit, noRetry, noWarm, unsetEnv, ...flags }) {
     const definition = yield* EndpointFlags.sourceOf(flags)
     const settings = yield* EndpointFlags.settingsOf(flags)
     const unchanged = definition === undefined && EndpointFlags.isNone(settings) && unsetEnv.length === 0 && !noRateLimit &&
-      !noRetry && !noWarm
+      !noRetry && !noWarm && !noConcurrency
     if (unchanged) {
       return yield* new CliFailure({
         message: "No change was given.",
-        hint: `Give at least one of ${[...FLAGS, "--unset-env", "--no-rate-limit", "--no-retry", "--no-warm"].join(", ")}.`,
+        hint: `Give at least one of ${
+          [...FLAGS, "--unset-env", "--no-concurrency", "--no-rate-limit", "--no-retry", "--no-warm"].join(", ")
+        }.`,
         code: "usage"
       })
     }
     const path = yield* Path.Path
     const now = yield* call((api) => api.control.getEndpoint({ params: { endpoint } }))
-    const { createdAt: _, rateLimit, retry, workers: { warm, ...workers }, ...kept } = now
+    const { concurrency, createdAt: _, rateLimit, retry, workers: { warm, ...workers }, ...kept } = now
     const keptWorkers = { ...workers, ...(warm === undefined || noWarm ? {} : { warm }) }
     const source = definition === undefined ? now.source : yield* EndpointsFile.toSource(endpoint, definition, path.resolve("."))
     const env = Object.fromEntries(Object.entries(now.env).filter(([name]) => !unsetEnv.includes(name)))
     const spec = yield* EndpointsFile.decode({
       ...kept,
+      ...(concurrency === undefined || noConcurrency ? {} : { concurrency }),
       ...(rateLimit === undefined || noRateLimit ? {} : { rateLimit }),
       ...(retry === undefined || noRetry ? {} : { retry }),
       source,

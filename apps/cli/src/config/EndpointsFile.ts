@@ -86,6 +86,11 @@ export interface EndpointDefinition {
   }
   readonly retention?: DurationInput
   /**
+   * How many jobs with the same key may run at a time. `key`: `input.PATH`, for example `input.customer`, or another text as the key of all
+   * jobs. Default: no limit.
+   */
+  readonly concurrency?: { readonly key: string; readonly limit: number }
+  /**
    * The maxima of what callers may ask for. Default: `executionTimeout` and `ttl` if they are set, otherwise 7 days, and no maximum of the
    * others.
    */
@@ -174,6 +179,7 @@ const Definition = Schema.Struct({
     }))
   })),
   retention: Schema.optionalKey(TimeSpan),
+  concurrency: Schema.optionalKey(Schema.Struct({ key: Schema.String, limit: Schema.Int })),
   limits: Schema.optionalKey(Schema.Struct({
     executionTimeout: Schema.optionalKey(TimeSpan),
     ttl: Schema.optionalKey(TimeSpan),
@@ -324,7 +330,7 @@ const retryOf = (retry: Definition["retry"]) => {
 
 /** The settings of a definition in the form of an `EndpointSpec`, without those that it does not set. */
 const toSettings = (definition: Definition) => {
-  const { errorTraceback, env, leaseToken, maxAttempts, rateLimit, workers } = definition
+  const { concurrency, errorTraceback, env, leaseToken, maxAttempts, rateLimit, workers } = definition
   return {
     ...(workers === undefined ? {} : {
       workers: {
@@ -342,6 +348,7 @@ const toSettings = (definition: Definition) => {
     ...limitsOf(definition.limits),
     ...retryOf(definition.retry),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
+    ...(concurrency === undefined ? {} : { concurrency }),
     ...(errorTraceback === undefined ? {} : { errorTraceback }),
     ...(leaseToken === undefined ? {} : { leaseToken }),
     ...(rateLimit === undefined ? {} : {
@@ -391,11 +398,12 @@ export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<E
   })
 })
 
-const { limits, rateLimit, retry, workers } = Definition.fields
+const { concurrency, limits, rateLimit, retry, workers } = Definition.fields
 
 /** The keys of the groups of an endpoint. */
 const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
   workers: Object.keys(workers.schema.fields),
+  concurrency: Object.keys(concurrency.schema.fields),
   limits: Object.keys(limits.schema.fields),
   retry: Object.keys(retry.schema.fields),
   rateLimit: Object.keys(rateLimit.schema.fields),

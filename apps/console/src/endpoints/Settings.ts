@@ -25,7 +25,7 @@ const sourceText = ({ source }: Endpoint): string => {
 
 /** The settings, by the names that `stint endpoints` and the API use. Values of environment variables stay hidden: they may be secrets. */
 export const settingRows = (endpoint: Endpoint): ReadonlyArray<SettingRow> => {
-  const { env, executionTimeoutMs, leaseMs, maxAttempts, rateLimit, retentionMs, scaler, ttlMs, workers } = endpoint
+  const { concurrency, env, executionTimeoutMs, leaseMs, maxAttempts, rateLimit, retentionMs, scaler, ttlMs, workers } = endpoint
   const names = Object.keys(env)
   return [
     { name: "source", value: sourceText(endpoint) },
@@ -44,6 +44,10 @@ export const settingRows = (endpoint: Endpoint): ReadonlyArray<SettingRow> => {
     {
       name: "rateLimit",
       value: rateLimit === undefined ? "none" : `${rateLimit.limit} calls in ${duration(rateLimit.perMs)} per key`
+    },
+    {
+      name: "concurrency",
+      value: concurrency === undefined ? "no limit" : `${concurrency.limit} running jobs per key (${concurrency.key})`
     },
     { name: "env", value: names.length === 0 ? "none" : names.join(", ") },
     { name: "createdAt", value: absolute(endpoint.createdAt) }

@@ -175,6 +175,21 @@ const CallerLimits = Schema.Struct({
  */
 const MIN_FOREIGN_LEASE_MILLIS = 3_000
 
+/** How many jobs with the same key may run at a time (docs/spec/endpoints.md#concurrency-keys). */
+const Concurrency = Schema.Struct({
+  /**
+   * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other text is the key of all jobs of
+   * the endpoint.
+   */
+  key: Schema.String.check(
+    Schema.isPattern(/^(?!input\.?$|input\..*\.$|input\.(?:.*\.)?\.)[^\p{Cc}]{1,200}$|^input$/u, {
+      message: "Expected a path such as input.customer, or a text that is the key of all jobs"
+    })
+  ),
+  /** The number of running jobs of a key. */
+  limit: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))
+})
+
 /** A variable whose value is a secret. An object, because every text is a valid value of a variable. */
 const SecretReference = Schema.Struct({ secret: SecretName })
 
@@ -212,6 +227,8 @@ export const EndpointSpec = Schema.Struct({
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
+  /** Limits how many jobs with the same key run at a time. Default: no limit. */
+  concurrency: Schema.optionalKey(Concurrency),
   /** The maxima of what callers may ask for. */
   limits: withDefault(CallerLimits, {}),
   /**

@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
  * What a job waits for.
  *
  * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `scheduled` | its start time | | `backoff` | the time of its
- * next attempt | | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
+ * next attempt | | `concurrency` | the end of a job with the same concurrency key | | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
  * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
  * for another worker | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
  * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
@@ -18,6 +18,7 @@ export const WaitReason = Schema.Literals([
   "running",
   "scheduled",
   "backoff",
+  "concurrency",
   "paused",
   "external",
   "failing",
@@ -83,6 +84,16 @@ export const Explanation = Schema.Struct({
     of: Schema.Int,
     /** True if counting stopped at the limit: more jobs are ahead of this job. */
     more: Schema.Boolean
+  })),
+  /** The jobs with the same concurrency key, if the job waits for one of them to end. */
+  concurrency: Schema.optionalKey(Schema.Struct({
+    key: Schema.String,
+    limit: Schema.Int,
+    running: Schema.Int,
+    /** Jobs of the key that a worker will take next. Together with the running jobs, they have all slots of the key. */
+    ready: Schema.Int,
+    /** Jobs of the key that wait like this one and come before it, counted up to 10,000. */
+    ahead: Schema.Int
   })),
   /** The endpoint's workers by state, and the maximum number of workers (`null` if the platform does not start workers). */
   workers: Schema.Struct({

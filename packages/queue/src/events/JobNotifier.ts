@@ -158,6 +158,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by) {
     if (applied._tag !== "Changed") return
     const { after, before } = applied
+    if (applied.released !== undefined) wakeWorkers(after.endpoint, applied.released)
     // When the last job of a batch ends, the batch ends too, and it may have a webhook even if the job has none.
     if (after.webhook !== null || after.batchId !== null) webhookSenders.wake("")
     if (before.status === after.status) {

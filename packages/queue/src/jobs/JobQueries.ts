@@ -10,6 +10,7 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { KeyUsage } from "@stint/store/ConcurrencyRule"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
 import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
@@ -48,10 +49,12 @@ export interface ListResult {
 export interface Position {
   readonly job: JobReport
   /**
-   * The number of ready jobs ahead of this job; null when this job is not ready because it is running, has ended, or is in a backoff (see
-   * `notBefore`).
+   * The number of ready jobs ahead of this job; null when this job is not ready because it is running, has ended, is in a backoff (see
+   * `notBefore`), or is held because of its concurrency key.
    */
   readonly ahead: Ahead | null
+  /** The jobs of the same concurrency key, if the job is held because of them. */
+  readonly key?: KeyUsage
 }
 
 /** Selects the events of `follow`. */
@@ -176,7 +179,9 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
 
   const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(endpoint, job.id, AHEAD_LIMIT)) ?? null } satisfies Position
+    const ahead = (yield* store.ahead(endpoint, job.id, AHEAD_LIMIT)) ?? null
+    const key = job.concurrency?.held === true ? yield* store.keyUsage(endpoint, job.id, AHEAD_LIMIT) : undefined
+    return { job, ahead, ...(key === undefined ? {} : { key }) } satisfies Position
   })
 
   return { follow, isCaughtUp, list, position }

@@ -13,6 +13,7 @@ import type { SubmissionKey } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { Quota, Quotas } from "@stint/store/Quota"
 import { createHash } from "node:crypto"
+import { concurrencyOf } from "./ConcurrencyKey.ts"
 
 /** A job to submit. */
 export interface Submission {
@@ -89,6 +90,7 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
     webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
     tags: tags === undefined ? [] : [...new Set(tags)],
     batchId: batchId ?? null,
+    concurrency: concurrencyOf(endpoint, input),
     owner: submission.owner ?? NO_OWNER
   })
 }

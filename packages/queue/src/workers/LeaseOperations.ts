@@ -62,6 +62,8 @@ export interface LeaseOperations {
     readonly holding: boolean
     /** Whether the worker must send a lease token with its writes to the jobs (`WorkerRegistry.tokenJobs`). Default: false. */
     readonly tokens?: boolean
+    /** The endpoint's present limit for each concurrency key. Default: none. */
+    readonly keyLimit?: number | undefined
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
   /**
@@ -191,7 +193,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     })
 
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*(options) {
-    const { endpoint, holding, limit, tokens, waitMs, worker } = options
+    const { endpoint, holding, keyLimit, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker, "take")
     let until: number | undefined
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
@@ -205,7 +207,8 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     while (true) {
       if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
       const ticket = yield* notifier.waitingWorkers.register(endpoint)
-      const claim = { _tag: "Claim", now: now(), worker, release: registry.releaseOf(endpoint, worker) } as const
+      const release = registry.releaseOf(endpoint, worker)
+      const claim = { _tag: "Claim", now: now(), worker, release, keyLimit } as const
       const { expired, isolating, jobs } = yield* store.claim(endpoint, limit, claim).pipe(Effect.onError(() => ticket.cancel))
       const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)

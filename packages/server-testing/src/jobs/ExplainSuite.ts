@@ -163,6 +163,25 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))
 
+  it.effect("explain: names the concurrency key of a held job and the limit, until a job of the key ends", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({ concurrency: { key: "input.customer", limit: 1 } })
+      const worker = yield* endpoint.worker()
+      const first = yield* endpoint.run({ customer: "acme" })
+      const held = yield* endpoint.run({ customer: "acme" })
+      const other = yield* endpoint.run({ customer: "other" })
+      expect(yield* worker.next).toMatchObject({ id: first.id })
+      expect(yield* worker.next).toMatchObject({ id: other.id })
+      expect(yield* why(endpoint, held.id)).toMatchObject({
+        reason: "concurrency",
+        concurrency: { key: "acme", limit: 1, running: 1, ready: 0, ahead: 0 },
+        words: expect.stringContaining("1 job with key acme is running, the limit is 1.")
+      })
+      expect((yield* endpoint.health).jobs).toMatchObject({ inQueue: 1, inProgress: 2 })
+      yield* worker.finish(first.id, "done")
+      expect(yield* worker.next).toMatchObject({ id: held.id })
+    }))
+
   it.effect("explain: reports when a backoff ends and the error of the previous attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()

@@ -3,6 +3,7 @@
  *
  * ```
  *   ended? running? scheduled? backoff?   decided by the job alone
+ *   held by its concurrency key?          concurrency
  *        |  none
  *   an idle worker?                   next, or failing when it does not take the job
  *   a worker starting?                starting
@@ -17,6 +18,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation, RollState, WaitReason } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
+import type { KeyUsage } from "@stint/store/ConcurrencyRule"
 import { isScheduled } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { Ahead, Depth } from "@stint/store/JobStore"
@@ -29,8 +31,10 @@ export interface ExplainInput {
   readonly job: JobReport
   /** The number of ready jobs ahead of this one; null if this job is not ready. */
   readonly ahead: Ahead | null
+  /** The jobs of the same concurrency key. Absent unless this job is held because of them. */
+  readonly key?: KeyUsage | undefined
   readonly depth: Pick<Depth, "waiting">
-  readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
+  readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency">
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
   /** The endpoint's roll that is in progress, or the last one, if it failed. */
   readonly roll?: RollState | undefined
@@ -172,6 +176,26 @@ const rollWords = ({ reason = "no reason is stored", release, serving, state }: 
     ? `Release ${release} is being deployed: release ${serving} serves until a worker of release ${release} is ready.`
     : `Release ${release} failed, so release ${serving} keeps serving: ${firstLine(reason)}.`
 
+/** The jobs for which a held job waits. */
+const concurrencyOf = ({ endpoint, job, key }: ExplainInput): Explanation["concurrency"] =>
+  job.concurrency === null || !job.concurrency.held || key === undefined ? undefined : {
+    key: job.concurrency.key,
+    limit: endpoint.concurrency?.limit ?? job.concurrency.limit,
+    running: key.running,
+    ready: key.ready,
+    ahead: key.held
+  }
+
+const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanation["concurrency"]>): string => {
+  const named = key === "" ? "without a concurrency key in their input" : `with key ${excerpt(key)}`
+  const taken = ready === 0 ? "" : ` and ${ready} ${ready === 1 ? "is" : "are"} next`
+  const before = ahead === 0
+    ? "It is the next of them."
+    : `${count(ahead, "more job")} ${ahead === 1 ? "waits" : "wait"} before it.`
+  return `${count(running, "job")} ${named} ${running === 1 ? "is" : "are"} running${taken}, the limit is ${limit}. ${before} ` +
+    "It becomes ready when one of them ends; the endpoint's concurrency.limit sets their number."
+}
+
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
   const { job, now } = facts
   const tried = `attempt ${job.attempt} of ${job.maxAttempts}`
@@ -205,7 +229,8 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
       { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) }
     )
   }
-  const found = waiting(facts)
+  const held = concurrencyOf(facts)
+  const found = held === undefined ? waiting(facts) : waitCause("concurrency", heldWords(held))
   const words = facts.roll === undefined ? found.words : `${found.words} ${rollWords(facts.roll)}`
   return { ...(cause === undefined ? {} : { cause }), ...found, words }
 }
@@ -216,11 +241,13 @@ export const explain = (facts: ExplainInput): Explanation => {
   const countOf = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
   const place = ahead === null ? undefined : ahead.jobs + 1
   const wait = breakdownOf(job, facts.workerStart)
+  const concurrency = concurrencyOf(facts)
   const running = job.status === "IN_PROGRESS" && job.worker !== null && job.leaseExpiresAt !== null
   return {
     ...waitCauseOf(facts),
     // The two numbers were not counted at the same moment, so `waiting` may be stale.
     ...(place === undefined ? {} : { position: { place, of: Math.max(place, depth.waiting), more: ahead?.more ?? false } }),
+    ...(concurrency === undefined ? {} : { concurrency }),
     workers: {
       max: endpoint.source.type === "external" ? null : endpoint.workers.max,
       idle: countOf("idle"),

@@ -56,7 +56,7 @@ export const layer = HttpApiBuilder.group(
     })
 
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {
-      const { ahead, job } = yield* mapLookupErrors(queue.position(endpoint.id, id))
+      const { ahead, job, key } = yield* mapLookupErrors(queue.position(endpoint.id, id))
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
       const now = yield* Clock.currentTimeMillis
@@ -65,7 +65,7 @@ export const layer = HttpApiBuilder.group(
         knownSince: registry.createdAt
       }
       const roll = job.status === "IN_QUEUE" ? yield* mapStoreErrors(rollOf(endpoint)) : undefined
-      const facts = { job, ahead, depth, endpoint, workers, workerStart, now, roll }
+      const facts = { job, ahead, key, depth, endpoint, workers, workerStart, now, roll }
       return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 

@@ -239,6 +239,7 @@ const make = Effect.gen(function*() {
         worker,
         limit: limitOf(address),
         waitMs: limits.workerWaitMs,
+        keyLimit: endpoint.concurrency?.limit,
         holding: address.get("job_in_progress") !== "0" || !mayReleaseJobs(endpoint, worker, identity),
         tokens
       })))

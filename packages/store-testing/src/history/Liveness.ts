@@ -5,10 +5,12 @@
  * ```
  *   ready       the store has it in its queue, and its ttl ends at some time
  *   delayed     its backoff ends before its ttl
+ *   held        another job of its concurrency key is ready or running
  *   running     its lease expires, no later than the lease's duration from now
  * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
+import { hasSlot } from "@stint/store/ConcurrencyRule"
 import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
@@ -58,6 +60,13 @@ export const violations = Effect.fnUntraced(function*(
     const due = dueAt(job)
     if (isReady(job)) {
       if ((yield* store.ahead(endpoint, job.id, 1)) === undefined) found.push(`job ${job.id} is ready, and not in the queue`)
+    } else if (job.concurrency?.held === true) {
+      const holders = [...queued, ...inProgress].filter((other) =>
+        other.endpoint === job.endpoint && other.concurrency?.key === job.concurrency?.key && hasSlot(other)
+      )
+      if (holders.length === 0) {
+        found.push(`job ${job.id} is held, and no job of its key "${job.concurrency.key}" is ready or running`)
+      }
     } else if (job.notBefore === null || job.notBefore >= job.expiresAt) {
       found.push(`the backoff of job ${job.id} ends after its ttl: ${job.notBefore}`)
     }

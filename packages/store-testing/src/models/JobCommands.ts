@@ -62,8 +62,17 @@ export type JobCommand =
     readonly startAfter: number | undefined
     /** The quotas of the submission. */
     readonly quotas: Quotas | undefined
+    /** The concurrency key and its limit. */
+    readonly concurrency: { readonly key: string; readonly limit: number } | undefined
   }
-  | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
+  | {
+    readonly _tag: "Claim"
+    readonly blue: boolean
+    readonly worker: number
+    readonly limit: number
+    /** The present limit for concurrency keys. */
+    readonly keyLimit: number | undefined
+  }
   | {
     readonly _tag: "WorkerWrite"
     readonly selector: JobSelector
@@ -141,10 +150,26 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
       tags: fc.subarray(TAGS),
       webhook: usually<boolean>(false, true),
       startAfter: usually<number | undefined>(undefined, 1, 1_000, 30_000),
-      quotas: fc.constantFrom<Quotas | undefined>(undefined, ...QUOTAS)
+      quotas: fc.constantFrom<Quotas | undefined>(undefined, ...QUOTAS),
+      concurrency: fc.constantFrom(
+        undefined,
+        undefined,
+        { key: "acme", limit: 1 },
+        { key: "acme", limit: 2 },
+        { key: "other", limit: 1 }
+      )
     })
   },
-  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      _tag: fc.constant("Claim" as const),
+      blue: fc.boolean(),
+      worker,
+      limit,
+      keyLimit: usually<number | undefined>(2, 1, 3, undefined)
+    })
+  },
   {
     weight: 12,
     arbitrary: fc.record({
@@ -246,6 +271,10 @@ const assertRules = (applied: ApplyResult, event: JobMachineEvent) => {
     `R5: the lease of job ${after.id}, which is ${after.status}`
   )
   assert.ok(after.notBefore === null || after.status === "IN_QUEUE", `R5: job ${after.id} is ${after.status} and in a backoff`)
+  assert.ok(
+    after.concurrency?.held !== true || (after.status === "IN_QUEUE" && after.notBefore === null),
+    `R5: job ${after.id} is held, and ${after.status} or in a backoff`
+  )
   assert.ok(
     after.notBefore === null || after.notBefore < after.expiresAt,
     `R5: the backoff of job ${after.id} ends after its ttl`
@@ -351,6 +380,7 @@ export const run = Effect.fnUntraced(function*(
         : null,
       tags: options.tags,
       owner: options.owner,
+      concurrency: options.concurrency === undefined ? null : { ...options.concurrency, held: false },
       webhook: options.webhook
         ? { url: "http://127.0.0.1/hook", events: ["start", "output", "progress", "completed"], errorTraceback: "full" }
         : null
@@ -423,11 +453,12 @@ export const run = Effect.fnUntraced(function*(
       case "Submit":
         return yield* submit(command)
       case "Claim": {
-        const { blue, limit, worker } = command
+        const { blue, keyLimit, limit, worker } = command
         const event = {
           _tag: "Claim",
           now,
           worker: WORKERS[worker] ?? WORKERS[0],
+          keyLimit,
           ...(worker === 0 ? {} : { release: worker })
         } as const
         const claimed = yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
@@ -473,6 +504,10 @@ export const run = Effect.fnUntraced(function*(
       case "Ahead": {
         const id = pick(command.selector, isReady)
         if (id !== undefined) yield* both(`the position of ${id}`, (store) => store.ahead(endpointOf(id), id, command.limit))
+        const held = pick(command.selector, ({ concurrency }) => concurrency?.held === true)
+        if (held !== undefined) {
+          yield* both(`the key of ${held}`, (store) => store.keyUsage(endpointOf(held), held, command.limit))
+        }
         return
       }
       case "WorkerGone": {

@@ -5,6 +5,7 @@
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { busyWorkers, claimable } from "@stint/store/ClaimRule"
+import { makeLimits } from "@stint/store/ConcurrencyRule"
 import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
 import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
@@ -28,12 +29,54 @@ interface Entry {
   readonly key: SubmissionKey | undefined
   /** Position in the order of submission. */
   readonly seq: number
+  /** Position among the jobs that received the slot of a concurrency key; 0 without a key. */
+  turn: number
 }
 
 /** An empty model. `heads` returns all jobs in order of submission. */
 export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyArray<JobHead> } => {
   let entries: ReadonlyArray<Entry> = []
   let seq = 0
+  let turns = 0
+  const keyLimits = makeLimits()
+
+  /** The other jobs with the concurrency key of a job. */
+  const sameKey = ({ head }: Entry) =>
+    entries.filter((other) =>
+      head.concurrency !== null && other.head.endpoint === head.endpoint &&
+      other.head.concurrency?.key === head.concurrency.key &&
+      other.head.id !== head.id
+    )
+
+  const isActive = ({ notBefore, status }: JobHead) => status === "IN_PROGRESS" || (status === "IN_QUEUE" && notBefore === null)
+
+  const isHeld = ({ concurrency }: JobHead) => concurrency?.held === true
+
+  const setHeld = (entry: Entry, held: boolean) => {
+    if (entry.head.concurrency !== null) entry.head = { ...entry.head, concurrency: { ...entry.head.concurrency, held } }
+    if (!held) entry.turn = ++turns
+  }
+
+  /** Holds a job that has just become active, unless its key has a free slot. */
+  const admit = (entry: Entry) => {
+    const others = sameKey(entry)
+    const active = others.filter(({ head }) => isActive(head) && !isHeld(head))
+    setHeld(entry, others.some(({ head }) => isHeld(head)) || active.length >= keyLimits.of(entry.head.endpoint))
+  }
+
+  /** Gives the slots that a job has left to held jobs of its key. */
+  const release = (entry: Entry, now: number): number => {
+    const others = sameKey(entry)
+    const free = keyLimits.of(entry.head.endpoint) - others.filter(({ head }) => isActive(head) && !isHeld(head)).length
+    const next = others.filter(({ head }) => isHeld(head))
+      .sort((a, b) => b.head.priority - a.head.priority || a.seq - b.seq)
+      .slice(0, Math.max(0, free))
+    for (const other of next) {
+      setHeld(other, false)
+      other.head = { ...other.head, queuedAt: now }
+    }
+    return next.length
+  }
 
   const find = (endpoint: EndpointId, id: JobId) =>
     entries.find((entry) => entry.head.id === id && entry.head.endpoint === endpoint)
@@ -49,7 +92,16 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
     entry.head = decided.success.job
     entry.outcome = { ...entry.outcome, ...decided.success.outcome }
     if (decided.success.discardChunks) entry.chunks = []
-    return { _tag: "Changed", before, after: entry.head }
+    let released = 0
+    if (entry.head.concurrency !== null) {
+      const hadSlot = isActive(before) && !isHeld(before)
+      if (isActive(entry.head) && !hadSlot) admit(entry)
+      if (!isActive(entry.head) && isHeld(before)) {
+        entry.head = { ...entry.head, concurrency: { ...entry.head.concurrency, held: false } }
+      }
+      if (!isActive(entry.head) && hadSlot) released = release(entry, event.now)
+    }
+    return { _tag: "Changed", before, after: entry.head, ...(released === 0 ? {} : { released }) }
   }
 
   const matching = (matches: (head: JobHead) => boolean) => entries.filter((entry) => matches(entry.head))
@@ -59,7 +111,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   /** Ready jobs in the order in which they are claimed. */
   const waiting = (endpoint: EndpointId) =>
     matching((head) => isReady(head) && head.endpoint === endpoint).sort((a, b) =>
-      b.head.priority - a.head.priority || a.seq - b.seq
+      b.head.priority - a.head.priority || a.turn - b.turn || a.seq - b.seq
     )
 
   /** What the jobs of the endpoint or of the owner of a job use. */
@@ -100,14 +152,18 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
-        entries = [...entries, {
+        const entry: Entry = {
           head,
           outcome,
           input: { input, s3Config, traceparent, tracestate },
           chunks: [],
           key,
-          seq: ++seq
-        }]
+          seq: ++seq,
+          turn: 0
+        }
+        entries = [...entries, entry]
+        if (job.concurrency !== null) keyLimits.set(job.endpoint, job.concurrency.limit)
+        if (job.concurrency !== null && isActive(head)) admit(entry)
         return { _tag: "Inserted" }
       }),
     apply: (endpoint, id, event) =>
@@ -125,6 +181,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       }),
     claim: (endpoint, limit, event) =>
       Effect.sync(() => {
+        keyLimits.set(endpoint, event.keyLimit)
         const jobs: Array<ReturnType<typeof record>> = []
         const expired: Array<ApplyResult> = []
         const isolated = () => matching((head) => head.endpoint === endpoint && head.isolated && head.finishedAt === null).length
@@ -211,6 +268,18 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         if (entry === undefined || !isReady(entry.head)) return undefined
         const jobs = waiting(entry.head.endpoint).indexOf(entry)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
+      }),
+    keyUsage: (endpoint, id, limit) =>
+      Effect.sync(() => {
+        const entry = find(endpoint, id)
+        if (entry === undefined || !isHeld(entry.head)) return undefined
+        const others = sameKey(entry)
+        const active = others.filter(({ head }) => isActive(head) && !isHeld(head))
+        const before = others.filter(({ head, seq }) =>
+          isHeld(head) && (head.priority > entry.head.priority || (head.priority === entry.head.priority && seq < entry.seq))
+        )
+        const running = active.filter(({ head }) => head.status === "IN_PROGRESS").length
+        return { running, ready: active.length - running, held: Math.min(limit, before.length) }
       }),
     depth: (endpoint) =>
       Effect.sync(() => {

@@ -57,6 +57,7 @@ export const submitRules = (rule: Rule): void => {
         attempt: 0,
         retries: 0,
         isolated: false,
+        concurrency: null,
         worker: null,
         release: null,
         startedAt: null,

@@ -17,6 +17,7 @@ import type * as Layer from "effect/Layer"
 import { callerRules } from "../rules/CallerRules.ts"
 import { chaosRules } from "../rules/ChaosRules.ts"
 import { clockRules } from "../rules/ClockRules.ts"
+import { concurrencyRules } from "../rules/ConcurrencyRules.ts"
 import { depthRules } from "../rules/DepthRules.ts"
 import { idempotencyChaosRules } from "../rules/IdempotencyChaosRules.ts"
 import { idempotencyRules } from "../rules/IdempotencyRules.ts"
@@ -57,6 +58,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule))
     describe("isolated jobs", () => isolationRules(rule))
+    describe("concurrency keys", () => concurrencyRules(rule))
     describe("priority", () => priorityRules(rule))
     describe("deliver", () => resultRules(rule))
     describe("stream", () => streamRules(rule))

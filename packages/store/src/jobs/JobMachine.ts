@@ -78,8 +78,17 @@ export type WorkerEvent =
 /** An event. `now` is in milliseconds since 1970. */
 export type JobMachineEvent =
   | WorkerEvent
-  /** A worker claims the job. `release`: the release that the worker runs, if it is known. */
-  | { readonly _tag: "Claim"; readonly now: number; readonly worker: string; readonly release?: number | undefined }
+  /**
+   * A worker claims the job. `release`: the release that the worker runs, if it is known. `keyLimit`: the endpoint's present limit for each
+   * concurrency key, which only the store needs (ConcurrencyRule.ts).
+   */
+  | {
+    readonly _tag: "Claim"
+    readonly now: number
+    readonly worker: string
+    readonly release?: number | undefined
+    readonly keyLimit?: number | undefined
+  }
   /** A timer: backoff, lease, time to live, execution timeout or retention. */
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
   /** A caller cancels or retries the job. The endpoint is the one in the request. */
@@ -136,8 +145,9 @@ const reject = (rejection: Rejection): Result.Result<Transition, Rejection> => R
 /** When the execution timeout ends. */
 const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + job.executionTimeoutMs
 
-/** Whether the job can be claimed: IN_QUEUE, and neither before its start time nor in a backoff. */
-export const isReady = (job: JobHead): boolean => job.status === "IN_QUEUE" && job.notBefore === null
+/** Whether the job can be claimed: IN_QUEUE, neither before its start time nor in a backoff, and not held because of its concurrency key. */
+export const isReady = (job: JobHead): boolean =>
+  job.status === "IN_QUEUE" && job.notBefore === null && (job.concurrency === null || !job.concurrency.held)
 
 /** Whether the job waits for the start time that its submission asked for. A later `notBefore` is the end of a backoff. */
 export const isScheduled = (job: JobHead): job is JobHead & { readonly notBefore: number } =>
@@ -321,7 +331,7 @@ export type Submitted =
     | "maxAttempts"
     | "retentionMs"
   >
-  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId" | "owner" | "notBefore">>
+  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId" | "owner" | "notBefore" | "concurrency">>
 
 /** A new job, IN_QUEUE. Its time to live starts at its start time. */
 export const submitted = (job: Submitted): JobRecord => ({
@@ -339,6 +349,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   attempt: 0,
   retries: 0,
   isolated: false,
+  concurrency: job.concurrency ?? null,
   worker: null,
   release: null,
   startedAt: null,

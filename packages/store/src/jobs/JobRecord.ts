@@ -30,6 +30,16 @@ export const JobWebhook = Schema.Struct({
 })
 export type JobWebhook = typeof JobWebhook.Type
 
+/** The concurrency key of a job (ConcurrencyRule.ts). */
+export const JobConcurrency = Schema.Struct({
+  key: Schema.String,
+  /** The endpoint's limit when the job was submitted. */
+  limit: Schema.Int,
+  /** Whether the job is IN_QUEUE but not ready, because as many jobs of the key as its limit are ready or running. */
+  held: Schema.Boolean
+})
+export type JobConcurrency = typeof JobConcurrency.Type
+
 /** The input of the state machine. Contains no payloads. */
 export const JobHead = Schema.Struct({
   id: JobId,
@@ -41,7 +51,10 @@ export const JobHead = Schema.Struct({
   priority: Schema.Int,
   /** When the job was submitted. All times here are in milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** When the job last became ready: at submission, when the worker lost or returned its lease, or at `notBefore`. */
+  /**
+   * When the job last became ready: at submission, when the worker lost or returned its lease, at `notBefore`, or when its concurrency key had
+   * a free slot.
+   */
   queuedAt: Schema.Int,
   /** Start time of the submission, or end of the backoff. The job cannot be claimed before. Null when there is none or it has passed. */
   notBefore: Schema.NullOr(Schema.Int),
@@ -61,6 +74,8 @@ export const JobHead = Schema.Struct({
   retries: Schema.Int,
   /** Whether the job must run on a worker that runs no other job, because its last worker was lost (docs/decisions/0017-uncaught-errors.md). */
   isolated: Schema.Boolean,
+  /** Null for a job whose endpoint does not limit concurrency. */
+  concurrency: Schema.NullOr(JobConcurrency),
   /** The worker of the last attempt. */
   worker: Schema.NullOr(Schema.String),
   /** The release of the endpoint that this worker runs; null when the platform did not start the worker, or the endpoint has no releases. */

@@ -20,6 +20,7 @@ import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
+import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { dueAt, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
@@ -41,6 +42,7 @@ import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
+import * as MemorySlots from "./MemorySlots.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
 
@@ -52,11 +54,13 @@ interface Entry {
   readonly key: SubmissionKey | undefined
   /** Order of submission. It does not change when the job returns to the queue. */
   readonly order: number
+  /** When the job received the slot of its concurrency key: a position among all slots. 0 without a key. */
+  turn: number
   /** The time of the job's valid node in `due`; undefined when it has no valid node. */
   dueNodeAt: number | undefined
 }
 
-/** A heap node with the time that the entry had when the node was pushed. */
+/** A heap node with the time, or in `ready` the turn, that the entry had when the node was pushed. */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -67,7 +71,7 @@ interface EndpointJobs {
   /** In order of submission. */
   readonly all: Set<Entry>
   /** Ready jobs, in claim order. */
-  readonly ready: MinHeap.MinHeap<Entry>
+  readonly ready: MinHeap.MinHeap<HeapNode>
   /** Ready jobs without `lowPriority`, by `queuedAt`. */
   readonly oldest: MinHeap.MinHeap<HeapNode>
   readonly running: Set<Entry>
@@ -75,8 +79,14 @@ interface EndpointJobs {
 }
 
 /** Claim order. */
-const comesBefore = (a: Entry, b: Entry): boolean =>
-  a.head.priority > b.head.priority || (a.head.priority === b.head.priority && a.order < b.order)
+const nodeComesBefore = ({ at: turn, entry: a }: HeapNode, { at: other, entry: b }: HeapNode): boolean =>
+  a.head.priority !== b.head.priority
+    ? a.head.priority > b.head.priority
+    : turn === other
+    ? a.order < b.order
+    : turn < other
+
+const comesBefore = (a: Entry, b: Entry): boolean => nodeComesBefore({ entry: a, at: a.turn }, { entry: b, at: b.turn })
 
 const byTime = (a: HeapNode, b: HeapNode): boolean => a.at < b.at || (a.at === b.at && a.entry.order < b.entry.order)
 
@@ -116,6 +126,7 @@ const make = (
   const keys = new Map<string, Entry>()
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
+  const slots = MemorySlots.make<Entry>()
   let order = 0
 
   const jobsOf = (endpoint: EndpointId): EndpointJobs => {
@@ -123,7 +134,7 @@ const make = (
     if (group === undefined) {
       group = {
         all: new Set(),
-        ready: MinHeap.make(comesBefore),
+        ready: MinHeap.make(nodeComesBefore),
         oldest: MinHeap.make(byTime),
         running: new Set(),
         tally: Tally.make()
@@ -136,8 +147,9 @@ const make = (
   /** The first ready job. Drops outdated nodes. */
   const firstReady = (group: EndpointJobs): Entry | undefined => {
     while (true) {
-      const entry = group.ready.peek()
-      if (entry === undefined || isWaiting(entry)) return entry
+      const node = group.ready.peek()
+      if (node === undefined) return undefined
+      if (isWaiting(node.entry) && node.entry.turn === node.at) return node.entry
       group.ready.pop()
     }
   }
@@ -184,7 +196,7 @@ const make = (
     const group = jobsOf(entry.head.endpoint)
     Tally.add(group.tally, entry.head, 1)
     if (isWaiting(entry)) {
-      group.ready.push(entry)
+      group.ready.push({ entry, at: entry.turn })
       if (!entry.head.lowPriority) group.oldest.push({ entry, at: entry.head.queuedAt })
     } else {
       // The job may just have left the queue. Dropping outdated nodes here bounds the heaps when `depth` is never called.
@@ -192,6 +204,7 @@ const make = (
       oldestQueuedAt(group)
     }
     if (entry.head.status === "IN_PROGRESS") group.running.add(entry)
+    if (entry.head.concurrency !== null) slots.index(entry)
     schedule(entry)
   }
 
@@ -209,6 +222,14 @@ const make = (
     if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key))
     entry.dueNodeAt = undefined
   }
+
+  /** Releases held jobs of the key of a job that has freed its slot. Returns their number. */
+  const release = (job: JobHead, now: number): number =>
+    slots.release(job, now, (entry, update) => {
+      unindex(entry)
+      update()
+      index(entry)
+    })
 
   /** Adds the webhook delivery of a change. */
   const enqueueWebhook = (
@@ -238,17 +259,22 @@ const make = (
       return { _tag: "Removed", before }
     }
     entry.head = decided.success.job
+    slots.place(entry, before)
     entry.outcome = { ...entry.outcome, ...decided.success.outcome }
     if (decided.success.discardChunks) entry.chunks = []
     if (chunk !== undefined) entry.chunks.push(chunk)
     index(entry)
     enqueueWebhook(entry, event, before, chunk)
-    if (entry.head.batchId !== null && before.status !== entry.head.status) updateBatch(entry, before, event.now)
-    return { _tag: "Changed", before, after: entry.head }
+    let released = freesSlot(before, entry.head) ? release(entry.head, event.now) : 0
+    if (entry.head.batchId !== null && before.status !== entry.head.status) released += updateBatch(entry, before, event.now)
+    return { _tag: "Changed", before, after: entry.head, ...(released === 0 ? {} : { released }) }
   }
 
-  const updateBatch = (entry: Entry, before: JobHead, now: number) => {
-    if (batches.jobChanged(before, entry.head, now)) apply(entry, { _tag: "Cancel", now, endpoint: entry.head.endpoint })
+  /** Returns the number of held jobs that became ready. */
+  const updateBatch = (entry: Entry, before: JobHead, now: number): number => {
+    if (!batches.jobChanged(before, entry.head, now)) return 0
+    const cancelled = apply(entry, { _tag: "Cancel", now, endpoint: entry.head.endpoint })
+    return cancelled._tag === "Changed" ? cancelled.released ?? 0 : 0
   }
 
   const insert = (job: JobRecord, key?: SubmissionKey) => {
@@ -260,8 +286,10 @@ const make = (
       chunks: [],
       key,
       order: ++order,
+      turn: 0,
       dueNodeAt: undefined
     }
+    slots.place(entry, undefined)
     entries.set(job.id, entry)
     jobsOf(job.endpoint).all.add(entry)
     if (key !== undefined) keys.set(keyOf(job.endpoint, key), entry)
@@ -365,6 +393,7 @@ const make = (
       }),
     claim: (endpoint, limit, event) =>
       Effect.sync(() => {
+        slots.setLimit(endpoint, event.keyLimit)
         const group = jobsOf(endpoint)
         const jobs: Array<JobRecord> = []
         const expired: Array<ApplyResult> = []
@@ -448,6 +477,11 @@ const make = (
           jobs += 1
         }
         return { jobs, more: false }
+      }),
+    keyUsage: (endpoint, id, limit) =>
+      Effect.sync(() => {
+        const entry = find(endpoint, id)
+        return entry?.head.concurrency?.held === true ? slots.usage(entry, limit) : undefined
       }),
     depth: (endpoint) =>
       Effect.sync(() => {
