@@ -1,0 +1,235 @@
+/**
+ * The journal of a pipeline's runs: the messages of `run-journal` between the pipeline's worker and the platform
+ * (docs/spec/pipelines.md#run-journal).
+ *
+ * ```
+ *  worker                                     platform
+ *    | GET  job-take/{worker}                    |   200 job: a run that begins or was woken
+ *    | POST run-journal/{worker}                 |
+ *    |   start, records, finish or park -------> |   stores all of it in one commit
+ *    | <---- entries, state -------------------- |   with `park`: after an entry arrives, or after waitMs
+ * ```
+ *
+ * A worker loads this module, so it contains only constants and small Schemas, and no HTTP code.
+ */
+import * as Schema from "effect/Schema"
+
+/** The longest path of an entry, in characters. */
+export const MAX_PATH = 512
+
+const NAME = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
+
+/** A part of a path: a name, indices, and suffixes for an attempt (`~2`) or the compensation (`~undo`) of the node. */
+const SEGMENT = `${NAME}(?:\\[\\d{1,7}\\])*(?:~(?:undo|\\d{1,6}))*`
+
+/**
+ * The path of a node in a run: `list`, `thumbnail[3]`, `extras.cover`, `charge~2` (the second attempt), `charge~undo` (the compensation).
+ */
+export const RunPath = Schema.String.check(
+  Schema.isMaxLength(MAX_PATH),
+  Schema.isPattern(new RegExp(`^${SEGMENT}(?:\\.${SEGMENT})*$`), {
+    message:
+      "a path is names joined by \".\", each with optional indices and suffixes, such as \"thumbnail[3]\" or \"charge~undo\""
+  })
+)
+export type RunPath = typeof RunPath.Type
+
+/** The address of a path's node in the graph: the path without indices and suffixes. */
+export const nodeOf = (path: string): string => path.replace(/\[\d+\]|~\w+/g, "")
+
+/**
+ * What an entry records.
+ *
+ * - `step`, `failed`: the output or the final failure of a node. They settle the path.
+ * - `spawn`, `sleep`, `wait`: a child job, a timer, or a wait for an event. They open the path until the platform settles it.
+ * - `event`, `end`: the platform's answer to `wait`, and to `spawn` and `sleep`. They settle the path.
+ * - `choice`: the branch taken, or the list of a `forEach`. `undo`: the compensation of the path is done. Neither settles the path.
+ */
+export const EntryKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait", "event", "end"])
+export type EntryKind = typeof EntryKind.Type
+
+/** The kinds that settle a path. The first one at a path wins. */
+export const SETTLING: ReadonlySet<EntryKind> = new Set<EntryKind>(["step", "failed", "event", "end"])
+
+/** The kinds that a worker may record. */
+export const RecordKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait"])
+export type RecordKind = typeof RecordKind.Type
+
+const millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
+
+/** The longest life of a run, in milliseconds: ten years. */
+export const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
+
+/** The life of a run whose definition sets none, in milliseconds: one year. */
+export const DEFAULT_RUN_MILLIS = 365 * 24 * 60 * 60 * 1000
+
+const duration = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_RUN_MILLIS }))
+
+/** The body of a `spawn` record: the child job. */
+export const SpawnBody = Schema.Struct({
+  endpoint: Schema.String,
+  input: Schema.Unknown,
+  priority: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))),
+  tags: Schema.optionalKey(Schema.Array(Schema.String)),
+  executionTimeoutMs: Schema.optionalKey(duration),
+  /** After this time the child is cancelled, and the path ends with TIMED_OUT. */
+  timeoutMs: Schema.optionalKey(duration)
+})
+
+/** The body of a `sleep` record: a duration, or a time in milliseconds since 1970. */
+export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.Struct({ until: millis })])
+
+/** The longest name and key of an event, in characters. */
+export const MAX_EVENT_NAME = 255
+
+/** The name or key of an event. */
+export const EventName = Schema.String.check(Schema.isMaxLength(MAX_EVENT_NAME))
+
+/** The body of a `wait` record. */
+export const WaitBody = Schema.Struct({
+  name: EventName,
+  key: EventName,
+  /** After this time the path ends with TIMED_OUT. */
+  timeoutMs: Schema.optionalKey(duration)
+})
+
+/** The body of a `failed` record. */
+export const FailedBody = Schema.Struct({ error: Schema.String, attempts: Schema.optionalKey(Schema.Int) })
+
+/** The body of an `end` entry. A timer's has no members. */
+export const EndBody = Schema.Struct({
+  /** `TIMED_OUT` without `job`: the time of a `wait` is over. */
+  status: Schema.optionalKey(Schema.Literals(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])),
+  job: Schema.optionalKey(Schema.String),
+  output: Schema.optionalKey(Schema.Json),
+  error: Schema.optionalKey(Schema.String)
+})
+export type EndBody = typeof EndBody.Type
+
+/** An entry that a worker records. */
+export const JournalRecord = Schema.Struct({
+  path: RunPath,
+  kind: RecordKind,
+  /** Absent: null. */
+  body: Schema.optionalKey(Schema.Unknown)
+})
+export type JournalRecord = typeof JournalRecord.Type
+
+/** A stored entry. `n` counts the entries of a run from 1. `at`: when it was stored, in milliseconds since 1970. */
+export const JournalEntry = Schema.Struct({
+  path: Schema.String,
+  kind: EntryKind,
+  n: Schema.Int,
+  at: Schema.Int,
+  body: Schema.optionalKey(Schema.Json)
+})
+export type JournalEntry = typeof JournalEntry.Type
+
+/** The hash of a definition: SHA-256, in hexadecimal. */
+export const DefinitionHash = Schema.String.check(
+  Schema.isPattern(/^[0-9a-f]{64}$/, { message: "a definition hash is a SHA-256 in 64 hexadecimal digits" })
+)
+
+/** A node of a pipeline's graph. Members that are not listed here are kept. */
+export const GraphNode = Schema.Struct({
+  /** The path without indices and suffixes ({@link nodeOf}). */
+  address: Schema.String,
+  kind: Schema.String,
+  /** Identifies the schema of the node's output: a hash of its canonical JSON Schema. */
+  output: Schema.optionalKey(Schema.String),
+  endpoint: Schema.optionalKey(Schema.String),
+  needs: Schema.optionalKey(Schema.Array(Schema.String)),
+  label: Schema.optionalKey(Schema.String)
+})
+export type GraphNode = typeof GraphNode.Type
+
+/** A pipeline's graph. Its top-level nodes are listed in the order in which they run. */
+export const PipelineGraph = Schema.Struct({ name: Schema.String, nodes: Schema.Array(GraphNode) })
+export type PipelineGraph = typeof PipelineGraph.Type
+
+/** The most runs, and records of all runs together, in one request. */
+export const MAX_JOURNAL_RUNS = 1_000
+export const MAX_JOURNAL_RECORDS = 10_000
+
+/** How long a response may be held for an entry, in milliseconds. */
+export const MAX_JOURNAL_WAIT_MILLIS = 30_000
+
+/** How a run ends: COMPLETED, FAILED, or CANCELLED after it has undone what it did. */
+export const RunFinish = Schema.Union([
+  Schema.Struct({ error: Schema.String }),
+  Schema.Struct({ cancelled: Schema.Literal(true) }),
+  Schema.Struct({ output: Schema.optionalKey(Schema.Unknown) })
+])
+
+/** What a worker writes to one run. */
+export const RunWrite = Schema.Struct({
+  run: Schema.String,
+  /** The attempt of the taken job. */
+  attempt: Schema.Int,
+  leaseToken: Schema.optionalKey(Schema.String),
+  /** Once per activation, in its first call. */
+  start: Schema.optionalKey(Schema.Struct({
+    definition: DefinitionHash,
+    /** The longest life of the run. Default: {@link DEFAULT_RUN_MILLIS}. */
+    ttlMs: Schema.optionalKey(duration),
+    /** The graph has compensations: a cancel lets the run undo what it did instead of ending it at once. */
+    undo: Schema.optionalKey(Schema.Boolean)
+  })),
+  /** Return the entries with a higher number. 0: the whole journal. */
+  after: Schema.optionalKey(Schema.Int),
+  records: Schema.optionalKey(Schema.Array(JournalRecord)),
+  park: Schema.optionalKey(Schema.Struct({
+    /** The highest number of an entry that the worker knows. The run does not park when there are later ones. */
+    seen: Schema.Int,
+    /** Wake when this number of paths have been settled after `seen`. A failed child, a timer and a cancel wake at once. Default: 1. */
+    wakeAfter: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_000_000 }))),
+    /** Wake at this time at the latest, in milliseconds since 1970. */
+    until: Schema.optionalKey(millis)
+  })),
+  finish: Schema.optionalKey(RunFinish)
+})
+export type RunWrite = typeof RunWrite.Type
+
+/** The body of `run-journal`. */
+export const RunJournalRequest = Schema.Struct({
+  definitions: Schema.optionalKey(Schema.Array(Schema.Struct({ hash: DefinitionHash, graph: Schema.Unknown }))),
+  /** How long to hold the response for an entry of a run with `park`. Default: 0. */
+  waitMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_JOURNAL_WAIT_MILLIS }))),
+  runs: Schema.Array(RunWrite).check(Schema.isMaxLength(MAX_JOURNAL_RUNS))
+})
+export type RunJournalRequest = typeof RunJournalRequest.Type
+
+/** What a run does: its nodes, or their compensations after a cancel. */
+export const RunPhase = Schema.Literals(["doing", "undoing"])
+export type RunPhase = typeof RunPhase.Type
+
+/**
+ * The state of a run after a write. `parked`: it holds no worker. `held`: parked until a worker with a fitting definition starts. `ended`: the
+ * job has ended. `lost`: the worker does not hold the lease, and nothing was stored. The worker drops the activation in all of them.
+ */
+export const RunState = Schema.Literals(["running", "parked", "ended", "lost", "held"])
+export type RunState = typeof RunState.Type
+
+/** The platform's answer for one run. */
+export const RunAnswer = Schema.Struct({
+  run: Schema.String,
+  state: RunState,
+  /** The number of the run's last entry. */
+  n: Schema.Int,
+  /** In ascending order: what became of the records that were not simply stored, and the entries that were asked for. */
+  entries: Schema.Array(JournalEntry),
+  /** More entries than fit into one response: ask again with `after`. */
+  more: Schema.optionalKey(Schema.Literal(true)),
+  phase: RunPhase,
+  /** The number of stored chunks of the run's stream. */
+  chunks: Schema.Int,
+  /** The graph of the definition is not stored. Nothing of this write was done: send it again with `definitions`. */
+  definition: Schema.optionalKey(Schema.Literal("unknown")),
+  /** Why a run is `held` or `lost`. */
+  cause: Schema.optionalKey(Schema.String)
+})
+export type RunAnswer = typeof RunAnswer.Type
+
+/** The response of `run-journal`. `now`: the platform's time, in milliseconds since 1970. */
+export const RunJournalResponse = Schema.Struct({ now: Schema.Int, runs: Schema.Array(RunAnswer) })
+export type RunJournalResponse = typeof RunJournalResponse.Type
