@@ -91,6 +91,8 @@ export interface Platform {
   readonly takeBatch: string | undefined
   /** Undefined when the take address does not contain `/job-take/`: jobs then cannot be stopped. */
   readonly stop: string | undefined
+  /** Absent on another platform than Stint: pipelines cannot run there. */
+  readonly runJournal?: string
   readonly done: JobAddress
   readonly stream: JobAddress
   readonly ping: PingConfig | undefined
@@ -216,6 +218,7 @@ const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: strin
     take,
     takeBatch: named ? take.replace("/job-take/", "/job-take-batch/") : undefined,
     stop: named ? take.replace("/job-take/", "/job-stop/") : undefined,
+    ...(named && getJob.prefix === "PLATFORM_" ? { runJournal: take.replace("/job-take/", "/run-journal/") } : {}),
     done: yield* Effect.fromResult(jobAddress(postOutput, workerId)),
     stream: yield* Effect.fromResult(jobAddress(postStream, workerId)),
     ping: ping === undefined ? undefined : {

@@ -61,6 +61,11 @@ export class JobSource extends Context.Service<JobSource, {
    * is none.
    */
   readonly stopRequests: Effect.Effect<ReadonlyArray<string>, JobSourceError>
+  /**
+   * Writes to the journal of pipeline runs and returns the response (docs/spec/pipelines.md#run-journal). Absent: there is no platform, or it
+   * has no journal.
+   */
+  readonly runJournal?: (body: string) => Effect.Effect<string, JobSourceError>
   /** Sends a ping about the worker itself, such as its exit. Not used for the regular heartbeats. */
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
   /** False: the worker does not consume generators (local test mode without a flag). */

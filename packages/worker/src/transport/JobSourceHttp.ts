@@ -181,6 +181,12 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     if (!isSuccess(answer)) return yield* toJobSourceError(answer)
   })
 
+  const runJournal = (url: string) => (body: string) =>
+    Effect.flatMap(
+      call({ method: "POST", url, body, contentType: "application/json", idleTimeout: RESPONSE_TIMEOUT }),
+      (answer) => isSuccess(answer) ? Effect.succeed(answer.text) : Effect.fail(toJobSourceError(answer))
+    )
+
   return JobSource.of({
     take,
     deliverResult: (job, body, stream) => post(addressOf(platform.done, job, stream), body),
@@ -196,6 +202,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
         })
       }
     }),
+    ...(platform.runJournal === undefined ? {} : { runJournal: runJournal(platform.runJournal) }),
     stopRequests,
     ping,
     streaming: true

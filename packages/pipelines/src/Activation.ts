@@ -1,0 +1,342 @@
+/**
+ * A run while this worker holds it: its entries, the writes in flight, and the nodes that wait for an entry of the platform.
+ *
+ * ```
+ *   record  --> collected --> one write per turn of the event loop --> durable
+ *   settled --> recorded already: at once
+ *           --> otherwise: waits. When every part of the run waits, the run parks:
+ *                  an entry arrives within a second        --> continues
+ *                  otherwise the run is parked             --> Dropped: the activation ends, and a later one continues
+ * ```
+ *
+ * `active` counts the parts of the run that do not wait. Whatever resumes a part counts it first, so the count never drops to zero between
+ * two things that a part does.
+ */
+import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
+import { SETTLING } from "@stint/contract/RunJournal"
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import { Journal } from "./Journal.ts"
+import type { DefinitionRef } from "./Journal.ts"
+
+/** This worker does not run the run any more: it is parked, it has ended, or another worker has it. */
+export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
+  state: Schema.Literals(["parked", "held", "ended", "lost"]),
+  cause: Schema.optionalKey(Schema.String)
+}) {}
+
+/** A caller cancelled the run, and the run has compensations. */
+export class Cancelled extends Schema.TaggedError<Cancelled>()("Cancelled", {}) {}
+
+/** The path at which the platform notes that a caller has cancelled the run. Users cannot choose it. */
+export const CANCEL_PATH = "~cancel"
+
+/** How long the platform holds a call of a run that waits before it parks the run. Milliseconds. Documented in the contract. */
+export const HOT_WAIT = 1_000
+
+/** How often a run with a long step asks whether a caller has cancelled it or another part can continue. Milliseconds. */
+const POLL_INTERVAL = 1_000
+
+/** Waits of a `forEach` whose items have all begun: the run needs all of them, so it need not wake for each. */
+export interface Group {
+  /** The number of items that have not begun. */
+  unstarted: number
+}
+
+interface Waiter {
+  readonly settled: Deferred.Deferred<JournalEntry>
+  readonly group: Group | undefined
+}
+
+/** One activation of a run. */
+export interface Activation {
+  readonly run: string
+  /** The entry that settled the path, if any. */
+  readonly find: (path: string) => JournalEntry | undefined
+  /** The entry of this kind at the path, if any. */
+  readonly at: (path: string, kind: JournalEntry["kind"]) => JournalEntry | undefined
+  /** All entries in the order in which they were stored. */
+  readonly entries: () => ReadonlyArray<JournalEntry>
+  /** Records an entry. Completes when it is durable, with the entry that is stored at its path: another one if that came first. */
+  readonly record: (record: JournalRecord) => Effect.Effect<JournalEntry>
+  /** Records an entry together with the next write, which is the end of the run. */
+  readonly recordLast: (record: JournalRecord) => void
+  /** Waits until the platform settles the path. */
+  readonly settled: (path: string, group?: Group) => Effect.Effect<JournalEntry>
+  /** Runs `one` for each index, at most `concurrency` at the same time. Fails with the first failure. */
+  readonly parallel: <A, E, R>(
+    count: number,
+    concurrency: number,
+    one: (index: number) => Effect.Effect<A, E, R>
+  ) => Effect.Effect<ReadonlyArray<A>, E, R>
+  /** Ends the run. */
+  readonly finish: (finish: NonNullable<RunWrite["finish"]>) => Effect.Effect<void, Dropped>
+  /** The number of chunks that callers have. */
+  readonly chunks: () => number
+  readonly emit: (chunk: unknown) => Effect.Effect<void>
+  /** Whether a caller has cancelled the run. */
+  readonly isCancelled: () => boolean
+  /** Whether the run undoes what it did: it was cancelled, or an earlier activation has failed and a caller retried the compensations. */
+  readonly isUndoing: () => boolean
+  /** Runs the effect until the run is dropped or cancelled. */
+  readonly guard: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped | Cancelled, R>
+  /** Runs the compensations until the run is dropped. Waits of the interrupted nodes are forgotten. */
+  readonly guardUndo: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped, R>
+}
+
+/** The path, with the kind if the entry does not settle the path. */
+const keyOf = ({ kind, path }: { readonly path: string; readonly kind: JournalEntry["kind"] }) => `${kind} ${path}`
+
+/** Begins an activation, and reads what the run has recorded. Closing the scope ends its writes. */
+export const make = Effect.fnUntraced(function*(
+  job: ReceivedJob,
+  definition: DefinitionRef,
+  runtimeEmit: (chunk: unknown) => Effect.Effect<void>
+): Effect.fn.Return<Activation, Dropped, Journal | Scope.Scope> {
+  const journal = yield* Journal
+  const scope = yield* Effect.scope
+  const byKey = new Map<string, JournalEntry>()
+  const settledAt = new Map<string, JournalEntry>()
+  const waiters = new Map<string, Waiter>()
+  const dropped = Deferred.makeUnsafe<never, Dropped>()
+  const cancelled = Deferred.makeUnsafe<never, Cancelled>()
+  const one = Semaphore.makeUnsafe(1)
+  const attempt = job.attempt ?? 1
+
+  let active = 1
+  let idle = Deferred.makeUnsafe<void>()
+  /** The highest number up to which all entries are known. */
+  let seen = 0
+  let behind = attempt > 1
+  let started = false
+  let undoing = false
+  let chunks = 0
+  let last: ReadonlyArray<JournalRecord> = []
+
+  const enter = (parts: number) => {
+    if (active === 0 && parts > 0) idle = Deferred.makeUnsafe<void>()
+    active += parts
+  }
+  const leave = () => {
+    active--
+    if (active === 0) Deferred.doneUnsafe(idle, Effect.void)
+  }
+
+  const add = (entry: JournalEntry): void => {
+    const key = keyOf(entry)
+    if (byKey.has(key)) return
+    byKey.set(key, entry)
+    if (!SETTLING.has(entry.kind) || settledAt.has(entry.path)) return
+    settledAt.set(entry.path, entry)
+    const waiter = waiters.get(entry.path)
+    if (waiter === undefined) return
+    waiters.delete(entry.path)
+    enter(1)
+    Deferred.doneUnsafe(waiter.settled, Effect.succeed(entry))
+  }
+
+  /** Takes over an answer. Entries of the platform may be between the own ones; then the next write asks for them. */
+  const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>): void => {
+    const answered = new Set(answer.entries.map(keyOf))
+    const replaced = new Set(answer.entries.filter(({ kind }) => SETTLING.has(kind)).map(({ path }) => path))
+    const silent = records.filter((record) =>
+      !answered.has(keyOf(record)) && !(SETTLING.has(record.kind) && replaced.has(record.path))
+    )
+    const fresh = answer.entries.filter(({ n }) => n > seen).length
+    const complete = answer.more !== true && answer.n === seen + silent.length + fresh
+    for (const entry of answer.entries) add(entry)
+    for (const record of silent) {
+      add({
+        path: record.path,
+        kind: record.kind,
+        n: answer.n,
+        at: 0,
+        ...(record.body === undefined ? {} : { body: toJson(record.body) })
+      })
+    }
+    behind = !complete
+    if (complete) seen = answer.n
+    else if (answer.more === true) seen = answer.entries.at(-1)?.n ?? seen
+    chunks = Math.max(chunks, answer.chunks)
+    if (answer.phase === "undoing" && !undoing) {
+      undoing = true
+      Deferred.doneUnsafe(cancelled, Effect.fail(new Cancelled()))
+    }
+  }
+
+  /** One write of this run at a time, so that the answers arrive in order. */
+  const write = (more: Pick<RunWrite, "records" | "park" | "finish">, ask = false): Effect.Effect<RunAnswer, Dropped> =>
+    one.withPermits(1)(Effect.gen(function*() {
+      const records = [...last, ...more.records ?? []]
+      const answer = yield* journal.write({
+        run: job.id,
+        attempt,
+        ...(job.leaseToken === undefined ? {} : { leaseToken: job.leaseToken }),
+        ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
+        ...(ask || behind ? { after: seen } : {}),
+        ...more,
+        ...(records.length === 0 ? {} : { records })
+      }, definition)
+      if (answer.state !== "running" && !(answer.state === "ended" && more.finish !== undefined)) {
+        return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
+      }
+      started = true
+      last = []
+      take(answer, records)
+      return answer
+    }))
+
+  /** Reads until nothing is missing. */
+  const catchUp: Effect.Effect<void, Dropped> = Effect.suspend(() =>
+    Effect.flatMap(write({}, true), () => behind ? catchUp : Effect.void)
+  )
+
+  const drop = (error: Dropped) => Effect.sync(() => void Deferred.doneUnsafe(dropped, Effect.fail(error)))
+
+  let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry> }> = []
+  let flushing = false
+
+  const storedAs = (record: JournalRecord): JournalEntry | undefined =>
+    SETTLING.has(record.kind)
+      ? settledAt.get(record.path)
+      // A child whose endpoint does not exist has ended at once.
+      : byKey.get(keyOf(record)) ?? settledAt.get(record.path)
+
+  const flush: Effect.Effect<void, Dropped> = Effect.gen(function*() {
+    // The other parts of the run that end in this turn of the event loop join the same write.
+    yield* Effect.yieldNow
+    while (pending.length > 0) {
+      const batch = pending
+      pending = []
+      yield* write({ records: batch.map(({ record }) => record) })
+      if (behind && waiters.size > 0) yield* catchUp
+      for (const { record, stored } of batch) {
+        const entry = storedAs(record)
+        Deferred.doneUnsafe(
+          stored,
+          entry === undefined
+            ? Effect.die(new Error(`The platform accepted the ${record.kind} of ${record.path} and did not store it.`))
+            : Effect.succeed(entry)
+        )
+      }
+    }
+    flushing = false
+  })
+
+  const record = (entry: JournalRecord): Effect.Effect<JournalEntry> =>
+    Effect.suspend(() => {
+      const stored = Deferred.makeUnsafe<JournalEntry>()
+      pending.push({ record: entry, stored })
+      if (flushing) return Deferred.await(stored)
+      flushing = true
+      return Effect.andThen(Effect.forkIn(Effect.catch(flush, drop), scope), Deferred.await(stored))
+    })
+
+  const settled = (path: string, group?: Group): Effect.Effect<JournalEntry> =>
+    Effect.suspend(() => {
+      const known = settledAt.get(path)
+      if (known !== undefined) return Effect.succeed(known)
+      const waiter: Waiter = { settled: Deferred.makeUnsafe<JournalEntry>(), group }
+      waiters.set(path, waiter)
+      leave()
+      return Deferred.await(waiter.settled)
+    })
+
+  /** The number of waits that must end before any part of the run can continue. */
+  const wakeAfter = (): number => {
+    const [first, ...others] = waiters.values()
+    const group = first?.group
+    return group !== undefined && group.unstarted === 0 && others.every((waiter) => waiter.group === group) ? waiters.size : 1
+  }
+
+  const parking = Effect.gen(function*() {
+    while (true) {
+      yield* Deferred.await(idle)
+      if (active > 0) continue
+      if (behind) {
+        yield* catchUp
+        continue
+      }
+      yield* write({ park: { seen, ...(wakeAfter() === 1 ? {} : { wakeAfter: wakeAfter() }) } })
+    }
+  })
+
+  const polling = Effect.gen(function*() {
+    while (true) {
+      yield* Effect.sleep(POLL_INTERVAL)
+      if (active > 0 && started && !undoing && (waiters.size > 0 || definition.undo)) yield* catchUp
+    }
+  })
+
+  const duties = Effect.catch(Effect.raceFirst(parking, polling), drop)
+
+  if (attempt > 1) yield* catchUp
+  yield* Effect.forkIn(duties, scope)
+
+  return {
+    run: job.id,
+    find: (path) => settledAt.get(path),
+    at: (path, kind) => byKey.get(keyOf({ path, kind })),
+    entries: () => [...byKey.values()].sort((a, b) => a.n - b.n),
+    record,
+    recordLast: (entry) => {
+      last = [...last, entry]
+    },
+    settled,
+    parallel: <A, E, R>(count: number, concurrency: number, each: (index: number) => Effect.Effect<A, E, R>) =>
+      Effect.suspend((): Effect.Effect<ReadonlyArray<A>, E, R> => {
+        if (count === 0) return Effect.succeed([])
+        const results: Array<{ readonly index: number; readonly value: A }> = []
+        const workers = Math.min(count, concurrency)
+        let next = 0
+        let working = workers
+        // The part that continues afterwards takes over the count of the worker that ends last.
+        enter(workers - 1)
+        const worker = Effect.gen(function*() {
+          while (next < count) {
+            const index = next++
+            results.push({ index, value: yield* each(index) })
+          }
+          working--
+          if (working > 0) leave()
+        })
+        return Effect.map(
+          Effect.all(Array.from({ length: workers }, () => worker), { concurrency: "unbounded", discard: true }),
+          () => results.sort((a, b) => a.index - b.index).map(({ value }) => value)
+        )
+      }),
+    finish: (finish) => Effect.asVoid(write({ finish })),
+    chunks: () => chunks,
+    emit: (chunk) =>
+      Effect.suspend(() => {
+        const number = chunks + 1
+        return Effect.map(
+          journal.chunk === undefined ? runtimeEmit(chunk) : journal.chunk(job, chunk, number),
+          () => {
+            chunks = number
+          }
+        )
+      }),
+    isCancelled: () => byKey.has(`event ${CANCEL_PATH}`),
+    isUndoing: () => undoing,
+    guard: (self) =>
+      undoing
+        ? Effect.fail(new Cancelled())
+        : Effect.raceFirst(self, Effect.raceFirst(Deferred.await(dropped), Deferred.await(cancelled))),
+    guardUndo: (self) =>
+      Effect.suspend(() => {
+        waiters.clear()
+        pending = []
+        if (active === 0) enter(1)
+        else active = 1
+        return Effect.raceFirst(self, Deferred.await(dropped))
+      })
+  }
+})
+
+const toJson = (value: unknown): Schema.Json =>
+  Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))(JSON.stringify(value) ?? "null")

@@ -1,0 +1,132 @@
+/**
+ * Runs a definition: walks through its nodes, skips what is recorded, and records what it does.
+ *
+ * ```
+ *   node        recorded as                                         resumes by
+ *   step        step | failed; failed at ~1, ~2 per attempt         its output; otherwise the next attempt
+ *   run         spawn, then the platform's end; ~2 per attempt      waiting for the end
+ *   forEach     choice (the list), and each item as [n]             its items
+ *   all         its parts                                           its parts
+ *   branch      choice, and the nodes of the chosen part            the recorded choice
+ *   sleep       sleep, then the platform's end                      waiting for the end
+ *   waitFor     wait, then the platform's event or end              waiting for either
+ *   stream      choice (the chunks before it), step                 the chunks that callers do not have
+ *
+ *   a node fails for good, or a caller cancels a run with compensations --> Compensation, then the run ends
+ * ```
+ */
+import type { CurrentJob, ReceivedJob } from "@stint/worker/CurrentJob"
+import * as Outcome from "@stint/worker/Outcome"
+import { JobLost } from "@stint/worker/ResultDelivery"
+import type { Emit, Runnable } from "@stint/worker/Runnable"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Activation } from "./Activation.ts"
+import * as ActivationModule from "./Activation.ts"
+import { failureIn, undoAll } from "./Compensation.ts"
+import type { Definition } from "./Definition.ts"
+import { refOf } from "./Graph.ts"
+import { Journal } from "./Journal.ts"
+import type { NodeFailed } from "./NodeRun.ts"
+import { runNodes } from "./NodeRun.ts"
+
+/** How a run ended. */
+type Ending =
+  | { readonly _tag: "Done"; readonly output: unknown }
+  | { readonly _tag: "Failed"; readonly failure: NodeFailed }
+  | { readonly _tag: "Cancelled" }
+
+const failedAt = (path: string, message: string): Ending => ({ _tag: "Failed", failure: { _tag: "NodeFailed", path, message } })
+
+/** The failure that a retried compensation belongs to is no longer in the journal. */
+const FAILED_BEFORE: NodeFailed = { _tag: "NodeFailed", path: "", message: "The run failed, and its compensations ran again." }
+
+const decodeWith = (schema: Schema.ConstraintCodec<unknown, unknown>) =>
+  Schema.decodeUnknownEffect(Schema.toCodecJson(schema), { errors: "all" })
+
+const forward = (
+  activation: Activation,
+  definition: Definition,
+  input: unknown
+): Effect.Effect<Ending, ActivationModule.Dropped, unknown> => {
+  if (activation.isCancelled()) return Effect.succeed({ _tag: "Cancelled" })
+  const recorded = failureIn(activation, definition.nodes)
+  if (recorded !== undefined) return Effect.succeed({ _tag: "Failed", failure: recorded })
+  if (activation.isUndoing()) return Effect.succeed({ _tag: "Failed", failure: FAILED_BEFORE })
+  return activation.guard(runNodes(activation, definition.nodes, { prefix: "", value: input, results: { input } }, true)).pipe(
+    Effect.map(({ value }): Ending => ({ _tag: "Done", output: value })),
+    // A cancel ends what the nodes wait for, so they fail too.
+    Effect.catchIf(
+      (error) => error._tag === "NodeFailed",
+      (failure) => Effect.succeed<Ending>(activation.isCancelled() ? { _tag: "Cancelled" } : { _tag: "Failed", failure })
+    ),
+    Effect.catchIf((error) => error._tag === "Cancelled", () => Effect.succeed<Ending>({ _tag: "Cancelled" }))
+  )
+}
+
+/**
+ * The program of a run. Ends with the result if the runtime delivers it, and otherwise with `JobLost`: the journal has ended the run, or the
+ * run continues in another activation.
+ */
+export const runDefinition = (definition: Definition): Runnable<unknown>["run"] => {
+  const decode = decodeWith(definition.input)
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(definition.output))
+
+  const encodeOutput = (ending: Ending): Effect.Effect<Ending, never, unknown> =>
+    ending._tag === "Done"
+      ? Effect.match(encode(ending.output), {
+        onFailure: ({ message }): Ending => failedAt("end", `The output does not fit: ${message}`),
+        onSuccess: (output): Ending => ({ _tag: "Done", output })
+      })
+      : Effect.succeed(ending)
+
+  const activate = Effect.fnUntraced(function*(job: ReceivedJob, emit: Emit | undefined) {
+    const activation = yield* ActivationModule.make(
+      job,
+      refOf(definition),
+      (chunk) => emit === undefined ? Effect.void : Effect.orDie(emit(chunk))
+    )
+    const input = yield* Effect.result(decode(job.input))
+    const ending = yield* Result.isFailure(input)
+      ? Effect.succeed(failedAt("input", `The input does not fit: ${input.failure.message}`))
+      : Effect.flatMap(forward(activation, definition, input.success), encodeOutput)
+    if (ending._tag === "Done") {
+      yield* activation.finish({ output: ending.output })
+      return Outcome.fromReturned(ending.output)
+    }
+    const notUndone = yield* activation.guardUndo(undoAll(activation, definition.nodes))
+    const reason = ending._tag === "Cancelled" ? "The run was cancelled." : describe(ending.failure)
+    if (ending._tag === "Cancelled" && notUndone === undefined) {
+      yield* activation.finish({ cancelled: true })
+      return Outcome.failed(reason)
+    }
+    const error = notUndone === undefined ? reason : `${reason}${reason.endsWith(".") ? "" : "."} ${notUndone}`
+    yield* activation.finish({ error })
+    return Outcome.failed(error)
+  })
+
+  return (job, emit) =>
+    runsAnywhere(Effect.gen(function*() {
+      const journal = yield* Journal
+      const outcome = yield* Effect.scoped(activate(job, emit)).pipe(
+        Effect.catchTag("Dropped", ({ cause, state }) =>
+          Effect.andThen(
+            state === "held" || state === "lost"
+              ? Effect.logWarning(`The run is not continued here (${state})${cause === undefined ? "" : `: ${cause}`}.`)
+              : Effect.void,
+            Effect.fail(new JobLost({ detail: state }))
+          ))
+      )
+      return journal.finishes ? yield* new JobLost({ detail: "The journal has ended the run." }) : outcome
+    }))
+}
+
+const describe = ({ message, path }: NodeFailed): string =>
+  path === "input" || path === "" ? message : `The step "${path}" failed: ${message}`
+
+/** The services of the steps are in the pipeline's type, and not in the definition's. */
+function runsAnywhere<A, E>(self: Effect.Effect<A, E, unknown>): Effect.Effect<A, E, CurrentJob>
+function runsAnywhere<A, E>(self: Effect.Effect<A, E, unknown>): Effect.Effect<A, E, unknown> {
+  return self
+}

@@ -1,0 +1,37 @@
+/**
+ * The journal of runs, as the interpreter sees it: one call that writes to a run and reads from it.
+ *
+ * ```
+ *   interpreter --RunWrite--> Journal --RunAnswer--> interpreter
+ *                              |
+ *          layer               `-- the platform's run-journal, all runs of this worker in one request (JournalHttp)
+ *          PipelineTest, local `-- in memory (JournalMemory)
+ * ```
+ */
+import type { PipelineGraph, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+
+/** What identifies the nodes of a pipeline for the platform. */
+export interface DefinitionRef {
+  /** SHA-256 of the graph. */
+  readonly hash: string
+  readonly graph: PipelineGraph
+  /** Whether any node has an `undo`. */
+  readonly undo: boolean
+}
+
+export class Journal extends Context.Service<Journal, {
+  /**
+   * Writes to a run; what is recorded is durable when it completes. With `park`, the answer may wait for an entry. Retries for as long as the
+   * platform does not answer; dies when the platform cannot accept the write.
+   */
+  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer>
+  /**
+   * Sends one chunk of the run's stream, with its number from 1. Undefined: the runtime that runs the pipeline sends the chunks.
+   */
+  readonly chunk: ((job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void>) | undefined
+  /** Whether a write with `finish` delivers the result of the run. Otherwise the runtime delivers it. */
+  readonly finishes: boolean
+}>()("@stint/pipelines/Journal") {}

@@ -1,0 +1,196 @@
+/**
+ * The journal of the platform (docs/spec/pipelines.md#run-journal).
+ *
+ * ```
+ *   writes of all runs in one turn of the event loop --> one request --> answers, one per run
+ *   a write with `park`                              --> a request of its own, because the platform holds it for up to a second
+ *
+ *   no answer, 408, 425, 429, 5xx    the same request again, with backoff: entries are stored once
+ *   401, 403                         again, slowly, with an ERROR that names the key
+ *   413, other 4xx                   each run's write alone; then the run whose write is refused fails
+ * ```
+ *
+ * Only one request without `park` is in flight, so the writes that arrive meanwhile share the next one.
+ */
+import { MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
+import type { RunAnswer, RunWrite } from "@stint/contract/RunJournal"
+import * as Backoff from "@stint/worker/Backoff"
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import { JobSource } from "@stint/worker/JobSource"
+import type { JobSourceError } from "@stint/worker/JobSource"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { HOT_WAIT } from "./Activation.ts"
+import type { DefinitionRef, Journal } from "./Journal.ts"
+
+/** The backoff while the platform does not answer. It starts with a short delay, because most failures are a single lost connection. */
+const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 2_000 }
+
+/** The backoff while the platform refuses the key, which an operator must fix. */
+const AUTH_BACKOFF: Backoff.Limits = { initial: 5_000, max: 30_000 }
+
+/** The size of the records in one request, in characters. A larger write is sent alone. Below the platform's limit of a result. */
+const MAX_REQUEST_LENGTH = 1_000_000
+
+const decodeResponse = Schema.decodeUnknownEffect(Schema.fromJsonString(RunJournalResponse))
+
+/** The platform does not accept what a run writes. The run fails with this error. */
+export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", {
+  message: Schema.String
+}) {}
+
+interface Waiting {
+  readonly text: string
+  readonly definition: DefinitionRef
+  readonly run: string
+  readonly answer: Deferred.Deferred<RunAnswer, JournalRefused>
+}
+
+/** What a failed call means. */
+const decisionOf = ({ reason }: JobSourceError): "retry" | "slowly" | "refused" => {
+  if (reason._tag === "Unreachable") return "retry"
+  if (reason.status === 401 || reason.status === 403) return "slowly"
+  return reason.status >= 500 || [408, 425, 429].includes(reason.status) ? "retry" : "refused"
+}
+
+/** A journal over the worker's own connection to the platform. */
+export const make = Effect.fnUntraced(function*(
+  send: NonNullable<JobSource["Service"]["runJournal"]>
+): Effect.fn.Return<Journal["Service"], never, JobSource | Scope.Scope> {
+  const source = yield* JobSource
+  const scope = yield* Effect.scope
+  /** The definitions that the platform has stored. */
+  const known = new Set<string>()
+
+  const post = (body: string): Effect.Effect<RunJournalResponse, JournalRefused> =>
+    Effect.gen(function*() {
+      const retries = Backoff.make(RETRY_BACKOFF)
+      const slow = Backoff.make(AUTH_BACKOFF)
+      for (let failures = 0;; failures++) {
+        const result = yield* Effect.match(send(body), {
+          onFailure: (error) => ({ error }),
+          onSuccess: (text) => ({ text })
+        })
+        if ("text" in result) {
+          return yield* Effect.mapError(
+            decodeResponse(result.text),
+            (error) => new JournalRefused({ message: `The platform answered run-journal with something else: ${error.message}` })
+          )
+        }
+        const decision = decisionOf(result.error)
+        if (decision === "refused") {
+          return yield* new JournalRefused({
+            message: `The platform does not accept the journal of the run: ${result.error.message}`
+          })
+        }
+        if (failures === 0) {
+          yield* decision === "slowly"
+            ? Effect.logError(
+              `The platform rejected the journal: ${result.error.message}. Check that PLATFORM_AI_API_KEY is a key for this endpoint.`
+            )
+            : Effect.logWarning(`Cannot write to the journal: ${result.error.message}. Trying again until the platform answers.`)
+        }
+        yield* (decision === "slowly" ? slow : retries).sleep
+      }
+    })
+
+  const bodyOf = (batch: ReadonlyArray<Waiting>, wait: boolean): string => {
+    const definitions = new Map(
+      batch.filter(({ definition }) => !known.has(definition.hash)).map(({ definition }) =>
+        [definition.hash, definition.graph] as const
+      )
+    )
+    const parts = [
+      ...(definitions.size === 0 ? [] : [
+        `"definitions":${JSON.stringify([...definitions].map(([hash, graph]) => ({ hash, graph })))}`
+      ]),
+      ...(wait ? [`"waitMs":${HOT_WAIT}`] : []),
+      `"runs":[${batch.map(({ text }) => text).join(",")}]`
+    ]
+    return `{${parts.join(",")}}`
+  }
+
+  /** Sends a batch; a run whose definition the platform has lost is sent again with it. */
+  const sendBatch = (batch: ReadonlyArray<Waiting>, wait: boolean): Effect.Effect<void> =>
+    Effect.matchEffect(post(bodyOf(batch, wait)), {
+      onFailure: (error) => {
+        const [first, ...others] = batch
+        if (first === undefined) return Effect.void
+        if (others.length === 0) return Effect.asVoid(Deferred.fail(first.answer, error))
+        return Effect.forEach(batch, (one) => sendBatch([one], wait), { discard: true })
+      },
+      onSuccess: (response) => {
+        const answers = new Map(response.runs.map((answer) => [answer.run, answer] as const))
+        const again: Array<Waiting> = []
+        for (const one of batch) {
+          const answer = answers.get(one.run)
+          if (answer?.definition === "unknown") {
+            known.delete(one.definition.hash)
+            again.push(one)
+            continue
+          }
+          known.add(one.definition.hash)
+          Deferred.doneUnsafe(
+            one.answer,
+            answer === undefined
+              ? Effect.fail(new JournalRefused({ message: "The platform answered run-journal without this run." }))
+              : Effect.succeed(answer)
+          )
+        }
+        return again.length === 0 ? Effect.void : sendBatch(again, wait)
+      }
+    })
+
+  let waiting: Array<Waiting> = []
+  let sending = false
+
+  /** The next batch: as many writes as fit, but at least one. */
+  const nextBatch = (): ReadonlyArray<Waiting> => {
+    let length = 0
+    let count = 0
+    for (const { text } of waiting) {
+      length += text.length
+      if (count === MAX_JOURNAL_RUNS || (count > 0 && length > MAX_REQUEST_LENGTH)) break
+      count++
+    }
+    const batch = waiting.slice(0, count)
+    waiting = waiting.slice(count)
+    return batch
+  }
+
+  const flush = Effect.gen(function*() {
+    yield* Effect.yieldNow
+    while (waiting.length > 0) yield* sendBatch(nextBatch(), false)
+    sending = false
+  })
+
+  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer> =>
+    Effect.suspend(() => {
+      const one: Waiting = { run: write.run, text: JSON.stringify(write), definition, answer: Deferred.makeUnsafe() }
+      const answer = Effect.orDie(Deferred.await(one.answer))
+      if (write.park !== undefined) return Effect.andThen(sendBatch([one], true), answer)
+      waiting.push(one)
+      if (sending) return answer
+      sending = true
+      return Effect.andThen(Effect.forkIn(flush, scope), answer)
+    })
+
+  const chunk = (job: ReceivedJob, value: unknown, number: number): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      const body = JSON.stringify({ output: value === undefined ? null : value })
+      const retries = Backoff.make(RETRY_BACKOFF)
+      while (true) {
+        const failure = yield* Effect.match(source.deliverChunk(job, body, number), {
+          onFailure: (error) => error,
+          onSuccess: () => undefined
+        })
+        if (failure === undefined) return
+        if (decisionOf(failure) === "refused") return yield* Effect.die(failure)
+        yield* retries.sleep
+      }
+    })
+
+  return { write, chunk, finishes: true }
+})

@@ -1,0 +1,270 @@
+/**
+ * Pipelines: typed, durable sequences of steps, jobs, waits and choices.
+ *
+ * ```ts
+ * export const Gallery = Pipeline.make("gallery", { input: Album })
+ *   .step("list", listPhotos)
+ *   .forEach("thumbnail", Thumbnail, { concurrency: 8 })
+ *   .step("page", (thumbnails, { input }) => render(input.title, thumbnails))
+ *   .end(Page)
+ *
+ * Pipeline.layer(Gallery).pipe(Layer.provide(Photos.layer), Worker.launch)
+ * ```
+ *
+ * A pipeline is a handler: its runs are jobs of an endpoint with its name. What each node did is recorded in the platform's store, so a run
+ * continues after the worker or the platform has died, and a recorded step does not run again.
+ */
+import type * as JobMiddleware from "@stint/worker/JobMiddleware"
+import type { MainModule } from "@stint/worker/MainModule"
+import { TypeId } from "@stint/worker/Runnable"
+import type { Runnable } from "@stint/worker/Runnable"
+import * as Worker from "@stint/worker/Worker"
+import type * as Duration from "effect/Duration"
+import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type { Builder } from "./Builder.ts"
+import type { Definition, ForEachNode, NamedNode, Node, Part, Retry, RunNode, StepNode, Target, Undo } from "./Definition.ts"
+import { runDefinition } from "./Interpreter.ts"
+import type { Journal } from "./Journal.ts"
+import * as WorkerJournal from "./WorkerJournal.ts"
+
+/** The messages of wrong connections, for signatures that mention them. @public */
+export type { DoesNotFit, NameTaken, NotJson } from "./Connections.ts"
+/** @public */
+export type { StepContext } from "./StepContext.ts"
+
+/** A complete pipeline: a handler whose runs need a {@link Journal} besides the services of its steps. */
+export interface Pipeline<Name extends string, I extends Schema.Constraint, O extends Schema.Constraint, out R>
+  extends Runnable<R | Journal>
+{
+  readonly name: Name
+  readonly input: I
+  readonly output: O
+  readonly error: typeof Schema.Never
+  readonly streams: false
+  readonly definition: Definition
+}
+
+/** Gives a value that the builder has checked the type that the caller declares. */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller chooses the type
+function typed<A>(value: unknown): A
+function typed(value: unknown): unknown {
+  return value
+}
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+
+const invalid = (pipeline: string, message: string) => new TypeError(`Pipeline "${pipeline}": ${message}`)
+
+const isTarget = (value: unknown): value is Target =>
+  Predicate.isObject(value) && TypeId in value && "input" in value && "output" in value && "name" in value
+
+type AnyFunction = (...args: ReadonlyArray<unknown>) => unknown
+
+const isFunction = (value: unknown): value is AnyFunction => typeof value === "function"
+
+/** The options of any node, as the builder's methods receive them. */
+interface NodeOptions {
+  readonly retry?: number | Retry
+  readonly timeout?: Duration.Input
+  readonly output?: Schema.ConstraintCodec<unknown, unknown>
+  readonly undo?: unknown
+  readonly concurrency?: number
+  readonly key?: (results: unknown) => string
+  readonly onTimeout?: (results: unknown) => unknown
+}
+
+const retryOf = (retry: number | Retry | undefined): Retry | undefined => typeof retry === "number" ? { times: retry } : retry
+
+const callOf = (run: unknown): AnyFunction => isFunction(run) ? run : () => run
+
+const undoOf = (undo: unknown): Undo | undefined =>
+  undo === undefined ? undefined : isTarget(undo) ? { _tag: "Job", target: undo } : { _tag: "Call", run: callOf(undo) }
+
+/** The untyped builder behind the interface {@link Builder}. */
+class Building {
+  readonly #name: string
+  readonly #input: Schema.ConstraintCodec<unknown, unknown>
+  readonly nodes: ReadonlyArray<Node>
+  /** The names that are in use, including those of the surrounding sequences. */
+  readonly #taken: ReadonlySet<string>
+
+  constructor(
+    name: string,
+    input: Schema.ConstraintCodec<unknown, unknown>,
+    nodes: ReadonlyArray<Node>,
+    taken: ReadonlySet<string>
+  ) {
+    this.#name = name
+    this.#input = input
+    this.nodes = nodes
+    this.#taken = taken
+  }
+
+  #add(node: NamedNode): Building {
+    this.#check(node.name)
+    if (this.#taken.has(node.name)) {
+      throw invalid(this.#name, `the name "${node.name}" is taken. Names identify what has been recorded: choose another one.`)
+    }
+    return new Building(this.#name, this.#input, [...this.nodes, node], new Set([...this.#taken, node.name]))
+  }
+
+  #check(name: string): void {
+    if (!NAME.test(name)) {
+      throw invalid(
+        this.#name,
+        `"${name}" is not a name of a step. Use 1 to 64 letters, digits, "_" and "-"; the first one is a letter or "_".`
+      )
+    }
+  }
+
+  #work({ output, retry, timeout, undo }: NodeOptions) {
+    return { retry: retryOf(retry), timeout, undo: undoOf(undo), output }
+  }
+
+  step(name: string, run: unknown, options: NodeOptions = {}): Building {
+    return this.#add({ kind: "step", name, run: callOf(run), ...this.#work(options) })
+  }
+
+  stream(name: string, run: unknown, options: NodeOptions = {}): Building {
+    const handler = isTarget(run) ? run : undefined
+    return this.#add({
+      kind: "stream",
+      name,
+      run: callOf(run),
+      handler: handler === undefined ? undefined : typed<Runnable<unknown> & Target>(handler),
+      ...this.#work({
+        ...options,
+        ...(handler === undefined
+          ? {}
+          : { output: typed<Schema.ConstraintCodec<unknown, unknown>>(Schema.Array(handler.output)) })
+      })
+    })
+  }
+
+  select(select: (results: unknown, value: unknown) => unknown): Building {
+    return new Building(this.#name, this.#input, [...this.nodes, { kind: "select", select }], this.#taken)
+  }
+
+  run(name: string, target: Target, options: NodeOptions = {}): Building {
+    return this.#add(this.#job(name, target, options))
+  }
+
+  #job(name: string, target: Target, options: NodeOptions): RunNode {
+    return { kind: "run", name, target, ...this.#work({ ...options, output: outputOfTarget(target) }) }
+  }
+
+  forEach(name: string, each: unknown, options: NodeOptions = {}): Building {
+    const { concurrency = 8, ...others } = options
+    if (!Number.isInteger(concurrency) || concurrency < 1) {
+      throw invalid(this.#name, `the concurrency of "${name}" is ${concurrency}, but must be a whole number of 1 or more.`)
+    }
+    const body: StepNode | RunNode = isTarget(each)
+      ? this.#job(name, each, others)
+      : { kind: "step", name, run: callOf(each), ...this.#work(others) }
+    const node: ForEachNode = { kind: "forEach", name, concurrency, each: body }
+    return this.#add(node)
+  }
+
+  #parts(parts: { readonly [name: string]: (start: Building) => Building }): ReadonlyArray<Part> {
+    return Object.entries(parts).map(([name, build]) => {
+      this.#check(name)
+      return { name, nodes: build(new Building(this.#name, this.#input, [], this.#taken)).nodes }
+    })
+  }
+
+  all(name: string, parts: { readonly [name: string]: (start: Building) => Building }): Building {
+    return this.#add({ kind: "all", name, parts: this.#parts(parts) })
+  }
+
+  branch(
+    name: string,
+    choose: (results: unknown, value: unknown) => string,
+    parts: { readonly [name: string]: (start: Building) => Building }
+  ): Building {
+    return this.#add({ kind: "branch", name, choose, parts: this.#parts(parts) })
+  }
+
+  sleep(name: string, duration: unknown): Building {
+    return this.#add({
+      kind: "sleep",
+      name,
+      duration: isFunction(duration)
+        ? typed<(results: unknown) => Duration.Input>(duration)
+        : () => typed<Duration.Input>(duration)
+    })
+  }
+
+  waitFor(name: string, event: Schema.ConstraintCodec<unknown, unknown>, options: NodeOptions = {}): Building {
+    const { key = () => "", onTimeout, timeout } = options
+    return this.#add({ kind: "waitFor", name, event, key, timeout, onTimeout })
+  }
+
+  end(output: Schema.ConstraintCodec<unknown, unknown>): Pipeline<string, Schema.Constraint, Schema.Constraint, unknown> {
+    const definition: Definition = { name: this.#name, input: this.#input, output, nodes: this.nodes }
+    return {
+      [TypeId]: TypeId,
+      name: this.#name,
+      input: this.#input,
+      output,
+      error: Schema.Never,
+      streams: false,
+      definition,
+      run: runDefinition(definition)
+    }
+  }
+}
+
+const outputOfTarget = (target: Target): Schema.ConstraintCodec<unknown, unknown> =>
+  target.streams ? typed(Schema.Array(target.output)) : target.output
+
+/**
+ * Begins a pipeline. Its name is the id of its endpoint, and the value of the first node is the run's input.
+ *
+ * Throws a TypeError when a name is invalid or taken; both are compile errors too.
+ */
+export const make = <const Name extends string, I extends Schema.ConstraintCodec<unknown, unknown>>(
+  name: Name,
+  options: { readonly input: I }
+): Builder<Name, I, I["Type"], { readonly input: I["Type"] }, never> =>
+  typed(new Building(name, options.input, [], new Set(["input"])))
+
+/**
+ * The number of runs that a worker holds at once. More than one, because a run that waits for a short job stays in its worker for a second; not
+ * many more, because steps in plain JavaScript share one thread.
+ */
+const CONCURRENCY = 16
+
+/**
+ * The worker of a pipeline: `Worker.layer` with the journal of the worker's platform. In local test mode the journal is in memory.
+ *
+ * The layer requires the services of the steps, so a worker with a missing layer does not compile. `concurrency` is the number of runs that
+ * the worker holds at once; default: 16.
+ *
+ * @public
+ */
+export const layer = <
+  Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  R,
+  const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []
+>(
+  pipeline: Pipeline<Name, I, O, R>,
+  options: Worker.Options<Middleware> = {}
+) => Worker.layer(pipeline, { concurrency: CONCURRENCY, ...options }).pipe(Layer.provide(WorkerJournal.layer))
+
+/**
+ * Runs the worker of a pipeline whose steps need no services as this process's program, as `Worker.launch` does. With `import.meta` as `main`
+ * the worker starts only if the calling module is the program of the process, so that a test can import the pipeline.
+ *
+ * @public
+ */
+export const launch = <Name extends string, I extends Schema.Constraint, O extends Schema.Constraint>(
+  pipeline: Pipeline<Name, I, O, never>,
+  options: { readonly main?: MainModule; readonly concurrency?: number } = {}
+): void => {
+  const { main, ...others } = options
+  Worker.launchWith(main === undefined ? {} : { main })(layer(pipeline, others))
+}

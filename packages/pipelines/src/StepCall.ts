@@ -1,0 +1,80 @@
+/**
+ * Calls the code of a step: one attempt, with its context, its time limit and its signal.
+ */
+import { withSpan } from "@stint/worker/Spans"
+import { messageOf, traceback } from "@stint/worker/ThrownValue"
+import * as Cause from "effect/Cause"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import type { Results, StepRun } from "./Definition.ts"
+import type { StepContext } from "./StepContext.ts"
+
+/** An attempt failed. `message`: for the journal and the caller. */
+export interface AttemptFailed {
+  readonly _tag: "AttemptFailed"
+  readonly message: string
+}
+
+const isPromise = (value: unknown): value is PromiseLike<unknown> =>
+  Predicate.hasProperty(value, "then") && typeof value.then === "function"
+
+/** Waits for what a step returned. A promise is not interrupted: its step has the signal. */
+const settle = (value: unknown): Effect.Effect<unknown, unknown, unknown> =>
+  Effect.isEffect(value)
+    ? value
+    : isPromise(value)
+    ? Effect.callback<unknown>((resume) => {
+      value.then(
+        (result) => resume(Effect.succeed(result)),
+        (thrown: unknown) => resume(Effect.die(thrown))
+      )
+    })
+    : Effect.succeed(value)
+
+/** What identifies an attempt. */
+export interface AttemptOf {
+  readonly run: string
+  readonly path: string
+  readonly attempt: number
+  readonly timeout: Duration.Input | undefined
+}
+
+/** Runs `use` with a context whose signal is aborted when `use` ends early. Reports a failure with the message of its cause. */
+export const attempt = <A, R>(
+  { attempt, path, run, timeout }: AttemptOf,
+  use: (context: StepContext) => Effect.Effect<A, unknown, R>
+): Effect.Effect<A, AttemptFailed, R> =>
+  Effect.suspend(() => {
+    const controller = new AbortController()
+    const context: StepContext = { run, path, attempt, idempotencyKey: `${run}/${path}`, signal: controller.signal }
+    const failed = (message: string): AttemptFailed => ({ _tag: "AttemptFailed", message })
+    const called = Effect.onInterrupt(
+      Effect.suspend(() => use(context)),
+      () => Effect.sync(() => controller.abort(new DOMException(`The step ${path} was stopped.`, "AbortError")))
+    )
+    const limited: Effect.Effect<A, unknown, R> = timeout === undefined ? called : Effect.timeoutOrElse(called, {
+      duration: timeout,
+      orElse: () => Effect.fail(failed(`It took longer than ${Duration.format(Duration.fromInputUnsafe(timeout))}.`))
+    })
+    return limited.pipe(
+      Effect.catchCause((cause): Effect.Effect<never, AttemptFailed> => {
+        if (Cause.hasInterruptsOnly(cause)) return Effect.interrupt
+        const thrown = Cause.squash(cause)
+        if (isFailed(thrown)) return Effect.fail(thrown)
+        return Effect.andThen(
+          Effect.logError(`Attempt ${attempt} of the step failed: ${traceback(thrown)}`),
+          Effect.fail(failed(messageOf(thrown)))
+        )
+      }),
+      withSpan(`step ${path}`),
+      Effect.annotateLogs("step", path)
+    )
+  })
+
+const isFailed = (value: unknown): value is AttemptFailed => Predicate.isObject(value) && value["_tag"] === "AttemptFailed"
+
+/** Calls a step function and waits for its result. Resources in the effect's scope are released when the attempt ends. */
+export const call =
+  (run: StepRun, value: unknown, results: Results) => (context: StepContext): Effect.Effect<unknown, unknown, unknown> =>
+    Effect.scoped(Effect.suspend(() => settle(run(value, results, context))))

@@ -1,0 +1,69 @@
+/**
+ * Runs a stream node: sends its chunks as those of the run, and collects them.
+ *
+ * The number of chunks before the node is recorded first. When the node runs again after a crash, its stream begins again, and chunks that
+ * callers have already received are collected but not sent.
+ */
+import type { Runnable } from "@stint/worker/Runnable"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import type { Activation } from "./Activation.ts"
+import type { Results, StreamNode } from "./Definition.ts"
+import type { StepContext } from "./StepContext.ts"
+
+const decodeBefore = Schema.decodeUnknownOption(Schema.Struct({ chunks: Schema.Int }))
+
+const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> => Predicate.hasProperty(value, Symbol.asyncIterator)
+
+/** The chunks of what a stream function returned. */
+const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =>
+  Stream.isStream(returned)
+    ? returned
+    : isAsyncIterable(returned)
+    ? Stream.fromAsyncIterable(returned, (thrown) => thrown)
+    : Stream.fail(new TypeError("A stream step returns a Stream or an async iterable, such as that of an async generator."))
+
+/** Runs the handler of a stream as the runtime would, and fails with its error. */
+const consumeHandler = (
+  handler: Runnable<unknown>,
+  job: { readonly id: string; readonly input: Schema.Json },
+  emit: (chunk: unknown) => Effect.Effect<void>
+) =>
+  Effect.flatMap(
+    handler.run(job, emit),
+    ({ error }) => error === undefined ? Effect.void : Effect.fail(new Error(error))
+  )
+
+const toJson = Schema.decodeUnknownSync(Schema.Json)
+
+/** Runs the stream once. Returns the list of its chunks, decoded. */
+export const runStream = (
+  activation: Activation,
+  node: StreamNode,
+  value: unknown,
+  results: Results,
+  context: StepContext
+): Effect.Effect<unknown, unknown, unknown> =>
+  Effect.gen(function*() {
+    const { path } = context
+    const before = activation.at(path, "choice") ??
+      (yield* activation.record({ path, kind: "choice", body: { chunks: activation.chunks() } }))
+    const first = Option.getOrUndefined(decodeBefore(before.body))?.chunks ?? 0
+    const sent = activation.chunks() - first
+    const chunks: Array<unknown> = []
+    const emit = (chunk: unknown): Effect.Effect<void> => {
+      chunks.push(chunk)
+      return chunks.length > sent ? activation.emit(chunk) : Effect.void
+    }
+    const { handler, output, run } = node
+    if (handler === undefined || output === undefined) {
+      yield* Effect.scoped(Stream.runForEach(Stream.suspend(() => chunksOf(run(value, results, context))), emit))
+      return chunks
+    }
+    const input = yield* Schema.encodeUnknownEffect(Schema.toCodecJson(handler.input))(value)
+    yield* consumeHandler(handler, { id: activation.run, input: toJson(input) }, emit)
+    return yield* Schema.decodeUnknownEffect(Schema.toCodecJson(output))(chunks)
+  })

@@ -1,0 +1,32 @@
+/**
+ * The journal of a worker: that of its platform, or one in memory in local test mode.
+ */
+import { JobSource } from "@stint/worker/JobSource"
+import { WorkerConfig } from "@stint/worker/WorkerConfig"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Journal } from "./Journal.ts"
+import * as JournalHttp from "./JournalHttp.ts"
+import * as JournalMemory from "./JournalMemory.ts"
+
+/**
+ * In memory a run waits in the process and ends with it, and it cannot run jobs of endpoints. The layer dies on a platform without a journal,
+ * because a run there would begin again after each crash.
+ */
+export const layer: Layer.Layer<Journal, never, JobSource | WorkerConfig> = Layer.effect(
+  Journal,
+  Effect.gen(function*() {
+    const { runJournal } = yield* JobSource
+    const { platform } = yield* WorkerConfig
+    if (runJournal !== undefined) return yield* JournalHttp.make(runJournal)
+    if (platform !== undefined) {
+      return yield* Effect.die(
+        new Error(
+          "Pipelines need a platform with a journal, and this worker belongs to another one. Run it with `stint dev` or `stint serve`."
+        )
+      )
+    }
+    const { journal } = yield* JournalMemory.make()
+    return { ...journal, chunk: undefined, finishes: false }
+  })
+)

@@ -1,0 +1,4 @@
+/**
+ * Test support for pipelines.
+ */
+export * as PipelineTest from "./PipelineTest.ts"

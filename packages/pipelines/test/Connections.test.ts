@@ -1,0 +1,104 @@
+/**
+ * Type tests of connections. The compiler checks this file; `WrongConnections.long.test.ts` checks the messages.
+ */
+import { Handler } from "@stint/worker"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { describe, expect, expectTypeOf, it } from "vitest"
+import { Pipeline } from "../src/index.ts"
+
+const Album = Schema.Struct({ title: Schema.String, photos: Schema.Array(Schema.String) })
+const start = Pipeline.make("gallery", { input: Album })
+
+class Photos extends Context.Service<Photos, { readonly list: (album: string) => Effect.Effect<ReadonlyArray<string>> }>()(
+  "test/Photos"
+) {}
+
+class Mail extends Context.Service<Mail, { readonly send: Effect.Effect<void> }>()("test/Mail") {}
+
+const Thumbnail = Handler.make("thumbnail", {
+  input: Schema.Struct({ url: Schema.String }),
+  output: Schema.Struct({ taken: Schema.Date }),
+  run: () => Effect.map(Photos, () => ({ taken: new Date(0) }))
+})
+
+const Words = Handler.makeStream("words", { input: Schema.String, output: Schema.String, run: (text) => Stream.make(text) })
+
+type ValueOf<B> = B extends { readonly "~value": () => infer Value } ? Value : never
+type ServicesOf<B> = B extends { readonly "~services": () => infer R } ? R : never
+
+describe("the types of a pipeline", () => {
+  it("gives a step the value before it and the results by name", () => {
+    const pipeline = start
+      .step("list", async (album) => {
+        expectTypeOf(album).toEqualTypeOf<typeof Album.Type>()
+        return album.photos.length
+      })
+      .step("double", (count, results, context) => {
+        expectTypeOf(count).toEqualTypeOf<number>()
+        expectTypeOf(results).toEqualTypeOf<{ readonly input: typeof Album.Type; readonly list: number }>()
+        expectTypeOf(context.signal).toEqualTypeOf<AbortSignal>()
+        return Effect.succeed({ twice: count * 2 })
+      })
+      .step("time", () => new Date(0), { output: Schema.Date })
+    expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<Date>()
+  })
+
+  it("shows the services of the steps, and not those of the jobs", () => {
+    const pipeline = start
+      .step("list", ({ title }) => Effect.flatMap(Photos, (photos) => photos.list(title)))
+      .step("url", (photos) => ({ url: photos[0] ?? "" }), {
+        undo: (output) => {
+          expectTypeOf(output).toEqualTypeOf<{ url: string }>()
+          return Effect.flatMap(Mail, ({ send }) => send)
+        }
+      })
+      .run("thumbnail", Thumbnail)
+    expectTypeOf<ServicesOf<typeof pipeline>>().toEqualTypeOf<Photos | Mail>()
+    expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<{ readonly taken: Date }>()
+  })
+
+  it("connects lists, parts, choices, waits and streams", () => {
+    const pipeline = start
+      .select(({ input }) => input.photos.map((url) => ({ url })))
+      .forEach("thumbnail", Thumbnail, { concurrency: 4 })
+      .forEach("year", ({ taken }) => taken.getFullYear())
+      .all("extras", {
+        first: (p) => p.step("pick", (years) => years[0] ?? 0),
+        all: (p) => p.sleep("nap", "1 second")
+      })
+      .branch("size", ({ year }) => year.length > 10 ? "large" : "small", {
+        large: (p) => p.step("zip", ({ all }) => all.length),
+        small: (p) => p.step("plain", ({ first }) => `${first}`)
+      })
+      .waitFor("approved", Schema.Boolean, { key: ({ input }) => input.title, timeout: "7 days", onTimeout: () => false })
+      .step("text", (approved, { size }) => `${approved} ${size}`)
+      .stream("words", Words)
+      .stream("letters", async function*(words) {
+        yield words.length
+      })
+    expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<ReadonlyArray<number>>()
+    const complete = pipeline.end(Schema.Array(Schema.Number))
+    expectTypeOf(complete.name).toEqualTypeOf<"gallery">()
+    // A pipeline is an endpoint of another one.
+    const outer = Pipeline.make("outer", { input: Album }).run("inner", complete)
+    expectTypeOf<ValueOf<typeof outer>>().toEqualTypeOf<ReadonlyArray<number>>()
+  })
+})
+
+describe("names", () => {
+  it("rejects a name that is taken or invalid when the pipeline is made, too", () => {
+    const list = start.step("list", () => 1)
+    // @ts-expect-error the name is taken
+    expect(() => list.step("list", () => 1)).toThrow("Pipeline \"gallery\": the name \"list\" is taken.")
+    // @ts-expect-error `input` is the name of the run's input
+    expect(() => list.sleep("input", "1 second")).toThrow("is taken")
+    expect(() => list.step("no spaces", () => 1)).toThrow("\"no spaces\" is not a name of a step.")
+    expect(() => list.all("parts", { "a.b": (p) => p })).toThrow("\"a.b\" is not a name of a step.")
+    expect(() => start.select(({ input }) => input.photos).forEach("each", () => 1, { concurrency: 0 })).toThrow(
+      "the concurrency of \"each\" is 0"
+    )
+  })
+})

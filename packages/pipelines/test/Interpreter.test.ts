@@ -1,0 +1,409 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Handler } from "@stint/worker"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/testing/TestClock"
+import { Pipeline } from "../src/index.ts"
+import { PipelineTest } from "../src/testing/index.ts"
+
+const Double = Handler.make("double", {
+  input: Schema.Number,
+  output: Schema.Number,
+  run: (n) => Effect.succeed(n * 2)
+})
+
+const paths = (entries: ReadonlyArray<{ readonly kind: string; readonly path: string }>) =>
+  entries.map(({ kind, path }) => `${kind} ${path}`)
+
+describe("steps", () => {
+  it.effect("receive the value before them, the results by name and their context", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .step("a", (n) => n + 1)
+        .step("b", async (n) => n * 2)
+        .step("c", (n, { a, input }, { attempt, idempotencyKey, path, run }) =>
+          Effect.succeed({ all: [n, a, input], attempt, path, key: idempotencyKey === `${run}/c` }))
+        .end(Schema.Unknown)
+      const result = yield* PipelineTest.run(pipeline, 1)
+      expect(result).toMatchObject({ status: "COMPLETED", output: { all: [4, 2, 1], attempt: 1, path: "c", key: true } })
+      expect(paths(result.entries)).toEqual(["step a", "step b", "step c"])
+    }))
+
+  it.effect("use services of the test's layers", () => {
+    class Greeting extends Context.Service<Greeting, string>()("test/Greeting") {}
+    const pipeline = Pipeline.make("p", { input: Schema.String })
+      .step("greet", (name) => Effect.map(Greeting, (greeting) => `${greeting} ${name}`))
+      .end(Schema.String)
+    return Effect.gen(function*() {
+      expect((yield* PipelineTest.run(pipeline, "Ada")).output).toBe("Hello Ada")
+    }).pipe(Effect.provideService(Greeting, "Hello"))
+  })
+
+  it.effect("pass values through their Schema, as JSON otherwise, and nothing as undefined", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Date })
+        .step("later", (date) => new Date(date.getTime() + 1), { output: Schema.Date })
+        .step("drop", (): { a: number; b?: number | undefined } => ({ a: 1, b: undefined }))
+        .step("nothing", () => {})
+        .step("all", (nothing, { drop, later }) => [nothing === undefined, Object.keys(drop).join(), later.getTime()])
+        .end(Schema.Unknown)
+      expect((yield* PipelineTest.run(pipeline, new Date(1))).output).toEqual([true, "a", 2])
+    }))
+
+  it.effect("run again after a failure, with a backoff, until the last attempt", () =>
+    Effect.gen(function*() {
+      const attempts: Array<number> = []
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .step("flaky", (n, _, { attempt }) => {
+          attempts.push(attempt)
+          if (attempt <= n) throw new Error(`no ${attempt}`)
+          return attempt
+        }, { retry: 2 })
+        .end(Schema.Number)
+      const run = yield* PipelineTest.start(pipeline, 2)
+      yield* run.parked("flaky")
+      yield* TestClock.adjust("999 millis")
+      expect(attempts).toEqual([1])
+      yield* TestClock.adjust("1 millis")
+      yield* run.parked("flaky")
+      yield* TestClock.adjust("2 seconds")
+      expect(yield* run.result).toMatchObject({ status: "COMPLETED", output: 3 })
+      expect(attempts).toEqual([1, 2, 3])
+
+      const failing = yield* PipelineTest.start(pipeline, 3)
+      yield* failing.parked("flaky")
+      yield* TestClock.adjust("1 second")
+      yield* failing.parked("flaky")
+      yield* TestClock.adjust("2 seconds")
+      const failed = yield* failing.result
+      expect(failed).toMatchObject({ status: "FAILED", error: "The step \"flaky\" failed: no 3" })
+      expect(paths(failed.entries)).toEqual([
+        "failed flaky~1",
+        "sleep flaky~2~0",
+        "end flaky~2~0",
+        "failed flaky~2",
+        "sleep flaky~3~0",
+        "end flaky~3~0",
+        "failed flaky"
+      ])
+    }))
+
+  it.effect("fail when an attempt takes too long, and their signal is aborted", () =>
+    Effect.gen(function*() {
+      const began = Deferred.makeUnsafe<void>()
+      let aborted = false
+      const pipeline = Pipeline.make("p", { input: Schema.Null })
+        .step("slow", (_value, _results, { signal }) => {
+          signal.addEventListener("abort", () => {
+            aborted = true
+          })
+          Deferred.doneUnsafe(began, Effect.void)
+          return new Promise<void>(() => {})
+        }, { timeout: "5 seconds" })
+        .end(Schema.Unknown)
+      const run = yield* PipelineTest.start(pipeline, null)
+      yield* Deferred.await(began)
+      yield* TestClock.adjust("5 seconds")
+      expect(yield* run.result).toMatchObject({ status: "FAILED", error: "The step \"slow\" failed: It took longer than 5s." })
+      expect(aborted).toBe(true)
+    }))
+
+  it.effect("fail the run when its input or its output does not fit", () =>
+    Effect.gen(function*() {
+      const Positive = Schema.Number.check(Schema.isGreaterThan(0))
+      const pipeline = Pipeline.make("p", { input: Schema.Number }).step("a", (n) => n).end(Positive)
+      const result = yield* PipelineTest.run(pipeline, -1)
+      expect(result.status).toBe("FAILED")
+      expect(result.error).toContain("The step \"end\" failed: The output does not fit")
+    }))
+})
+
+describe("jobs", () => {
+  it.effect("run handlers, functions and pipelines, and report their failures", () =>
+    Effect.gen(function*() {
+      const inner = Pipeline.make("inner", { input: Schema.Number }).step("one", (n) => n + 1).run("twice", Double).end(
+        Schema.Number
+      )
+      const pipeline = Pipeline.make("p", { input: Schema.Number }).run("inner", inner).run("double", Double).end(Schema.Number)
+      const endpoints = { inner, double: Double }
+      expect(yield* PipelineTest.run(pipeline, 1, { endpoints })).toMatchObject({ status: "COMPLETED", output: 8 })
+
+      const failing = {
+        inner,
+        double: () => {
+          throw new Error("out of order")
+        }
+      }
+      expect((yield* PipelineTest.run(pipeline, 1, { endpoints: failing })).error).toBe(
+        "The step \"inner\" failed: The step \"twice\" failed: out of order"
+      )
+      expect((yield* PipelineTest.run(pipeline, 1)).error).toContain("The test has no endpoint \"inner\"")
+    }))
+
+  it.effect("are retried as new jobs, and end after their timeout", () =>
+    Effect.gen(function*() {
+      let jobs = 0
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .run("double", Double, { retry: { times: 1, delay: "10 seconds" }, timeout: "1 minute" })
+        .end(Schema.Number)
+      const endpoints = { double: () => ++jobs === 1 ? new Promise(() => {}) : 7 }
+      const run = yield* PipelineTest.start(pipeline, 1, { endpoints })
+      yield* run.parked("double")
+      yield* TestClock.adjust("1 minute")
+      yield* run.parked("double")
+      yield* TestClock.adjust("10 seconds")
+      const result = yield* run.result
+      expect(result).toMatchObject({ status: "COMPLETED", output: 7 })
+      expect(paths(result.entries)).toEqual([
+        "spawn double",
+        "end double",
+        "sleep double~2~0",
+        "end double~2~0",
+        "spawn double~2",
+        "end double~2"
+      ])
+    }))
+})
+
+describe("lists, parts and choices", () => {
+  it.effect("runs the items of a list with bounded concurrency, and keeps their order", () =>
+    Effect.gen(function*() {
+      let running = 0
+      let most = 0
+      const pipeline = Pipeline.make("p", { input: Schema.Int })
+        .step("list", (n) => Array.from({ length: n }, (_, index) => index))
+        .forEach("square", (n) =>
+          Effect.gen(function*() {
+            most = Math.max(most, ++running)
+            yield* Effect.yieldNow
+            running--
+            return n * n
+          }), { concurrency: 3 })
+        .end(Schema.Array(Schema.Number))
+      const result = yield* PipelineTest.run(pipeline, 20)
+      expect(result.output).toEqual(Array.from({ length: 20 }, (_, n) => n * n))
+      expect(most).toBe(3)
+      expect((yield* PipelineTest.run(pipeline, 0)).output).toEqual([])
+    }))
+
+  it.effect("runs a job per item and fails with the first item that fails", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Array(Schema.Number) }).forEach("double", Double).end(
+        Schema.Array(Schema.Number)
+      )
+      const ok = yield* PipelineTest.run(pipeline, [1, 2, 3], { endpoints: { double: Double } })
+      expect(ok.output).toEqual([2, 4, 6])
+      const endpoints = {
+        double: (n: Schema.Json) => {
+          if (n === 2) throw new Error("two")
+          return n
+        }
+      }
+      const failed = yield* PipelineTest.run(pipeline, [1, 2, 3], { endpoints })
+      expect(failed.error).toBe("The step \"double[1]\" failed: two")
+    }))
+
+  it.effect("runs parts at the same time, and one branch", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .all("parts", {
+          a: (p) => p.step("x", (n) => n + 1).run("double", Double),
+          b: (p) => p.step("y", (n) => `${n}`)
+        })
+        .branch("size", ({ parts }) => parts.a > 10 ? "large" : "small", {
+          large: (p) => p.step("zip", ({ b }) => `zip ${b}`),
+          small: (p) => p.step("plain", ({ b }) => `plain ${b}`)
+        })
+        .end(Schema.String)
+      const result = yield* PipelineTest.run(pipeline, 9, { endpoints: { double: Double } })
+      expect(result.output).toBe("zip 9")
+      expect(paths(result.entries)).toContain("step size.large.zip")
+      expect((yield* PipelineTest.run(pipeline, 1, { endpoints: { double: Double } })).output).toBe("plain 1")
+    }))
+})
+
+describe("waits", () => {
+  it.effect("sleep without a worker, and pass the value through", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Number }).sleep("cool", "30 days").step("n", (n) => n).end(
+        Schema.Number
+      )
+      const run = yield* PipelineTest.start(pipeline, 7)
+      yield* run.parked("cool")
+      yield* TestClock.adjust("29 days")
+      yield* run.parked("cool")
+      yield* TestClock.adjust("1 day")
+      expect(yield* run.result).toMatchObject({ output: 7, activations: 2 })
+    }))
+
+  const Approval = Pipeline.make("p", { input: Schema.String })
+    .step("ask", (name) => `ask ${name}`)
+    .waitFor("approved", Schema.Struct({ by: Schema.String }), { key: ({ input }) => input, timeout: "7 days" })
+    .step("done", ({ by }) => by)
+    .end(Schema.String)
+
+  it.effect("receive an event with their name and key, also one that arrived first", () =>
+    Effect.gen(function*() {
+      const run = yield* PipelineTest.start(Approval, "x")
+      yield* run.event("approved", { key: "y", data: { by: "Eve" } })
+      yield* run.parked("approved")
+      yield* run.event("approved", { key: "x", data: { by: "Ada" } })
+      yield* run.event("approved", { key: "x", data: { by: "Bob" } })
+      expect((yield* run.result).output).toBe("Ada")
+
+      const early = yield* PipelineTest.start(Approval, "x")
+      yield* early.event("approved", { key: "x", data: { by: "Cid" } })
+      expect((yield* early.result).output).toBe("Cid")
+    }))
+
+  it.effect("fail after their timeout, unless they have a value for it", () =>
+    Effect.gen(function*() {
+      const run = yield* PipelineTest.start(Approval, "x")
+      yield* run.parked("approved")
+      yield* TestClock.adjust("7 days")
+      expect((yield* run.result).error).toBe("The step \"approved\" failed: No event \"approved\" arrived within 7d.")
+
+      const pipeline = Pipeline.make("p", { input: Schema.String })
+        .waitFor("go", Schema.Boolean, { timeout: "1 hour", onTimeout: () => false })
+        .end(Schema.Boolean)
+      const other = yield* PipelineTest.start(pipeline, "x")
+      yield* other.parked("go")
+      yield* TestClock.adjust("1 hour")
+      expect(yield* other.result).toMatchObject({ status: "COMPLETED", output: false })
+    }))
+})
+
+describe("streams", () => {
+  it.effect("send their chunks as those of the run, and collect them", () =>
+    Effect.gen(function*() {
+      const Words = Handler.makeStream("words", {
+        input: Schema.String,
+        output: Schema.String,
+        run: (text) => Stream.fromIterable(text.split(" "))
+      })
+      const pipeline = Pipeline.make("p", { input: Schema.String })
+        .stream("words", Words)
+        .stream("lengths", async function*(words) {
+          for (const word of words) yield word.length
+        })
+        .stream("sum", (lengths) => Stream.fromIterable(lengths).pipe(Stream.map((n) => n * 10)))
+        .end(Schema.Array(Schema.Number))
+      const result = yield* PipelineTest.run(pipeline, "a bc")
+      expect(result.output).toEqual([10, 20])
+      expect(result.chunks).toEqual(["a", "bc", 1, 2, 10, 20])
+    }))
+
+  it.effect("begin again after a crash, and do not send a chunk twice", () =>
+    Effect.gen(function*() {
+      let crashed = false
+      const pipeline = Pipeline.make("p", { input: Schema.Null })
+        .stream("first", async function*() {
+          yield "a"
+        })
+        .stream("count", async function*() {
+          yield 1
+          yield 2
+          if (!crashed) {
+            crashed = true
+            throw new Error("broken pipe")
+          }
+          yield 3
+        }, { retry: { times: 1, delay: 0 } })
+        .end(Schema.Unknown)
+      const run = yield* PipelineTest.start(pipeline, null)
+      yield* run.parked("count")
+      yield* TestClock.adjust(1)
+      const result = yield* run.result
+      expect(result.output).toEqual([1, 2, 3])
+      expect(result.chunks).toEqual(["a", 1, 2, 3])
+    }))
+})
+
+describe("compensation", () => {
+  /** Reserves, charges, mails two people and waits; then it fails. */
+  const make = (log: Array<string>, isBroken: () => boolean = () => false) =>
+    Pipeline.make("p", { input: Schema.Number })
+      .step("reserve", (seat) => seat, {
+        undo: (seat, { path }) => {
+          if (isBroken()) throw new Error("closed")
+          log.push(`${path} ${seat}`)
+        }
+      })
+      .run("charge", Double, { undo: (amount) => Effect.sync(() => void log.push(`refund ${amount}`)) })
+      .select(() => ["ada", "bob"])
+      .forEach("mail", (to) => `to ${to}`, { concurrency: 1, undo: (mail) => void log.push(`sorry ${mail}`) })
+      .waitFor("go", Schema.Boolean)
+      .step("ship", () => {
+        throw new Error("no truck")
+      })
+      .end(Schema.Unknown)
+
+  const endpoints = { double: Double }
+
+  it.effect("undoes what is recorded in reverse order when a step fails", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const run = yield* PipelineTest.start(make(log), 4, { endpoints })
+      yield* run.event("go", { data: true })
+      const result = yield* run.result
+      expect(result).toMatchObject({ status: "FAILED", error: "The step \"ship\" failed: no truck" })
+      expect(log).toEqual(["sorry to bob", "sorry to ada", "refund 8", "reserve~undo 4"])
+      expect(paths(result.entries).slice(-4)).toEqual([
+        "undo mail[1]~undo",
+        "undo mail[0]~undo",
+        "undo charge~undo",
+        "undo reserve~undo"
+      ])
+    }))
+
+  it.effect("undoes when a caller cancels, and the run is CANCELLED", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const run = yield* PipelineTest.start(make(log), 4, { endpoints })
+      yield* run.parked("go")
+      yield* run.cancel
+      expect(yield* run.result).toMatchObject({ status: "CANCELLED", error: undefined })
+      expect(log).toEqual(["sorry to bob", "sorry to ada", "refund 8", "reserve~undo 4"])
+    }))
+
+  it.effect("does each compensation once although the worker is killed after each", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const run = yield* PipelineTest.start(make(log), 4, {
+        endpoints,
+        crash: ({ kind }, when) => kind === "undo" && when === "after"
+      })
+      yield* run.event("go", { data: true })
+      expect((yield* run.result).status).toBe("FAILED")
+      expect(log).toEqual(["sorry to bob", "sorry to ada", "refund 8", "reserve~undo 4"])
+    }))
+
+  it.effect("names what is not undone", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const run = yield* PipelineTest.start(make(log, () => true), 4, { endpoints })
+      yield* run.event("go", { data: true })
+      for (const seconds of [1, 2, 4]) {
+        yield* run.parked("reserve~undo")
+        yield* TestClock.adjust(seconds * 1000)
+      }
+      expect((yield* run.result).error).toBe(
+        "The step \"ship\" failed: no truck. Not undone: reserve. The undo of \"reserve\" failed: closed"
+      )
+    }))
+
+  it.effect("runs an endpoint as a compensation", () =>
+    Effect.gen(function*() {
+      const given: Array<Schema.Json> = []
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .step("reserve", (n) => n, { undo: Double })
+        .step("fail", () => Effect.fail("no"))
+        .end(Schema.Unknown)
+      const result = yield* PipelineTest.run(pipeline, 3, { endpoints: { double: (n: Schema.Json) => given.push(n) } })
+      expect(result.status).toBe("FAILED")
+      expect(given).toEqual([3])
+    }))
+})
