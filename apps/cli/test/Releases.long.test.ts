@@ -129,4 +129,55 @@ describe("releases", () => {
       60_000
     )
   }, 180_000)
+
+  it("gives a canary a part of the jobs, shows which release ran a job, and rolls back the canary whose jobs fail", async () => {
+    await using platform = await PlatformProcess.create(["serve"])
+    save("stable")
+    await deploy(platform)
+    expect(await answer(platform)).toEqual({ word: "stable" })
+    const run = async (jobs: number) => {
+      const answers: Array<string> = []
+      for (let at = 0; at < jobs; at++) answers.push(JSON.stringify((await platform.runSync("word", { at })).output ?? null))
+      return answers
+    }
+    const canary = { percent: 50, minJobs: 50 }
+    const readyCanary = async (number: number) => {
+      expect(await platform.request("POST", path, { spec: spec(), canary })).toMatchObject({ body: { number, state: "canary" } })
+      // Its worker takes a job as soon as it is ready.
+      await until("a job that the canary ran", async () => {
+        await run(2)
+        const { stdout } = await stint(platform, ["jobs", "list", "word", "--json"])
+        return stdout.includes(`"release":${number}`) || stdout.includes(`"release": ${number}`) ? true : undefined
+      }, 60_000)
+    }
+    save("better")
+    await readyCanary(2)
+    const seen = await run(40)
+    expect(seen.filter((one) => one.includes("better")).length).toBeGreaterThan(0)
+    expect(seen.filter((one) => one.includes("stable")).length).toBeGreaterThanOrEqual(20)
+    expect((await stint(platform, ["releases", "word"])).stdout).toMatch(
+      /Release 2 is a canary with 50 % of the jobs: 0 of \d+ attempts/
+    )
+    expect(await stint(platform, ["releases", "promote", "word", "--yes"])).toMatchObject({ code: 0 })
+    await inState(platform, 2, "active")
+
+    // Every job of this release fails.
+    writeFileSync(
+      file,
+      `import * as sdk from "@stint/sdk"
+sdk.serverless.start({ handler: () => { throw new Error("wrong") } })
+`
+    )
+    await readyCanary(3)
+    await until("the canary to be rolled back", async () => {
+      await run(10)
+      return (await stateOf(platform, 3)).state === "failed" ? true : undefined
+    }, 120_000)
+    expect(await stateOf(platform, 3)).toMatchObject({ reason: expect.stringMatching(/attempts \(100 %\)/) })
+    await until(
+      "only answers of the active release",
+      async () => (await run(10)).every((one) => one.includes("better")) ? true : undefined,
+      60_000
+    )
+  }, 240_000)
 })

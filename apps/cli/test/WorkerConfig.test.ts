@@ -80,7 +80,7 @@ describe("settings of worker processes", () => {
 })
 
 describe("warnings at the start", () => {
-  const safe = { host: "127.0.0.1", publicUrl: undefined, isRoot: false, hasWorkerUser: false }
+  const safe = { host: "127.0.0.1", publicUrl: undefined, isRoot: false, workerUser: "platform" as const }
 
   it.each([
     [safe, []],
@@ -90,7 +90,8 @@ describe("warnings at the start", () => {
     [{ ...safe, host: "0.0.0.0" }, ["without TLS"]],
     [{ ...safe, host: "10.0.0.7", publicUrl: "http://10.0.0.7" }, ["without TLS"]],
     [{ ...safe, isRoot: true }, ["STINT_WORKER_USER"]],
-    [{ ...safe, isRoot: true, hasWorkerUser: true }, []],
+    [{ ...safe, isRoot: true, workerUser: "shared" as const }, []],
+    [{ ...safe, isRoot: true, workerUser: "per-endpoint" as const }, []],
     [{ ...safe, isRoot: true, host: "::" }, ["STINT_WORKER_USER", "without TLS"]]
   ])("%j: %j", (facts, expected) => {
     expect(warningsFor(facts)).toEqual(expected.map((words) => expect.stringContaining(words)))

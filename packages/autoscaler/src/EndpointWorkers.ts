@@ -21,7 +21,7 @@
 // Some generators return the rest of their work as an effect, which the caller runs later.
 // @effect-diagnostics returnEffectInGen:off
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { WorkerId } from "@stint/contract/Ids"
+import type { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { PoolError, SecretMissing } from "@stint/pool/PoolError"
 import { withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
@@ -38,16 +38,18 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
-import * as Random from "effect/Random"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
+import { decideCanary } from "./CanaryPolicy.ts"
+import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import { classifyExit } from "./ExitClassification.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
-import type { ExternalWorkers, PolicyWorker } from "./ScalingPolicy.ts"
+import type { ExternalWorkers, Observation, PolicyWorker } from "./ScalingPolicy.ts"
 import { WorkerConnection } from "./WorkerConnection.ts"
-import { assessHealth, type HealthLimits } from "./WorkerHealth.ts"
+import { assessHealth, type HealthLimits, isReady, isWorking } from "./WorkerHealth.ts"
+import { newWorkerId } from "./WorkerIds.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
 import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
 
@@ -94,21 +96,8 @@ const IDLE_WORKER_HINT =
   "Check its last output. If it uses RunPod's Python SDK 1.7 to 1.9, a file .runpod_jobs.pkl in its working directory stops it: delete the " +
   "file, and remove the endpoint's cwd setting, so that each worker has a folder of its own."
 
-const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-
-const newWorkerId = Effect.map(
-  Effect.all(Array.from({ length: 10 }, () => Random.nextIntBetween(0, ALPHABET.length, { halfOpen: true }))),
-  (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
-)
-
 /** The fingerprint of workers of an earlier platform, which only finish their jobs. */
 const ADOPTED = ""
-
-/** Whether the worker takes jobs. */
-const isWorking = (status: WorkerStatus | undefined): boolean => status?.state === "idle" || status?.state === "running"
-
-const isReady = (status: WorkerStatus | undefined): boolean =>
-  status?.state === "idle" || status?.state === "running" || status?.state === "draining"
 
 /** `fibers` owns the workers: closing its scope kills them. */
 export const make = Effect.fnUntraced(function*(
@@ -132,6 +121,7 @@ export const make = Effect.fnUntraced(function*(
   let target: EndpointTarget | undefined = initial
   let warmTimes = TimeWindows.make(initial.endpoint.workers.warm ?? [])
   const roll = yield* Roll.make(id)
+  const canaries = yield* CanarySupervisor.make(id)
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
   /** Opened to request an immediate check. */
   const wakeUp = yield* Latch.make()
@@ -192,6 +182,10 @@ export const make = Effect.fnUntraced(function*(
       return Effect.andThen(returned, yield* failures.crashed(failed, [], withLastOutput(life.failure, exit.log)))
     }
     if (kind !== "left" && roll.isTrying(target, life.fingerprint)) {
+      // The jobs that a worker of a canary loses count towards its error rate.
+      if (kind === "crashed" && target?.canary !== undefined && (status?.jobs.length ?? 0) > 0) {
+        return Effect.andThen(returned, Effect.logWarning(`Endpoint ${id} lost a worker of its canary. ${reason}`))
+      }
       return Effect.andThen(returned, yield* stopRoll(reason))
     }
     if (kind === "crashed") return Effect.andThen(returned, yield* failures.crashed(life, status?.jobs ?? [], reason))
@@ -309,8 +303,11 @@ export const make = Effect.fnUntraced(function*(
     countResults(life, status)
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt, tookJob } = life
+      // A worker of a canary may leave waiting jobs to the others.
+      const isHeldBack = life.fingerprint === target?.canary?.fingerprint
+      const oldest = isHeldBack ? null : oldestQueuedAt
       const assessment = assessHealth(
-        { worker, startedAt, ready, tookJob, status, oldestQueuedAt, unreachableUntil, now: now() },
+        { worker, startedAt, ready, tookJob, status, oldestQueuedAt: oldest, unreachableUntil, now: now() },
         settings
       )
       if (assessment._tag === "Healthy") return assessment.checkAt
@@ -387,6 +384,24 @@ export const make = Effect.fnUntraced(function*(
     return externalWorkers
   }
 
+  /** Gives the canary its share of the jobs, and rolls it back when they fail. */
+  const superviseCanary = Effect.fnUntraced(function*(known: ReadonlyMap<string, WorkerStatus>) {
+    const canary = target === undefined ? undefined : roll.canaryOf(target)
+    const active = target?.endpoint.release
+    const reason = yield* canaries.check(
+      canary === undefined || active === undefined ? undefined : {
+        canary,
+        active,
+        isWorking: [...lifecycles.values()].some((life) =>
+          life.fingerprint === canary.fingerprint && isWorking(known.get(life.id))
+        )
+      }
+    )
+    if (reason === undefined) return
+    yield* FiberSet.run(fibers, yield* stopRoll(reason))
+    yield* canaries.check(undefined)
+  })
+
   /**
    * Checks the endpoint and starts or stops workers. Returns the time until the next scheduled change, and whether the endpoint is quiet.
    */
@@ -410,6 +425,7 @@ export const make = Effect.fnUntraced(function*(
       )
       if (isProven) target = yield* roll.proven(target)
     }
+    yield* superviseCanary(known)
     const from = target
     if (from === undefined) {
       for (const life of lifecycles.values()) {
@@ -420,10 +436,13 @@ export const make = Effect.fnUntraced(function*(
     } else if (jobs !== undefined) {
       const { current, endpoint, previous } = from
       yield* failures.released((previous ?? current).fingerprint)
-      const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), from))
+      const canary = roll.canaryOf(from)
+      const isOfCanary = (life: WorkerLifecycle.WorkerLifecycle) => life.fingerprint === canary?.fingerprint
+      const lives = [...lifecycles.values()]
+      const workers = lives.filter((life) => !isOfCanary(life)).map((life) => policyWorker(life, known.get(life.id), from))
       const { changesAt, open } = warmTimes(clock.currentTimeMillisUnsafe())
       if (changesAt !== undefined) times.push(toMonotonic(changesAt))
-      const decision = decideRoll({
+      const observation: Observation = {
         limits: { ...endpoint.workers, min: Math.max(endpoint.workers.min, ...open.map((warm) => warm.min)) },
         scaler: endpoint.scaler,
         startable: pool.supports.includes(endpoint.source.type),
@@ -433,6 +452,14 @@ export const make = Effect.fnUntraced(function*(
         externalWorkers: countExternalWorkers(known.values(), endpoint.leaseMs),
         lastStartAt,
         now: time
+      }
+      const decision = canary === undefined ? { ...decideRoll(observation), startCanary: 0 } : decideCanary({
+        ...observation,
+        canary: {
+          percent: canary.rule.percent,
+          workers: lives.filter(isOfCanary).map((life) => policyWorker(life, known.get(life.id), from)),
+          isProven: canaries.isProven(canary)
+        }
       })
       times.push(decision.wakeAt ?? undefined)
       for (const worker of [...decision.drain, ...decision.retire]) {
@@ -442,12 +469,17 @@ export const make = Effect.fnUntraced(function*(
         times.push(yield* finishDrain(life, known.get(worker)))
       }
       // The failures of a release that is being tried end its roll, so they delay no start.
-      if (previous !== undefined && decision.start > 0 && !roll.hasFailed(from)) {
+      const tried = canary !== undefined && decision.startCanary > 0
+        ? canary
+        : previous !== undefined && decision.start > 0 && !roll.hasFailed(from)
+        ? current
+        : undefined
+      if (tried !== undefined) {
         const tryAt = triedAt + settings.intervalMs
         if (time < tryAt) times.push(tryAt)
         else {
           triedAt = time
-          yield* start(current)
+          yield* start(tried)
         }
       }
       const serving = previous ?? current
@@ -504,8 +536,9 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /** A release with the same fingerprint as the one before replaces no worker: the present workers run it. */
-  const label = ({ current, previous }: EndpointTarget) => {
-    for (const template of previous === undefined ? [current] : [previous, current]) {
+  const label = ({ canary, current, previous }: EndpointTarget) => {
+    for (const template of [previous, canary, current]) {
+      if (template === undefined) continue
       const { endpoint: { release }, fingerprint } = template
       if (release === undefined) continue
       for (const life of lifecycles.values()) if (life.fingerprint === fingerprint) registry.labelled(id, life.id, release)

@@ -14,11 +14,13 @@ import { ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import type { EndpointTarget } from "./WorkerTemplate.ts"
+import type { CanaryTemplate, EndpointTarget } from "./WorkerTemplate.ts"
 
 export interface Roll {
-  /** Whether the endpoint's release is being tried, and this is its fingerprint. */
+  /** Whether a release of the endpoint is being tried, in a roll or as a canary, and this is its fingerprint. */
   readonly isTrying: (target: EndpointTarget | undefined, fingerprint: string) => boolean
+  /** The release that is tried as a canary; undefined when there is none, or when it has failed. */
+  readonly canaryOf: (target: EndpointTarget) => CanaryTemplate | undefined
   /** Whether the release was tried and failed. No further worker of it starts. */
   readonly hasFailed: (target: EndpointTarget) => boolean
   /** Stores that the release is active. Returns the target after the roll; the present one when that cannot be stored now. */
@@ -35,10 +37,15 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
 
   const isRolling = ({ endpoint: { release }, previous }: EndpointTarget): boolean => previous !== undefined && release !== failed
 
+  const canaryOf = ({ canary }: EndpointTarget) => canary?.release === failed ? undefined : canary
+
   return {
-    isTrying: (target, fingerprint) =>
-      target !== undefined && isRolling(target) && fingerprint === target.current.fingerprint &&
-      fingerprint !== target.previous?.fingerprint,
+    isTrying: (target, fingerprint) => {
+      if (target === undefined) return false
+      if (fingerprint === canaryOf(target)?.fingerprint) return true
+      return isRolling(target) && fingerprint === target.current.fingerprint && fingerprint !== target.previous?.fingerprint
+    },
+    canaryOf,
     hasFailed: (target) => !isRolling(target),
     proven: (target) =>
       Effect.gen(function*() {
@@ -54,11 +61,17 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
         // The next check tries again.
         Effect.catch(() => Effect.succeed(target))
       ),
-    failed: ({ endpoint: { previousRelease, release } }, reason) => {
+    failed: (target, reason) => {
+      const canary = canaryOf(target)
+      const release = canary?.release ?? target.endpoint.release
+      const serving = canary === undefined ? target.endpoint.previousRelease : target.endpoint.release
       failed = release
       return release === undefined ? Effect.void : Effect.gen(function*() {
         yield* Effect.logError(
-          `Release ${release} of endpoint ${endpoint} did not start, and release ${previousRelease} keeps serving. ${reason}`
+          `Release ${release} of endpoint ${endpoint} ${
+            canary === undefined ? "did not start" : "failed as a canary"
+          }, and release ` +
+            `${serving} keeps serving. ${reason}`
         )
         yield* Effect.retry(releases.settle(endpoint, release, { _tag: "Failed", reason }), Schedule.spaced("1 second"))
       }).pipe(Effect.ignore)

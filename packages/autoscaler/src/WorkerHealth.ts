@@ -56,6 +56,12 @@ export type HealthAssessment =
   | { readonly _tag: "Drain"; readonly requestExitAt: number; readonly reason: string; readonly failed?: boolean }
   | { readonly _tag: "Kill"; readonly reason: string }
 
+/** Whether the worker takes jobs. */
+export const isWorking = (status: WorkerStatus | undefined): boolean => status?.state === "idle" || status?.state === "running"
+
+/** Whether the worker has called the platform and has not failed. */
+export const isReady = (status: WorkerStatus | undefined): boolean => isWorking(status) || status?.state === "draining"
+
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
 const healthy = (checkAt?: number): HealthAssessment => ({ _tag: "Healthy", checkAt })

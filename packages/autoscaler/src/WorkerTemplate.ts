@@ -2,6 +2,7 @@
  * What the workers of an endpoint run: one release, or two during a roll.
  */
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
+import type { Canary } from "@stint/contract/Release"
 import type { SecretsService } from "@stint/secrets/Secrets"
 import { workerFingerprint } from "@stint/store/ReleaseMachine"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
@@ -26,6 +27,14 @@ export interface EndpointTarget {
   readonly current: WorkerTemplate
   /** The release that serves until a worker of `current` is ready. Undefined when no roll is in progress. */
   readonly previous: WorkerTemplate | undefined
+  /** The release that is tried with a part of the jobs, and its rule. */
+  readonly canary: CanaryTemplate | undefined
+}
+
+/** What the workers of a canary run. */
+export interface CanaryTemplate extends WorkerTemplate {
+  readonly release: number
+  readonly rule: Canary
 }
 
 const templateOf = (endpoint: Endpoint, code: string | undefined, { versionOf }: SecretsService): WorkerTemplate => {
@@ -45,7 +54,13 @@ export const targetOf = Effect.fnUntraced(function*(
   const code = release === undefined ? undefined : (yield* releases.get(id, release))?.code?.hash
   const current = templateOf(endpoint, code, secrets)
   const before = previousRelease === undefined ? undefined : yield* releases.get(id, previousRelease)
-  if (before === undefined) return { endpoint, current, previous: undefined }
+  const tried = endpoint.canary === undefined ? undefined : yield* releases.get(id, endpoint.canary.release)
+  const canary = tried?.canary === undefined ? undefined : {
+    ...templateOf({ ...tried.settings, createdAt, release: tried.number }, tried.code?.hash, secrets),
+    release: tried.number,
+    rule: tried.canary
+  }
+  if (before === undefined) return { endpoint, current, previous: undefined, canary }
   const previous = templateOf({ ...before.settings, createdAt, release: before.number }, before.code?.hash, secrets)
-  return { endpoint, current, previous }
+  return { endpoint, current, previous, canary }
 })

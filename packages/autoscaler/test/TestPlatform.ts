@@ -48,6 +48,8 @@ const Boot = Schema.Struct({
   BOOT_EXIT: Schema.optionalKey(Schema.FiniteFromString),
   /** Exits with this code soon after the first call. */
   READY_EXIT: Schema.optionalKey(Schema.FiniteFromString),
+  /** Fails every job. */
+  FAILS: Schema.optionalKey(Schema.String),
   /** Ignores exit requests. */
   STUBBORN: Schema.optionalKey(Schema.String),
   /** Sends heartbeats but never takes a job. */
@@ -110,7 +112,8 @@ const sdkWorker = Effect.fnUntraced(
         holding = []
         return yield* Effect.never
       }
-      yield* Effect.ignore(queue.finish({ endpoint, worker, job: job.id }, { output: toJsonText("done"), error: null }))
+      const result = boot.FAILS === undefined ? { output: toJsonText("done"), error: null } : { output: null, error: "wrong" }
+      yield* Effect.ignore(queue.finish({ endpoint, worker, job: job.id }, result))
       holding = []
       if (boot.ONCE !== undefined) return 0
     }

@@ -40,6 +40,8 @@ import { importersFrom } from "./StintPackages.ts"
 import { compileCacheVariable, inheritedBy, spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
+import { isRange, type WorkerIds } from "./WorkerUsers.ts"
+import * as WorkerUsers from "./WorkerUsers.ts"
 import * as WorkFolders from "./WorkFolders.ts"
 
 /** Options of the pool. */
@@ -66,8 +68,11 @@ export interface Options {
    * reach, because only the platform's user can read `dataDir`.
    */
   readonly cacheDir?: string
-  /** The user that workers run as. Default: the platform's user. Requires a platform that runs as root. */
-  readonly user?: WorkerUser | undefined
+  /**
+   * The user that workers run as, or a range of ids, from which each endpoint gets a user of its own. Default: the platform's user. Requires
+   * a platform that runs as root.
+   */
+  readonly user?: WorkerUser | WorkerIds | undefined
   /**
    * Variables that workers inherit from the platform in addition to those in `InheritedEnvironment.ts`; a trailing `*` matches every name
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
@@ -112,7 +117,10 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const platform = ProcessTable.identityOf(process.pid) ?? null
   const cacheDir = resolve(options.cacheDir ?? dataDir)
   const { bundles, compileCache, permissions } = yield* Effect.mapError(
-    Effect.try({ try: () => makeFolders(cacheDir, options.user), catch: (cause) => String(cause) }),
+    Effect.try({
+      try: () => makeFolders(cacheDir, options.user !== undefined && isRange(options.user) ? "per-endpoint" : options.user),
+      catch: (cause) => String(cause)
+    }),
     (cause) =>
       new PoolError({
         reason: new PoolUnavailable({
@@ -142,7 +150,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     Effect.sync(() => process.on("exit", onExit)),
     () => Effect.sync(() => process.off("exit", onExit))
   )
-  const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user, records.isRecorded)
+  const folders = yield* WorkFolders.make(join(cacheDir, "work"), options.user !== undefined, records.isRecorded)
+  const users = yield* WorkerUsers.make({ users: options.user, dataDir, cacheDir })
+  const sharedUser = options.user === undefined || isRange(options.user) ? undefined : options.user
   const importers = options.packagesOf === undefined ? [] : importersFrom(options.packagesOf)
   const building = yield* Semaphore.make(1)
   const frozen = yield* FrozenCode.make({
@@ -161,15 +171,21 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       : yield* HandlerEntryPoint.make(bundles, { permissions, importers }, building),
     folders,
     inherit: options.inherit ?? [],
-    user: options.user
+    user: sharedUser
+  }
+  // A process that waits for its endpoint cannot become that endpoint's user.
+  if (users.isPerEndpoint && (options.spare ?? 0) > 0) {
+    yield* Effect.logWarning(
+      "No processes wait for workers (STINT_SPARE_WORKERS), because each endpoint has a user of its own (STINT_WORKER_USER)."
+    )
   }
   const standbys = yield* StandbyWorkers.make({
-    count: options.spare ?? 0,
+    count: users.isPerEndpoint ? 0 : options.spare ?? 0,
     folder: bundles,
     permissions,
     nodeOptions: [...programOptions.nodeOptions, ...HandlerEntryPoint.BUNDLE_NODE_OPTIONS],
     environment: { ...compileCacheVariable(programOptions), ...inheritedBy(programOptions) },
-    user: options.user,
+    user: sharedUser,
     pipes
   })
 
@@ -227,6 +243,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const launch = (
     program: WorkerCommand,
     request: StartRequest,
+    user: WorkerUser | undefined,
     output: OutputPipes.OpenPipes | undefined,
     onExit: (exit: WorkerExit) => void
   ) =>
@@ -248,7 +265,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           detached: true,
           stdio: ["ignore", ...(output === undefined ? ["pipe" as const, "pipe" as const] : output.descriptors)],
           windowsHide: true,
-          ...(options.user === undefined ? {} : { uid: options.user.uid, gid: options.user.gid })
+          ...(user === undefined ? {} : { uid: user.uid, gid: user.gid })
         })
       } catch (error) {
         return refused(error instanceof Error ? error : new Error(String(error)))
@@ -273,7 +290,15 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
   const start = Effect.fn("ProcessPool.start")(function*(request: StartRequest) {
     const { endpoint, mask, variables, worker } = request
-    const program = yield* workerCommandOf(request, programOptions)
+    const user = yield* users.of(endpoint.id)
+    const { compileCache } = programOptions
+    const program = yield* workerCommandOf(request, {
+      ...programOptions,
+      user,
+      compileCache: user !== undefined && users.isPerEndpoint && compileCache !== undefined
+        ? join(user.home, "compile-cache")
+        : compileCache
+    })
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
 
@@ -285,7 +310,8 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
     const onGone = (exit: WorkerExit) => void Deferred.doneUnsafe(gone, Effect.succeed(exit))
     const begin = Effect.gen(function*() {
-      return (yield* assign(program, request, onGone)) ?? (yield* launch(program, request, yield* pipes.make(worker), onGone))
+      return (yield* assign(program, request, onGone)) ??
+        (yield* launch(program, request, user, yield* pipes.make(worker), onGone))
     })
 
     const { child, sources, standby } = yield* Effect.acquireRelease(

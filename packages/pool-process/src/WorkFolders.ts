@@ -22,19 +22,19 @@ const LEFTOVER_MILLIS = 60_000
 
 /** The working folders of one pool. */
 export interface WorkFolders {
-  /** Creates the folder of a worker, with links to the entries of `directory`. Returns its path. */
-  readonly create: (worker: string, directory: string) => Effect.Effect<string, PoolError>
+  /** Creates the folder of a worker that runs as `user`, with links to the entries of `directory`. Returns its path. */
+  readonly create: (worker: string, directory: string, user: WorkerUser | undefined) => Effect.Effect<string, PoolError>
   /** Removes the folder of a worker that has exited. Does nothing when there is none. */
   readonly remove: (worker: string) => Effect.Effect<void>
 }
 
 /**
- * Opens the folders in `parent`, which the workers' user must be able to reach. `isRecorded` returns whether the worker with this encoded
+ * Opens the folders in `parent`, which other users than the platform's must be able to reach if workers run as such. `isRecorded` returns whether the worker with this encoded
  * name has a record; folders of other workers are leftovers.
  */
 export const make = Effect.fnUntraced(function*(
   parent: string,
-  user: WorkerUser | undefined,
+  hasOtherUsers: boolean,
   isRecorded: (name: string) => boolean
 ): Effect.fn.Return<WorkFolders> {
   const pathOf = (name: string) => join(parent, encodeURIComponent(name))
@@ -42,7 +42,7 @@ export const make = Effect.fnUntraced(function*(
 
   const leftovers = yield* Effect.orElseSucceed(
     Effect.try(() => {
-      const mode = user === undefined ? 0o700 : 0o755
+      const mode = hasOtherUsers ? 0o755 : 0o700
       mkdirSync(parent, { recursive: true, mode })
       chmodSync(parent, mode)
       return readdirSync(parent).map((name) => ({ name, path: join(parent, name) })).filter(({ name, path }) =>
@@ -54,7 +54,7 @@ export const make = Effect.fnUntraced(function*(
   yield* Effect.forEach(leftovers, ({ path }) => removeFolder(path), { discard: true })
 
   return {
-    create: (worker, directory) =>
+    create: (worker, directory, user) =>
       Effect.tryPromise({
         try: async () => {
           const path = pathOf(worker)

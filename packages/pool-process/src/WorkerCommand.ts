@@ -45,7 +45,7 @@ export interface Options {
   readonly folders: WorkFolders
   /** Variables that workers inherit in addition to the default ones. */
   readonly inherit: VariablePatterns
-  /** The user that workers run as; undefined for the platform's user. */
+  /** The user that the worker runs as; undefined for the platform's user. */
   readonly user: WorkerUser | undefined
 }
 
@@ -71,7 +71,7 @@ const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder",
 const commandLine = Effect.fnUntraced(function*(
   source: EndpointSource,
   { code, endpoint: { id: endpoint }, worker }: StartRequest,
-  { entry, folders, frozen, nodeOptions }: Options
+  { entry, folders, frozen, nodeOptions, user }: Options
 ) {
   switch (source.type) {
     case "handler": {
@@ -91,7 +91,9 @@ const commandLine = Effect.fnUntraced(function*(
       const directory = resolve(source.directory ?? ".")
       yield* check(directory, "folder", `Correct the directory of endpoint ${endpoint}, or create it.`)
       const [path, ...args] = source.command
-      if (source.cwd === undefined) return { path, args, directory: yield* folders.create(worker, directory), isBundle: false }
+      if (source.cwd === undefined) {
+        return { path, args, directory: yield* folders.create(worker, directory, user), isBundle: false }
+      }
       const cwd = resolve(directory, source.cwd)
       yield* check(cwd, "folder", `Correct the cwd of endpoint ${endpoint}, or create it.`)
       return { path, args, directory: cwd, isBundle: false }

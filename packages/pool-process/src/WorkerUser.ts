@@ -50,13 +50,18 @@ const makeFolder = (folder: string, mode: number): void => {
   for (let path = folder; path.length >= first.length; path = dirname(path)) chmodSync(path, mode)
 }
 
-/** Creates the folders. Workers write the compile cache, and only read the bundles. Throws when a folder cannot be created. */
-export const makeFolders = (directory: string, user: WorkerUser | undefined): WorkerFolders => {
+/**
+ * Creates the folders. Workers write the compile cache, and only read the bundles. With `per-endpoint`, workers have a compile cache in the
+ * home folder of their endpoint instead. Throws when a folder cannot be created.
+ */
+export const makeFolders = (directory: string, user: WorkerUser | "per-endpoint" | undefined): WorkerFolders => {
   const compileCache = join(directory, "compile-cache")
   const bundles = join(directory, "bundles")
   const permissions = user === undefined ? OWNER_ONLY : { file: 0o644, folder: 0o755 }
-  for (const folder of [bundles, compileCache]) makeFolder(folder, permissions.folder)
-  if (user !== undefined) {
+  for (const folder of user === "per-endpoint" ? [bundles, join(directory, "homes")] : [bundles, compileCache]) {
+    makeFolder(folder, permissions.folder)
+  }
+  if (user !== undefined && user !== "per-endpoint") {
     chmodSync(compileCache, 0o700)
     chownSync(compileCache, user.uid, user.gid)
   }

@@ -13,7 +13,7 @@
  */
 import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
-import type { Release, ReleaseCode, ReleasePreview } from "@stint/contract/Release"
+import type { Canary, Release, ReleaseCode, ReleasePreview } from "@stint/contract/Release"
 import { CodeArtifacts, type CodeError } from "@stint/pool/CodeArtifacts"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { baseOf, type ReleasePageQuery, ReleaseStore } from "@stint/store/ReleaseStore"
@@ -44,6 +44,9 @@ export class ReleaseMissing extends Schema.TaggedError<ReleaseMissing>()("Releas
   number: Schema.UndefinedOr(Schema.Int)
 }) {}
 
+/** The endpoint has no canary. */
+export class CanaryMissing extends Schema.TaggedError<CanaryMissing>()("CanaryMissing", { endpoint: Schema.String }) {}
+
 /** A release to make. */
 export interface DeployRequest {
   readonly spec: EndpointSpec
@@ -52,6 +55,8 @@ export interface DeployRequest {
   readonly message?: string | undefined
   /** Fails with `ReleaseConflict` unless this is the endpoint's release; 0: the endpoint does not exist or has no release. */
   readonly expected?: number | undefined
+  /** Only a part of the jobs. Default: all. */
+  readonly canary?: Canary | undefined
 }
 
 /** The endpoint after a deployment, and its release. */
@@ -77,7 +82,10 @@ export class Releases extends Context.Service<Releases, {
   readonly deploy: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | ReleaseConflict | StoreError>
   /** Like `deploy`, for an endpoint that does not exist. */
   readonly create: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | EndpointExists | StoreError>
-  /** Like `deploy`, for the configuration: when the code cannot be frozen, logs why, and the endpoint keeps its release. */
+  /**
+   * Like `deploy`, for the configuration. The endpoint keeps its release when the code cannot be frozen, which is logged, and when the
+   * configuration is that of its canary, or of a canary that has failed: a restart must not give it all jobs.
+   */
   readonly redeploy: (request: DeployRequest) => Effect.Effect<void, StoreError>
   /**
    * Makes the first release of an endpoint as it is. Does nothing when the endpoint has one, or is gone. When its code cannot be frozen,
@@ -85,6 +93,8 @@ export class Releases extends Context.Service<Releases, {
    */
   readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
+  /** Makes the endpoint's canary its release, which rolls. */
+  readonly promote: (id: EndpointId) => Effect.Effect<Release, CanaryMissing | StoreError>
   readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
 }>()("@stint/releases/Releases") {}
@@ -124,9 +134,16 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
     }
   }
 
+  /** The endpoint's newest release, if it is or was a canary of these settings and this code. */
+  const canaryOf = Effect.fnUntraced(function*(spec: EndpointSpec, code: ReleaseCode | undefined) {
+    const [latest] = yield* store.list(spec.id, { limit: 1 })
+    const isTried = latest?.canary !== undefined && (latest.state === "canary" || latest.state === "failed")
+    return isTried && !previewOf(latest, spec, code).changes ? latest : undefined
+  })
+
   /** Stores a release of this code, unless nothing differs. */
   const release = Effect.fnUntraced(function*(
-    { createdBy, expected, message, spec }: DeployRequest,
+    { canary, createdBy, expected, message, spec }: DeployRequest,
     code: ReleaseCode | undefined,
     extra: { readonly rollbackOf?: number; readonly mustBeNew?: boolean } = {}
   ): Effect.fn.Return<Deployed, ReleaseConflict | EndpointExists | StoreError> {
@@ -152,7 +169,8 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
         createdBy,
         ...(message === undefined ? {} : { message }),
         ...(code === undefined ? {} : { code }),
-        ...(extra.rollbackOf === undefined ? {} : { rollbackOf: extra.rollbackOf })
+        ...(extra.rollbackOf === undefined ? {} : { rollbackOf: extra.rollbackOf }),
+        ...(canary === undefined ? {} : { canary })
       })
       if (result._tag === "Moved") continue
       yield* removeOldCode
@@ -167,7 +185,10 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
   })
 
   /** The newest release before the serving one that was active, too. */
-  const lastGood = Effect.fnUntraced(function*({ id, previousRelease, release: current = 0 }: Endpoint) {
+  const lastGood = Effect.fnUntraced(function*(endpoint: Endpoint) {
+    const { id, previousRelease, release: current = 0 } = endpoint
+    // A rollback of a canary returns to the active release.
+    if (endpoint.canary !== undefined && current > 0) return yield* get(id, current)
     // During a roll, a rollback returns to the release that serves.
     if (previousRelease !== undefined) return yield* get(id, previousRelease)
     let before = current
@@ -200,7 +221,17 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
         return yield* release(request, yield* freeze(request.spec), { mustBeNew: true })
       })).pipe(Effect.catchTag("ReleaseConflict", never)),
     redeploy: (request) =>
-      one.withPermits(1)(Effect.flatMap(freeze(request.spec), (code) => release(request, code))).pipe(
+      one.withPermits(1)(Effect.gen(function*() {
+        const code = yield* freeze(request.spec)
+        const canary = yield* canaryOf(request.spec, code)
+        if (canary === undefined) return yield* Effect.asVoid(release(request, code))
+        yield* canary.state === "canary"
+          ? Effect.logInfo(`The configuration of endpoint ${request.spec.id} is its canary, release ${canary.number}.`)
+          : Effect.logWarning(
+            `The configuration of endpoint ${request.spec.id} is release ${canary.number}, which failed as a canary, so the endpoint keeps ` +
+              `its release. Correct it, or deploy it nevertheless: stint deploy ${request.spec.id}`
+          )
+      })).pipe(
         Effect.catchTag(
           "CodeError",
           ({ message }) => Effect.logError(`${message} Endpoint ${request.spec.id} keeps its release.`)
@@ -212,7 +243,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
       one.withPermits(1)(Effect.gen(function*() {
         const endpoint = yield* endpoints.get(id)
         if (endpoint === undefined || endpoint.release !== undefined) return
-        const { createdAt: _, previousRelease: __, release: ___, ...settings } = endpoint
+        const { canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings } = endpoint
         const code = yield* freeze(settings).pipe(
           Effect.catch(({ message }) =>
             Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)
@@ -231,6 +262,13 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
         const { code, number, settings } = to === undefined ? yield* lastGood(endpoint) : yield* get(endpoint.id, to)
         return (yield* release({ spec: settings, createdBy, message }, code, { rollbackOf: number })).release
       })).pipe(Effect.catchTag(["ReleaseConflict", "EndpointExists"], never)),
+    promote: (id) =>
+      one.withPermits(1)(Effect.gen(function*() {
+        const number = (yield* endpoints.get(id))?.canary?.release
+        const promoted = number === undefined ? undefined : yield* store.settle(id, number, { _tag: "Promoted" })
+        const found = number === undefined || promoted === undefined ? undefined : yield* store.get(id, number)
+        return found ?? (yield* new CanaryMissing({ endpoint: id }))
+      })),
     get,
     list: (endpoint, query) => store.list(endpoint, query)
   })

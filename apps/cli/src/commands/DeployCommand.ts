@@ -9,11 +9,12 @@
  *
  * The first release that fails ends the command: the endpoints after it stay as they are.
  */
-import type { Release } from "@stint/contract/Release"
+import { Canary, type Release } from "@stint/contract/Release"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
@@ -40,6 +41,8 @@ const configFile = Effect.fnUntraced(function*(given: Option.Option<string>) {
 
 const CONFLICT = 409
 
+const decodeCanary = Schema.decodeUnknownEffect(Canary)
+
 /** What happened to one endpoint. */
 interface Done extends DeployPlan.PlannedJson {
   readonly release?: Release
@@ -59,6 +62,39 @@ const withWayOut = (failure: CliFailure) =>
     ? withHint(failure, "Run the command again: it shows what differs from that release.")
     : failure
 
+/** The rule of a canary; undefined without `--canary`. */
+const canaryOf = Effect.fnUntraced(function*(
+  percent: Option.Option<number>,
+  jobs: Option.Option<number>,
+  points: Option.Option<number>
+): Effect.fn.Return<typeof Canary.Type | undefined, CliFailure> {
+  if (Option.isNone(percent)) {
+    if (Option.isNone(jobs) && Option.isNone(points)) return undefined
+    return yield* new CliFailure({
+      message: "--canary-jobs and --canary-points say when a canary is rolled back, but there is no --canary.",
+      hint: "Add the percentage of the jobs: stint deploy --canary 10",
+      code: "usage"
+    })
+  }
+  const given = {
+    percent: percent.value,
+    ...(Option.isSome(jobs) ? { minJobs: jobs.value } : {}),
+    ...(Option.isSome(points) ? { maxPoints: points.value } : {})
+  }
+  return yield* Effect.mapError(decodeCanary(given), ({ message }) =>
+    new CliFailure({
+      message: `The canary is invalid: ${message}`,
+      hint: "--canary is 1 to 50 percent, --canary-jobs 1 to 100000, --canary-points 0 to 100.",
+      code: "usage"
+    }))
+})
+
+const deployedText = ({ canary, endpoint, number, state }: Release): string =>
+  state === "canary" && canary !== undefined
+    ? `${endpoint}  release ${number} gets ${canary.percent} % of the jobs as soon as its first worker is ready\n` +
+      `  Watch it: stint releases ${endpoint}. All jobs: stint releases promote ${endpoint}. None: stint rollback ${endpoint}`
+    : `${endpoint}  release ${number} is active`
+
 const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<string>) =>
   rest.length === 0
     ? cause
@@ -76,6 +112,18 @@ export const command = Command.make(
       Flag.optional
     ),
     message: messageFlag,
+    canary: Flag.Int("canary").pipe(
+      Flag.withDescription("Give the release only this percentage of the jobs, 1 to 50, until `stint releases promote`"),
+      Flag.optional
+    ),
+    canaryJobs: Flag.Int("canary-jobs").pipe(
+      Flag.withDescription("Compare the canary's error rate after this number of its attempts; default 50"),
+      Flag.optional
+    ),
+    canaryPoints: Flag.Finite("canary-points").pipe(
+      Flag.withDescription("Roll the canary back when its error rate is more percentage points higher; default 5"),
+      Flag.optional
+    ),
     expected: Flag.Int("expected").pipe(
       Flag.withDescription("Fail unless the endpoint is at this release; 0: unless it does not exist. With one endpoint only"),
       Flag.optional
@@ -87,7 +135,8 @@ export const command = Command.make(
     yes,
     json
   },
-  Effect.fnUntraced(function*({ config, endpoints, expected, json, message, remove, yes }) {
+  Effect.fnUntraced(function*({ canary, canaryJobs, canaryPoints, config, endpoints, expected, json, message, remove, yes }) {
+    const rule = yield* canaryOf(canary, canaryJobs, canaryPoints)
     const specs = yield* EndpointsFile.load(yield* configFile(config))
     const plan = yield* DeployPlan.make({ specs, only: endpoints, remove })
     const planned = plan.deployments.filter(({ action }) => action !== "none")
@@ -118,7 +167,8 @@ export const command = Command.make(
             spec,
             // Another deployment since the comparison must not be overwritten.
             expected: Option.getOrElse(expected, () => preview.active ?? 0),
-            ...(Option.isSome(message) ? { message: message.value } : {})
+            ...(Option.isSome(message) ? { message: message.value } : {}),
+            ...(rule === undefined ? {} : { canary: rule })
           }
         })
       ).pipe(Effect.mapError(withWayOut))
@@ -126,7 +176,7 @@ export const command = Command.make(
         Effect.mapError((cause) => hasFailed(release, cause, planned.slice(index + 1).map((one) => one.id)))
       )
       releases.set(id, { ...active, settings: maskEnv(active.settings) })
-      if (!json) yield* Output.text(`${id}  release ${active.number} is active`)
+      if (!json) yield* Output.text(deployedText(active))
     }
     for (const { action, id } of plan.leftovers) {
       if (action !== "remove") continue
@@ -145,6 +195,7 @@ export const command = Command.make(
   Command.withExamples([
     { command: "stint deploy", description: "Deploy what differs from stint.config.ts" },
     { command: "stint deploy words -m \"Count hyphens\"", description: "One endpoint, and why" },
+    { command: "stint deploy words --canary 10", description: "Only 10 % of its jobs, rolled back when more of them fail" },
     { command: "stint deploy --yes --json", description: "In CI" },
     { command: "stint deploy --remove", description: "Also remove endpoints that the configuration does not name any more" }
   ])

@@ -49,8 +49,9 @@ const retryText = ({ retry }: Endpoint): string => {
   }${wait}`
 }
 
-const releaseText = ({ previousRelease, release }: Endpoint): string =>
-  `${release}${previousRelease === undefined ? "" : `, whose first worker is starting; ${previousRelease} serves`}`
+const releaseText = ({ canary, previousRelease, release }: Endpoint): string =>
+  `${release}${previousRelease === undefined ? "" : `, whose first worker is starting; ${previousRelease} serves`}` +
+  (canary === undefined ? "" : `; ${canary.release} is a canary with ${canary.percent} % of the jobs`)
 
 /** The most that callers may ask for. */
 const callerLimitText = ({ limits }: Endpoint): string =>

@@ -1,7 +1,7 @@
 /**
  * `stint releases` lists the releases of an endpoint, and shows one.
  */
-import type { Release } from "@stint/contract/Release"
+import type { CanaryStatus, Release } from "@stint/contract/Release"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,8 +9,10 @@ import { call } from "../client/PlatformClient.ts"
 import { changeLines, summaryOf } from "../deploy/ChangeText.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
 import { changesBetween, replacedBy } from "../deploy/ReleaseHistory.ts"
+import * as RollWatch from "../deploy/RollWatch.ts"
+import { confirm } from "../output/Confirm.ts"
 import * as Output from "../output/Output.ts"
-import { endpoint, json } from "./SharedFlags.ts"
+import { endpoint, json, yes } from "./SharedFlags.ts"
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
@@ -35,7 +37,15 @@ const changedText = (releases: ReadonlyArray<Release>, release: Release, isCompl
   return isComplete ? "new" : "-"
 }
 
-const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number): string => {
+const ratio = ({ failed, jobs }: CanaryStatus["canary"]): string =>
+  jobs === 0 ? "no attempts" : `${failed} of ${jobs} attempts failed (${Math.round((failed / jobs) * 1_000) / 10} %)`
+
+/** How the canary does. */
+const canaryText = (endpoint: string, { active, canary, percent, release }: CanaryStatus): string =>
+  `Release ${release} is a canary with ${percent} % of the jobs: ${ratio(canary)}; of the active release, ${ratio(active)}.\n` +
+  `All jobs: stint releases promote ${endpoint}. None: stint rollback ${endpoint}`
+
+const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number, canary?: CanaryStatus): string => {
   if (all.length === 0) return `"${endpoint}" has no releases: its workers always run the present files.`
   const shown = all.slice(0, limit)
   const table = Output.table([
@@ -52,7 +62,8 @@ const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number
   const failures = shown.flatMap(({ number, reason, state }) =>
     state === "failed" && reason !== undefined ? [`Release ${number} failed: ${firstLine(reason)}`] : []
   )
-  return [table, ...(failures.length === 0 ? [] : ["", ...failures])].join("\n")
+  const notes = [...(canary === undefined ? [] : [canaryText(endpoint, canary)]), ...failures]
+  return [table, ...(notes.length === 0 ? [] : ["", ...notes])].join("\n")
 }
 
 const masked = (release: Release): Release => ({ ...release, settings: maskEnv(release.settings) })
@@ -89,6 +100,20 @@ const show = Command.make(
   })
 ).pipe(Command.withDescription("Show a release, and what it changed"))
 
+const promote = Command.make(
+  "promote",
+  { endpoint, yes, json },
+  Effect.fnUntraced(function*({ endpoint, json, yes }) {
+    const { canary } = yield* call((api) => api.control.getEndpoint({ params: { endpoint } }))
+    const text = canary === undefined
+      ? `Give all jobs of "${endpoint}" to its canary?`
+      : `Give all jobs of "${endpoint}" to release ${canary.release}, which has ${canary.percent} % of them?`
+    if (!(yield* confirm({ text, yes, json }))) return yield* Output.message("Nothing was changed.")
+    const active = yield* RollWatch.follow(yield* call((api) => api.releases.promote({ params: { endpoint } })))
+    yield* Output.print(json, masked(active), ({ number }) => `${endpoint}  release ${number} is active`)
+  })
+).pipe(Command.withDescription("Give all jobs to the canary of an endpoint"))
+
 /** `stint releases`. */
 export const releases = Command.make(
   "releases",
@@ -112,10 +137,10 @@ export const releases = Command.make(
       })
     )
     yield* json
-      ? Output.print(true, { releases: page.releases.map(masked) }, () => "")
-      : Output.text(formatList(endpoint, page.releases, limit))
+      ? Output.print(true, { ...page, releases: page.releases.map(masked) }, () => "")
+      : Output.text(formatList(endpoint, page.releases, limit, page.canary))
   })
 ).pipe(
   Command.withDescription("List the releases of an endpoint: state, when, who, what changed, why"),
-  Command.withSubcommands([show])
+  Command.withSubcommands([show, promote])
 )

@@ -37,7 +37,7 @@ export const command = Command.make(
     yield* SafetyWarnings.log({
       host: settings.host,
       publicUrl: Option.getOrUndefined(settings.publicUrl),
-      hasWorkerUser: workers.user !== undefined
+      workerUser: workers.user === undefined ? "platform" : "first" in workers.user ? "per-endpoint" : "shared"
     })
     yield* runUntilSignal(
       StartupBanner.layer({ place: admin.place, dataDir }).pipe(

@@ -5,11 +5,12 @@
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_WORKER_ENV` | none | variables of the platform that workers inherit in addition to the default ones, comma-separated: `DATABASE_URL, BUCKET_*`. Every endpoint's handler sees them; an endpoint's own `env` is narrower |
- * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, or `UID:GID`. Handlers then cannot read the platform's files, memory and environment. Needs a platform that runs as root |
+ * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, `UID:GID`, or a range of ids like `200000-265535`, from which each endpoint gets its own. Handlers then cannot read the platform's files, memory and environment; with a range, nor those of other endpoints. Needs a platform that runs as root |
  * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder of the handlers' bundles and their compile cache |
  * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
  */
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
+import type { WorkerIds } from "@stint/pool-process/WorkerUsers"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -34,7 +35,7 @@ export interface WorkerSettings {
 /** The settings, checked against this machine. */
 export interface WorkerOptions {
   readonly inherit: ReadonlyArray<string>
-  readonly user: WorkerUser | undefined
+  readonly user: WorkerUser | WorkerIds | undefined
   readonly cacheDir: string
   readonly spare: number
 }
@@ -48,7 +49,9 @@ const Names = Schema.String.check(
 const Spare = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 100 }))
 
 const User = Schema.String.check(
-  Schema.isPattern(/^(?:\d+:\d+|[A-Za-z_][\w.-]*\$?)$/, { message: "Expected the name of a user, or UID:GID" })
+  Schema.isPattern(/^(?:\d+:\d+|\d+-\d+|[A-Za-z_][\w.-]*\$?)$/, {
+    message: "Expected the name of a user, UID:GID, or a range FIRST-LAST"
+  })
 )
 
 /** Reads the settings. Fails on the first invalid setting. */
@@ -60,7 +63,7 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
   ),
   user: setting(
     "STINT_WORKER_USER",
-    "the name of a user, or UID:GID, for example nobody or 1001:1001",
+    "the name of a user, UID:GID, or a range of ids, for example nobody, 1001:1001 or 200000-265535",
     Config.option(Config.schema(User, "STINT_WORKER_USER"))
   ),
   cacheDir: setting(
@@ -90,7 +93,21 @@ const passwdLine = async (key: string): Promise<string | undefined> => {
 const failure = (user: string, problem: string, hint: string) =>
   new CliFailure({ message: `The variable STINT_WORKER_USER is ${JSON.stringify(user)}: ${problem}.`, hint })
 
-const userOf = Effect.fnUntraced(function*(text: string): Effect.fn.Return<WorkerUser, CliFailure> {
+/** The highest id of a user. The one after it means "no user". */
+const MAX_ID = 2 ** 32 - 2
+
+const rangeOf = (text: string): WorkerIds | CliFailure | undefined => {
+  const [, first, last] = /^(\d+)-(\d+)$/.exec(text) ?? []
+  if (first === undefined || last === undefined) return undefined
+  const ids = { first: Number(first), last: Number(last) }
+  if (ids.first === 0) {
+    return failure(text, "0 is root, the platform's own user", "Begin with an id that no account has, such as 200000.")
+  }
+  if (ids.last < ids.first) return failure(text, "its end is before its beginning", "Give the lower id first.")
+  return ids.last > MAX_ID ? failure(text, `the highest id is ${MAX_ID}`, "Give a lower end, such as 265535.") : ids
+}
+
+const userOf = Effect.fnUntraced(function*(text: string): Effect.fn.Return<WorkerUser | WorkerIds, CliFailure> {
   const self = process.getuid?.()
   if (self === undefined) {
     return yield* failure(text, "this operating system cannot start processes of another user", "Unset it.")
@@ -102,6 +119,9 @@ const userOf = Effect.fnUntraced(function*(text: string): Effect.fn.Return<Worke
       "Unset it, or start the platform as root."
     )
   }
+  const range = rangeOf(text)
+  if (range instanceof CliFailure) return yield* range
+  if (range !== undefined) return range
   const [, uid, gid] = /^(\d+):(\d+)$/.exec(text) ?? []
   const line = yield* Effect.promise(() => passwdLine(uid ?? text))
   const [name, , foundUid, foundGid, , home] = line?.split(":") ?? []
@@ -130,7 +150,7 @@ export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
   const cacheDir = resolve(Option.getOrElse(settings.cacheDir, () => user === undefined ? dataDir : sharedCacheOf(dataDir)))
   if (user !== undefined && !relative(dataDir, cacheDir).startsWith("..")) {
     return yield* new CliFailure({
-      message: `STINT_CACHE_DIR is ${cacheDir}, inside the data folder, which ${user.name} cannot enter.`,
+      message: `STINT_CACHE_DIR is ${cacheDir}, inside the data folder, which the workers' user cannot enter.`,
       hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
     })
   }

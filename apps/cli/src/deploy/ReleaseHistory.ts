@@ -16,11 +16,13 @@ export const changesBetween = (before: Release | undefined, after: Release): Cha
 export const replacedBy = (releases: ReadonlyArray<Release>, { number }: Release): Release | undefined =>
   releases.find((one) => one.number < number && one.activatedAt !== undefined)
 
-/** The release that a rollback without a number returns to: during a roll, the one that serves; otherwise the last one that was active. */
+/** The release that a rollback without a number returns to: during a roll or a canary, the one that serves; otherwise the last one that was active. */
 export const rollbackTarget = (
   releases: ReadonlyArray<Release>,
-  { previousRelease, release: current }: Pick<Endpoint, "release" | "previousRelease">
+  { canary, previousRelease, release: current }: Pick<Endpoint, "release" | "previousRelease" | "canary">
 ): Release | undefined =>
-  previousRelease === undefined
+  canary !== undefined
+    ? releases.find(({ number }) => number === current)
+    : previousRelease === undefined
     ? releases.find(({ activatedAt, number }) => activatedAt !== undefined && number < (current ?? 0))
     : releases.find(({ number }) => number === previousRelease)

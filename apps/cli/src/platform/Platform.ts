@@ -264,7 +264,9 @@ export const layer = (options: PlatformOptions) => {
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provide(
-      BuildLayers.layer(options.dataDir, options.builds, options.engine).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))
+      BuildLayers.layer(options.dataDir, options.builds, options.engine).pipe(
+        Layer.provideMerge(Releases.layerWith({ sweepLock }))
+      )
     ),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(

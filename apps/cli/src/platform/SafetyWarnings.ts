@@ -10,19 +10,20 @@ export interface Facts {
   /** The configured public URL, if any. */
   readonly publicUrl: string | undefined
   readonly isRoot: boolean
-  /** Whether workers run as a user of their own. */
-  readonly hasWorkerUser: boolean
+  /** The user that worker processes run as: the platform's, one for all endpoints, or one for each endpoint. */
+  readonly workerUser: "platform" | "shared" | "per-endpoint"
 }
 
 /** Whether a host name or address, in brackets or not, is this machine. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(host)
 
 /** Each warning states the risk and the way out. */
-export const warningsFor = ({ hasWorkerUser, host, isRoot, publicUrl }: Facts): ReadonlyArray<string> => [
-  ...(isRoot && !hasWorkerUser
+export const warningsFor = ({ host, isRoot, publicUrl, workerUser }: Facts): ReadonlyArray<string> => [
+  ...(isRoot && workerUser === "platform"
     ? [
       "The platform runs as root, and so does every handler: a handler can read and change everything on this machine. Set " +
-      "STINT_WORKER_USER to a user without rights, or start the platform as such a user."
+      "STINT_WORKER_USER to a range of unused ids such as 200000-265535, so that each endpoint has a user of its own, or start the platform " +
+      "as a user without rights."
     ]
     : []),
   ...(!isLoopback(host) && publicUrl?.startsWith("https:") !== true
@@ -33,10 +34,26 @@ export const warningsFor = ({ hasWorkerUser, host, isRoot, publicUrl }: Facts): 
     : [])
 ]
 
-/** Logs the warnings for this process. */
+const NOT_ISOLATED: Readonly<Record<Facts["workerUser"], string>> = {
+  platform:
+    "Worker processes run as the platform's user, so a handler can read the platform's files and environment, and those of other " +
+    "workers.",
+  shared:
+    "The worker processes of all endpoints run as one user, so a handler can read the environment and the files of other workers. Set " +
+    "STINT_WORKER_USER to a range of unused ids such as 200000-265535 to separate them.",
+  "per-endpoint": "The worker processes of each endpoint run as a user of their own."
+}
+
+/** What isolates workers that are processes, and what does not. */
+export const isolationOf = ({ workerUser }: Pick<Facts, "workerUser">): string =>
+  `${
+    NOT_ISOLATED[workerUser]
+  } Their CPU, memory and number of processes are not limited. Workers in containers are isolated and limited.`
+
+/** Logs the warnings for this process, and what isolates its workers. */
 export const log = (facts: Omit<Facts, "isRoot">): Effect.Effect<void> =>
   Effect.forEach(
     warningsFor({ ...facts, isRoot: process.getuid?.() === 0 }),
     (warning) => Effect.logWarning(warning),
     { discard: true }
-  )
+  ).pipe(Effect.andThen(Effect.logInfo(isolationOf(facts))))

@@ -282,7 +282,9 @@ export const Endpoint = Schema.Struct({
   /** The release that the endpoint runs, or is about to run. Absent when its workers always run the present files, as in `stint dev`. */
   release: Schema.optionalKey(Schema.Int),
   /** The release that serves until the first worker of `release` is ready. Absent when no roll is in progress. */
-  previousRelease: Schema.optionalKey(Schema.Int)
+  previousRelease: Schema.optionalKey(Schema.Int),
+  /** The release that is tried with a part of the jobs, and that part in percent. Absent without a canary. */
+  canary: Schema.optionalKey(Schema.Struct({ release: Schema.Int, percent: Schema.Int }))
 })
 export type Endpoint = typeof Endpoint.Type
 

@@ -7,10 +7,14 @@
  *                  |  a worker does not start          | without workers to replace, a release is active at once
  *                  v
  *               failed: the endpoint has the settings of the active release again
+ *
+ *   deploy as a canary ---> canary --promoted--> rolling, and so on
+ *                              `---its workers do not start, or fail more jobs than those of the active release---> failed
  * ```
  *
  * A rollback is a deployment of an earlier release: it has a new number, and the settings and the code of the earlier one.
  */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
 import { EndpointSpec } from "./Endpoint.ts"
@@ -34,10 +38,27 @@ export const ReleaseCode = Schema.Struct({
 export type ReleaseCode = typeof ReleaseCode.Type
 
 /**
- * `rolling`: its first worker is starting, and the active release still serves. `active`: the endpoint runs it. `failed`: its worker did not
+ * A part of the jobs for a new release, until it is promoted (docs/operations/releases.md#canaries).
+ */
+export const Canary = Schema.Struct({
+  /** The share of the jobs, in percent: 1 to 50. */
+  percent: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 50 })),
+  /** The number of attempts on the canary's workers after which its error rate is compared: 1 to 100,000. Default: 50. */
+  minJobs: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 })).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed(50))
+  ),
+  /** By how many percentage points its error rate may exceed that of the active release: 0 to 100. Default: 5. */
+  maxPoints: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 100 })).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed(5))
+  )
+})
+export type Canary = typeof Canary.Type
+
+/**
+ * `canary`: a part of the jobs runs on it, see {@link Canary}. `rolling`: its first worker is starting, and the active release still serves. `active`: the endpoint runs it. `failed`: its worker did not
  * start. `superseded`: a later release replaced it.
  */
-const ReleaseState = Schema.Literals(["rolling", "active", "failed", "superseded"])
+const ReleaseState = Schema.Literals(["canary", "rolling", "active", "failed", "superseded"])
 
 /** A release. All members except `state`, `reason` and `activatedAt` never change. */
 export const Release = Schema.Struct({
@@ -54,6 +75,8 @@ export const Release = Schema.Struct({
   code: Schema.optionalKey(ReleaseCode),
   /** The earlier release whose settings and code this one has. */
   rollbackOf: Schema.optionalKey(ReleaseNumber),
+  /** It was deployed as a canary. */
+  canary: Schema.optionalKey(Canary),
   state: ReleaseState,
   /** Why the release failed. */
   reason: Schema.optionalKey(Schema.String),
@@ -67,7 +90,9 @@ export const ReleaseSpec = Schema.Struct({
   spec: EndpointSpec,
   message: Schema.optionalKey(ReleaseMessage),
   /** The number of the release that the caller compared with, or 0 for an endpoint that does not exist yet. Default: any. */
-  expected: Schema.optionalKey(Schema.Int)
+  expected: Schema.optionalKey(Schema.Int),
+  /** Deploys a canary. Ignored where the release replaces no worker: for a first release, and for changes that do not concern workers. */
+  canary: Schema.optionalKey(Canary)
 })
 export type ReleaseSpec = typeof ReleaseSpec.Type
 
@@ -78,6 +103,18 @@ export const RollbackSpec = Schema.Struct({
   message: Schema.optionalKey(ReleaseMessage)
 })
 export type RollbackSpec = typeof RollbackSpec.Type
+
+const AttemptCounts = Schema.Struct({ jobs: Schema.Int, failed: Schema.Int })
+
+/** How the attempts have ended since the canary began, or since the platform was started. Cancelled attempts do not count. */
+export const CanaryStatus = Schema.Struct({
+  release: ReleaseNumber,
+  percent: Schema.Int,
+  canary: AttemptCounts,
+  /** On workers of the active release. */
+  active: AttemptCounts
+})
+export type CanaryStatus = typeof CanaryStatus.Type
 
 /** What a deployment would change. */
 export const ReleasePreview = Schema.Struct({

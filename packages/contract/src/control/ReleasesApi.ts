@@ -6,6 +6,7 @@
  *   /api/v1/endpoints/{endpoint}/releases/preview    POST what a deployment would change
  *   /api/v1/endpoints/{endpoint}/releases/{number}   GET
  *   /api/v1/endpoints/{endpoint}/rollback            POST deploy an earlier release
+ *   /api/v1/endpoints/{endpoint}/promote             POST make the canary the release of all jobs
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -14,7 +15,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, ReleaseNotFound, Unavailable } from "../Problem.ts"
-import { Release, ReleasePreview, ReleaseSpec, RollbackSpec } from "./Release.ts"
+import { CanaryStatus, Release, ReleasePreview, ReleaseSpec, RollbackSpec } from "./Release.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
 
@@ -37,11 +38,13 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
         limit: Schema.optionalKey(integerText(`The maximum number of releases: 1 to ${LIST_LIMIT}. Default: 20.`, LIST_LIMIT)),
         before: Schema.optionalKey(integerText("Only releases with a lower number.", Number.MAX_SAFE_INTEGER))
       },
-      success: Schema.Struct({ releases: Schema.Array(Release) }),
+      success: Schema.Struct({ releases: Schema.Array(Release), canary: Schema.optionalKey(CanaryStatus) }),
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "List releases",
-      description: "Lists the releases of an endpoint, newest first. The platform keeps the last 20, and always the active one."
+      description:
+        "Lists the releases of an endpoint, newest first. The platform keeps the last 20, and always the active one. " +
+        "`canary` counts how the attempts of a canary and of the active release ended."
     })),
     HttpApiEndpoint.get("getRelease", "/endpoints/:endpoint/releases/:number", {
       params: { ...endpoint, number: integerText("The release's number.", Number.MAX_SAFE_INTEGER) },
@@ -61,7 +64,8 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       description:
         "Makes a release of these settings and of the handler's current code, and creates the endpoint if it does not exist. Workers of the " +
         "new release start, and the earlier ones serve until one of them is ready. Returns 201 with the release, 200 with the active release " +
-        "when nothing differs from it, and 409 when the active release is not `expected` any more.",
+        "when nothing differs from it, and 409 when the active release is not `expected` any more. With `canary`, a part of the jobs runs " +
+        "on the release, which is rolled back when it fails more of them than the active release, until it is promoted.",
       request: { ...exampleSpec, message: "Answer in Italian" }
     })),
     HttpApiEndpoint.post("previewRelease", "/endpoints/:endpoint/releases/preview", {
@@ -86,6 +90,15 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
         "the newest release before the active one that was active, too.",
       bodyOptional: true,
       request: {}
+    })),
+    HttpApiEndpoint.post("promote", "/endpoints/:endpoint/promote", {
+      params: endpoint,
+      success: Release,
+      error: [EndpointNotFound, Conflict, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Promote a canary",
+      description:
+        "Makes the canary of an endpoint its release: its workers replace those of the active release. Returns 409 without a canary."
     }))
   )
   .middleware(ControlAuthorization)

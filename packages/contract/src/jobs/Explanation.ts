@@ -63,8 +63,8 @@ export type WaitBreakdown = typeof WaitBreakdown.Type
 
 /** The last deployment of the endpoint, while it is of interest to a waiting job. */
 export const RollState = Schema.Struct({
-  /** `rolling`: the first worker of the release is starting. `failed`: it did not start. */
-  state: Schema.Literals(["rolling", "failed"]),
+  /** `rolling`: the first worker of the release is starting. `canary`: a part of the jobs runs on it. `failed`: it did not start, or failed jobs. */
+  state: Schema.Literals(["rolling", "canary", "failed"]),
   release: Schema.Int,
   /** The release that serves meanwhile. */
   serving: Schema.Int,

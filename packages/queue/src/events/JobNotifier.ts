@@ -176,6 +176,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     followers.wake(after.id)
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
       yield* registry.released(before.endpoint, before.worker, before.id)
+      registry.canaries.changed(before, after)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
       else if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
       if (after.isolated) isolatingEndpoints.add(after.endpoint)

@@ -22,6 +22,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
+import type { CanaryShare } from "./Canaries.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
 
 /** The worker that makes a write and, if the worker sends it, the number of the attempt that it is running. */
@@ -43,6 +44,9 @@ const DRAINING_POLL_DELAY_MILLIS = 1_000
 
 /** For how long a take continues past its wait while it finds only expired jobs, in milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
+
+/** The wait list key of the workers of a canary that have taken their share of the jobs. */
+const heldBackKey = (endpoint: EndpointId): string => `${endpoint}\ncanary`
 
 /** The queue's operations for workers. */
 export interface LeaseOperations {
@@ -129,6 +133,9 @@ export interface LeaseOperations {
    */
   readonly adoptWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
 
+  /** Begins, changes or ends (undefined) the canary of an endpoint. */
+  readonly setCanary: (endpoint: EndpointId, share: CanaryShare | undefined) => Effect.Effect<void>
+
   /** Returns jobs to the queue that were claimed but could not be delivered to the worker. This does not use up an attempt. */
   readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
@@ -186,7 +193,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - time
 
   /** Waits while the worker's poll is held open. The wait is interrupted when the worker closes its connection. */
-  const hold = (endpoint: EndpointId, worker: string, wait: Effect.Effect<unknown>) =>
+  const hold = (endpoint: EndpointId, worker: string, wait: Effect.Effect<boolean>) =>
     Effect.suspend(() => {
       const ended = registry.polling(endpoint, worker)
       return Effect.onExit(Effect.interruptible(wait), (exit) => Effect.sync(() => ended(Exit.isFailure(exit))))
@@ -196,6 +203,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     const { endpoint, holding, keyLimit, limit, tokens, waitMs, worker } = options
     const renew = yield* registry.touch(endpoint, worker, "take")
     let until: number | undefined
+    let woken = false
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
     else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
@@ -206,10 +214,24 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     }
     while (true) {
       if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
-      const ticket = yield* notifier.waitingWorkers.register(endpoint)
       const release = registry.releaseOf(endpoint, worker)
+      const allowance = registry.canaries.allowance(endpoint, release)
+      if (allowance === 0) {
+        // This worker was woken for a job that another one must take.
+        if (woken) notifier.waitingWorkers.wake(endpoint, 1)
+        woken = false
+        const time = elapsed()
+        until ??= time + waitMs
+        const left = timeLeft(endpoint, worker, until, time)
+        if (left <= 0) return []
+        const ticket = yield* notifier.waitingWorkers.register(heldBackKey(endpoint))
+        yield* hold(endpoint, worker, ticket.wait(left))
+        continue
+      }
+      const ticket = yield* notifier.waitingWorkers.register(endpoint)
+      const most = allowance === undefined ? limit : Math.min(limit, allowance)
       const claim = { _tag: "Claim", now: now(), worker, release, keyLimit } as const
-      const { expired, isolating, jobs } = yield* store.claim(endpoint, limit, claim).pipe(Effect.onError(() => ticket.cancel))
+      const { expired, isolating, jobs } = yield* store.claim(endpoint, most, claim).pipe(Effect.onError(() => ticket.cancel))
       const mustClaimAgain = notifier.isolating(endpoint, isolating)
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
@@ -222,6 +244,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
           notifier.discardStopSignals(endpoint, worker, job.id)
           if (registry.leased(endpoint, worker, job.leaseMs)) notifier.stopPollers.wake(workerKey(endpoint, worker))
         }
+        if (registry.canaries.claimed(endpoint, release, jobs.length)) notifier.waitingWorkers.wake(heldBackKey(endpoint))
         notifier.demand.wake(endpoint)
         return jobs
       }
@@ -242,7 +265,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
         yield* ticket.cancel
         return []
       }
-      yield* hold(endpoint, worker, ticket.wait(left))
+      woken = yield* hold(endpoint, worker, ticket.wait(left))
     }
     // Only the wait is interruptible: a job claimed but not returned would be stuck until its lease expires.
   }, Effect.uninterruptible)
@@ -371,6 +394,7 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
     yield* registry.drain(endpoint, worker, announced)
     // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
     notifier.waitingWorkers.wake(endpoint)
+    notifier.waitingWorkers.wake(heldBackKey(endpoint))
     notifier.stopPollers.wake(workerKey(endpoint, worker))
     notifier.demand.wake(endpoint)
   })
@@ -443,6 +467,11 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       }),
     drainWorker: (endpoint, worker) => drain(endpoint, worker),
     workerGone,
+    setCanary: (endpoint, share) =>
+      Effect.sync(() => {
+        registry.canaries.set(endpoint, share)
+        notifier.waitingWorkers.wake(heldBackKey(endpoint))
+      }),
     adoptWorker,
     returnJobs,
     workerExiting

@@ -17,6 +17,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { monotonicMillis } from "../ClockWatch.ts"
+import * as Canaries from "./Canaries.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
 export type { WorkerStart } from "./WorkerStarts.ts"
@@ -203,6 +204,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
   /** When a pool of this process started the worker, also after its exit; undefined when that is not remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
+  /** The shares and results of canaries. */
+  readonly canaries: Canaries.Canaries
   /** When this registry was created: earlier starts are unknown. Milliseconds since 1970. */
   readonly createdAt: number
   /** The attempt number of a job that the worker took, including ended jobs; undefined when it is not remembered. */
@@ -459,6 +462,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       },
       releaseOf: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.release,
       startOf: starts.find,
+      canaries: Canaries.make(),
       createdAt,
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),
       soleJob: (endpoint, worker, within) => {

@@ -44,6 +44,42 @@ export const releases = (it: ServerIt) => {
       expect((yield* call(`${path}/releases/1`)).json).toEqual(all[1])
     }))
 
+  it.effect("canary: is deployed beside the active release, promoted once, and ended by a rollback", () =>
+    Effect.gen(function*() {
+      const { call, list, path } = yield* world
+      const spec = (command: string) => ({ source: { type: "command", command: [command] }, workers: { min: 0, max: 2 } })
+      const deploy = (command: string, more: object = {}) =>
+        call(`${path}/releases`, { method: "POST", json: { spec: spec(command), ...more } })
+      const first = yield* Effect.flatMap(deploy("a", { canary: { percent: 10 } }), expectJson(201, Release))
+      expect(first).toMatchObject({ number: 1, state: "active" })
+      expect(first).not.toHaveProperty("canary")
+      const canary = yield* Effect.flatMap(deploy("b", { canary: { percent: 10, maxPoints: 2.5 } }), expectJson(201, Release))
+      expect(canary).toMatchObject({ number: 2, state: "canary", canary: { percent: 10, minJobs: 50, maxPoints: 2.5 } })
+      expect((yield* call(path)).json).toMatchObject({
+        release: 1,
+        source: { command: ["a"] },
+        canary: { release: 2, percent: 10 }
+      })
+      const promote = call(`${path}/promote`, { method: "POST" })
+      expect(yield* Effect.flatMap(promote, expectJson(200, Release))).toMatchObject({ number: 2, state: "rolling" })
+      expect((yield* call(path)).json).toMatchObject({ release: 2, previousRelease: 1, source: { command: ["b"] } })
+      const { error } = yield* Effect.flatMap(promote, expectProblem(409))
+      expect(error).toContain("has no canary")
+      yield* Effect.flatMap(deploy("a"), expectJson(201, Release))
+      yield* Effect.flatMap(deploy("c", { canary: { percent: 50 } }), expectJson(201, Release))
+      const back = yield* Effect.flatMap(call(`${path}/rollback`, { method: "POST" }), expectJson(201, Release))
+      expect(back).toMatchObject({ number: 5, rollbackOf: 3, state: "active" })
+      expect((yield* call(path)).json).not.toHaveProperty("canary")
+      expect((yield* list()).map(({ state }) => state)).toEqual([
+        "active",
+        "superseded",
+        "superseded",
+        "superseded",
+        "superseded"
+      ])
+      yield* Effect.flatMap(deploy("d", { canary: { percent: 51 } }), expectProblem(400))
+    }))
+
   it.effect("PUT and POST of an endpoint make releases, too", () =>
     Effect.gen(function*() {
       const { call, list, path } = yield* world

@@ -6,6 +6,7 @@ import { CurrentOperator } from "@stint/contract/Authorization"
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import { withImpliedLimits } from "@stint/contract/Endpoint"
 import { Release, ReleaseSpec, RollbackSpec } from "@stint/contract/Release"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Releases } from "@stint/releases/Releases"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -15,7 +16,7 @@ import * as Schema from "effect/Schema"
 import { Limits } from "../http/Limits.ts"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
-import { mapDeployErrors, mapPreviewErrors, mapReleaseErrors } from "./ReleaseProblems.ts"
+import { mapDeployErrors, mapPreviewErrors, mapPromoteErrors, mapReleaseErrors } from "./ReleaseProblems.ts"
 
 const specHint =
   "A deployment is a JSON object like {\"spec\": {\"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}, \"message\": \"why\"}."
@@ -33,6 +34,7 @@ export const layer = HttpApiBuilder.group(
   "releases",
   Effect.fnUntraced(function*(handlers) {
     const releases = yield* Releases
+    const { canaries } = yield* WorkerRegistry
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
@@ -46,11 +48,11 @@ export const layer = HttpApiBuilder.group(
     const readDeployment = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, id: string) {
       const value = yield* read(request, specHint)
       const given = Predicate.hasProperty(value, "spec") && Predicate.isObject(value.spec) ? { ...value.spec, id } : undefined
-      const { expected, message, spec } = yield* decodeDeployment(
+      const { canary, expected, message, spec } = yield* decodeDeployment(
         given === undefined || !Predicate.isObject(value) ? value : { ...value, spec: given }
       )
       const settings: EndpointSpec = withImpliedLimits(given, spec)
-      return { spec: settings, message, expected }
+      return { spec: settings, message, expected, canary }
     })
 
     return handlers
@@ -59,7 +61,11 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query: { before, limit = DEFAULT_LIMIT } }) {
           const { id } = yield* findEndpoint(params.endpoint, true)
           const page = { limit, ...(before === undefined ? {} : { before }) }
-          return { releases: yield* mapStoreErrors(releases.list(id, page)) }
+          const list = yield* mapStoreErrors(releases.list(id, page))
+          const share = canaries.shareOf(id)
+          const results = canaries.resultsOf(id)
+          if (share === undefined || results === undefined) return { releases: list }
+          return { releases: list, canary: { release: share.release, percent: share.percent, ...results } }
         })
       )
       .handle(
@@ -92,6 +98,13 @@ export const layer = HttpApiBuilder.group(
           const { message, to } = yield* decodeRollback(yield* read(request, rollbackHint, "{}"))
           const endpoint = yield* findEndpoint(params.endpoint, true)
           return yield* mapReleaseErrors(releases.rollback({ endpoint, createdBy, to, message }))
+        })
+      )
+      .handle(
+        "promote",
+        Effect.fnUntraced(function*({ params }) {
+          const { id } = yield* findEndpoint(params.endpoint, true)
+          return yield* mapPromoteErrors(releases.promote(id))
         })
       )
   })

@@ -3,7 +3,7 @@
  */
 import { Conflict, InvalidRequest, problemMembers, ReleaseNotFound, type Unavailable } from "@stint/contract/Problem"
 import type { CodeError } from "@stint/pool/CodeArtifacts"
-import type { EndpointExists, ReleaseConflict, ReleaseMissing } from "@stint/releases/Releases"
+import type { CanaryMissing, EndpointExists, ReleaseConflict, ReleaseMissing } from "@stint/releases/Releases"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -68,6 +68,18 @@ export const mapPreviewErrors = <A, R>(
   effect: Effect.Effect<A, CodeError | StoreError, R>
 ): Effect.Effect<A, InvalidRequest | Unavailable, R> =>
   Effect.catchTags(effect, { StoreError: unavailable, CodeError: (error) => Effect.fail(codeRefused(error)) })
+
+const noCanary = ({ endpoint }: CanaryMissing) =>
+  new Conflict(problemMembers(
+    `The endpoint "${endpoint}" has no canary.`,
+    `It was promoted, it was rolled back, or another release was deployed: GET /api/v1/endpoints/${endpoint}/releases lists them.`
+  ))
+
+/** For promotions. */
+export const mapPromoteErrors = <A, R>(
+  effect: Effect.Effect<A, CanaryMissing | StoreError, R>
+): Effect.Effect<A, Conflict | Unavailable, R> =>
+  Effect.catchTags(effect, { StoreError: unavailable, CanaryMissing: (error) => Effect.fail(noCanary(error)) })
 
 /** For operations on one stored release. */
 export const mapReleaseErrors = <A, R>(

@@ -171,10 +171,16 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
   return waitCause("next", `${line}; a worker is being started.`)
 }
 
-const rollWords = ({ reason = "no reason is stored", release, serving, state }: RollState): string =>
-  state === "rolling"
-    ? `Release ${release} is being deployed: release ${serving} serves until a worker of release ${release} is ready.`
-    : `Release ${release} failed, so release ${serving} keeps serving: ${firstLine(reason)}.`
+const rollWords = ({ reason = "no reason is stored", release, serving, state }: RollState): string => {
+  switch (state) {
+    case "rolling":
+      return `Release ${release} is being deployed: release ${serving} serves until a worker of release ${release} is ready.`
+    case "canary":
+      return `Release ${release} is a canary: its workers take a part of the jobs, and those of release ${serving} all others.`
+    case "failed":
+      return `Release ${release} failed, so release ${serving} keeps serving: ${firstLine(reason)}.`
+  }
+}
 
 /** The jobs for which a held job waits. */
 const concurrencyOf = ({ endpoint, job, key }: ExplainInput): Explanation["concurrency"] =>

@@ -46,8 +46,9 @@ export const layer = HttpApiBuilder.group(
     const receipt = (job: JobHead) => json(receiptJson(job))
 
     /** The roll that is in progress, or the last one, if it failed. */
-    const rollOf = Effect.fnUntraced(function*({ id, previousRelease, release }: Endpoint) {
+    const rollOf = Effect.fnUntraced(function*({ canary, id, previousRelease, release }: Endpoint) {
       if (release === undefined) return undefined
+      if (canary !== undefined) return { state: "canary", release: canary.release, serving: release } as const
       if (previousRelease !== undefined) return { state: "rolling", release, serving: previousRelease } as const
       const [latest] = yield* releases.list(id, { limit: 1 })
       if (latest?.state !== "failed") return undefined
@@ -58,7 +59,12 @@ export const layer = HttpApiBuilder.group(
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {
       const { ahead, job, key } = yield* mapLookupErrors(queue.position(endpoint.id, id))
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
-      const workers = yield* registry.list(endpoint.id)
+      const { canary } = endpoint
+      const all = yield* registry.list(endpoint.id)
+      // A worker of a canary may be idle while jobs wait for the other workers.
+      const workers = canary === undefined ?
+        all :
+        all.filter(({ id, state }) => state !== "idle" || registry.releaseOf(endpoint.id, id) !== canary.release)
       const now = yield* Clock.currentTimeMillis
       const workerStart = {
         start: job.worker === null ? undefined : registry.startOf(endpoint.id, job.worker),

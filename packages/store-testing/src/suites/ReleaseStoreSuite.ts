@@ -15,7 +15,9 @@ const hash = (digit: string) => digit.repeat(64)
 
 const source = { type: "handler", file: "/srv/handler.ts" } as const
 
-const settingsOf = ({ createdAt: _, previousRelease: __, release: ___, ...settings }: Endpoint) => settings
+const settingsOf = ({ canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings }: Endpoint) => settings
+
+const CANARY = { percent: 10, minJobs: 50, maxPoints: 5 }
 
 const stateOf = ({ number, state }: Release): string => `${number} ${state}`
 
@@ -39,8 +41,18 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
       })
     const deploy = (...[digit, settings, at]: [digit: string, settings?: Parameters<typeof Scenario.endpoint>[0], at?: number]) =>
       Effect.flatMap(endpoints.get(settings?.id ?? id), (before) => deployOn(baseOf(before), digit, settings, at))
+    /** Deploys a canary with this code. */
+    const deployCanary = (digit: string, settings: Parameters<typeof Scenario.endpoint>[0] = {}) =>
+      Effect.flatMap(endpoints.get(id), (before) =>
+        releases.deploy(baseOf(before), {
+          settings: settingsOf(Scenario.endpoint({ source, workers: { min: 0, max: 2 }, ...settings })),
+          createdAt: 0,
+          createdBy: "ann",
+          code: { hash: hash(digit), files: [] },
+          canary: CANARY
+        }))
     const states = Effect.map(releases.list(id, { limit: 100 }), (all) => all.map(stateOf))
-    return { releases, endpoints, id, current, deploy, deployOn, states }
+    return { releases, endpoints, id, current, deploy, deployCanary, deployOn, states }
   })
 
   describe(`release store: ${name}`, () => {
@@ -116,6 +128,57 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
         yield* deploy("1")
         assert.deepStrictEqual(yield* states, ["4 active", "3 superseded", "2 superseded", "1 superseded"])
         assert.notProperty(yield* current, "previousRelease")
+      })
+    )
+
+    rule(
+      "keeps the active release while a canary is tried, and makes it the release when it is promoted",
+      Effect.gen(function*() {
+        const { current, deploy, deployCanary, id, releases, states } = yield* world
+        yield* deploy("1", { maxAttempts: 4 })
+        const before = yield* current
+        const made = yield* deployCanary("2", { maxAttempts: 9 })
+        assert.deepStrictEqual(yield* states, ["2 canary", "1 active"])
+        assert.deepStrictEqual(yield* current, before && { ...before, canary: { release: 2, percent: 10 } })
+        assert.deepStrictEqual(made._tag === "Deployed" ? made.endpoint : undefined, yield* current)
+        assert.deepInclude(yield* releases.get(id, 2), { canary: CANARY })
+        assert.strictEqual(yield* releases.settle(id, 2, { _tag: "Ready", at: 5 }), undefined)
+        assert.strictEqual(yield* releases.settle(id, 1, { _tag: "Promoted" }), undefined)
+        assert.deepStrictEqual(yield* releases.settle(id, 2, { _tag: "Promoted" }), yield* current)
+        assert.deepStrictEqual(yield* states, ["2 rolling", "1 active"])
+        assert.deepInclude(yield* current, { release: 2, previousRelease: 1, maxAttempts: 9 })
+        assert.notProperty(yield* current, "canary")
+        yield* releases.settle(id, 2, { _tag: "Ready", at: 6 })
+        assert.deepStrictEqual(yield* states, ["2 active", "1 superseded"])
+      })
+    )
+
+    rule(
+      "ends a canary when it fails and by every deployment, and stores it as long as it is tried",
+      Effect.gen(function*() {
+        const { current, deploy, deployCanary, id, releases, states } = yield* world
+        yield* deploy("1")
+        const before = yield* current
+        yield* deployCanary("2")
+        yield* releases.settle(id, 2, { _tag: "Failed", reason: "wrong results" })
+        assert.deepStrictEqual(yield* current, before)
+        assert.deepInclude(yield* releases.get(id, 2), { state: "failed", reason: "wrong results" })
+        yield* deployCanary("3")
+        yield* deployCanary("4")
+        assert.deepInclude(yield* current, { release: 1, canary: { release: 4, percent: 10 } })
+        yield* deploy("1", { maxAttempts: 5 })
+        assert.notProperty(yield* current, "canary")
+        assert.deepStrictEqual(yield* states, ["5 active", "4 superseded", "3 superseded", "2 failed", "1 superseded"])
+        yield* deploy("6")
+        yield* deployCanary("7")
+        assert.deepStrictEqual((yield* states).slice(0, 3), ["7 canary", "6 superseded", "5 active"])
+        assert.notProperty(yield* current, "previousRelease")
+        assert.deepInclude(yield* current, { release: 5, maxAttempts: 5 })
+        // Settings that do not concern workers, and a first release, cannot be tried with a part of the jobs.
+        yield* deployCanary("1", { maxAttempts: 6 })
+        assert.deepInclude(yield* current, { release: 8, maxAttempts: 6 })
+        assert.deepInclude(yield* releases.get(id, 8), { state: "active" })
+        assert.notProperty(yield* releases.get(id, 8), "canary")
       })
     )
 

@@ -6,12 +6,16 @@
  *   Deploy                                        endpoint: release n, previous m      n: rolling, m stays active
  *   Settle n: ready                               endpoint: release n                  n: active, m: superseded
  *   Settle n: failed                              endpoint: release m, as it was       n: failed
+ *
+ *   Deploy as a canary                            endpoint: release m, canary n        n: canary, m stays active
+ *   Settle n: failed                              endpoint: release m                  n: failed
+ *   Settle n: promoted                            endpoint: release n, previous m      n: rolling
  * ```
  *
- * A deployment during a roll replaces the rolling release and keeps the active one as the previous one.
+ * A deployment during a roll replaces the rolling release and keeps the active one as the previous one. Every deployment ends a canary.
  */
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
-import type { Release, ReleaseCode } from "@stint/contract/Release"
+import type { Canary, Release, ReleaseCode } from "@stint/contract/Release"
 import { pingIntervalOf } from "@stint/contract/WorkerProtocol"
 import * as Schema from "effect/Schema"
 
@@ -26,12 +30,15 @@ export interface Deployment {
   readonly message?: string
   readonly code?: ReleaseCode
   readonly rollbackOf?: number
+  /** Only a part of the jobs. Without effect where the release replaces no worker. */
+  readonly canary?: Canary
 }
 
-/** How a roll ended. `at`: milliseconds since 1970. */
+/** How a roll or a canary ended. `at`: milliseconds since 1970. A promoted canary rolls. */
 export type RollOutcome =
   | { readonly _tag: "Ready"; readonly at: number }
   | { readonly _tag: "Failed"; readonly reason: string }
+  | { readonly _tag: "Promoted" }
 
 /** What must be written. */
 export interface ReleaseChange {
@@ -62,8 +69,9 @@ export const deploy = (
   endpoint: Endpoint | undefined,
   latest: number,
   releaseOf: (number: number) => Release | undefined,
-  { settings, ...deployment }: Deployment
+  { canary, settings, ...deployment }: Deployment
 ): ReleaseChange => {
+  const tried = endpoint?.canary === undefined ? undefined : releaseOf(endpoint.canary.release)
   const current = endpoint?.release === undefined ? undefined : releaseOf(endpoint.release)
   const serving = endpoint?.previousRelease === undefined ? current : releaseOf(endpoint.previousRelease)
   const number = latest + 1
@@ -71,7 +79,7 @@ export const deploy = (
   const createdAt = endpoint?.createdAt ?? deployment.createdAt
   const isServing = serving !== undefined && fingerprintOf(serving) === fingerprintOf(made)
   if (serving === undefined || isServing || !hasWorkers(settings)) {
-    const ended = [current, serving === current ? undefined : serving].flatMap((release) =>
+    const ended = [current, serving === current ? undefined : serving, tried].flatMap((release) =>
       release === undefined ? [] : [superseded(release)]
     )
     return {
@@ -79,23 +87,55 @@ export const deploy = (
       releases: [{ ...made, state: "active", activatedAt: deployment.createdAt }, ...ended]
     }
   }
+  const replaced = [current === serving ? undefined : current, tried].flatMap((release) =>
+    release === undefined ? [] : [superseded(release)]
+  )
+  if (canary !== undefined) {
+    return {
+      endpoint: { ...serving.settings, createdAt, release: serving.number, canary: { release: number, percent: canary.percent } },
+      releases: [{ ...made, canary, state: "canary" }, ...replaced]
+    }
+  }
   return {
     endpoint: { ...settings, createdAt, release: number, previousRelease: serving.number },
-    releases: [{ ...made, state: "rolling" }, ...(current === undefined || current === serving ? [] : [superseded(current)])]
+    releases: [{ ...made, state: "rolling" }, ...replaced]
   }
 }
 
 const superseded = (release: Release): Release => ({ ...release, state: "superseded" })
 
-/** The end of a roll; undefined when this release is not rolling any more. */
+/** The end of a canary. */
+const settleCanary = (
+  { canary: _, ...endpoint }: Endpoint,
+  release: Release,
+  outcome: RollOutcome
+): ReleaseChange | undefined => {
+  switch (outcome._tag) {
+    case "Ready":
+      return undefined
+    case "Failed":
+      return { endpoint, releases: [{ ...release, state: "failed", reason: outcome.reason }] }
+    case "Promoted": {
+      const { createdAt, release: active } = endpoint
+      const promoted = { ...release.settings, createdAt, release: release.number }
+      return {
+        endpoint: active === undefined ? promoted : { ...promoted, previousRelease: active },
+        releases: [{ ...release, state: "rolling" }]
+      }
+    }
+  }
+}
+
+/** The end of a roll or of a canary; undefined when this release is neither any more. */
 export const settle = (
   endpoint: Endpoint | undefined,
   number: number,
   releaseOf: (number: number) => Release | undefined,
   outcome: RollOutcome
 ): ReleaseChange | undefined => {
-  if (endpoint?.release !== number || endpoint.previousRelease === undefined) return undefined
   const release = releaseOf(number)
+  if (endpoint?.canary?.release === number) return release === undefined ? undefined : settleCanary(endpoint, release, outcome)
+  if (endpoint?.release !== number || endpoint.previousRelease === undefined || outcome._tag === "Promoted") return undefined
   const previous = releaseOf(endpoint.previousRelease)
   if (release === undefined || previous === undefined) return undefined
   const { previousRelease: _, ...rest } = endpoint
@@ -108,8 +148,8 @@ export const settle = (
 }
 
 /** Whether a release may be removed. */
-export const isObsolete = ({ previousRelease, release }: Endpoint, latest: number, number: number): boolean =>
-  number <= latest - KEPT_RELEASES && number !== release && number !== previousRelease
+export const isObsolete = ({ canary, previousRelease, release }: Endpoint, latest: number, number: number): boolean =>
+  number <= latest - KEPT_RELEASES && number !== release && number !== previousRelease && number !== canary?.release
 
 const encodeSettings = Schema.encodeSync(EndpointSpec)
 

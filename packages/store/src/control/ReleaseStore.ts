@@ -33,8 +33,8 @@ export class ReleaseStore extends Context.Service<ReleaseStore, {
    */
   readonly deploy: (base: number | null, deployment: Deployment) => Effect.Effect<DeployResult, StoreError>
   /**
-   * Ends the roll of a release. Returns the endpoint as it is afterwards; undefined when this release is not rolling any more, and nothing
-   * was changed.
+   * Ends the roll or the canary of a release. Returns the endpoint as it is afterwards; undefined when this release is neither any more, and
+   * nothing was changed.
    */
   readonly settle: (id: EndpointId, number: number, outcome: RollOutcome) => Effect.Effect<Endpoint | undefined, StoreError>
   /** Undefined for an unknown release. */
