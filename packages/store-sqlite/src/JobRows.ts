@@ -10,7 +10,7 @@ import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import type { BusyWorker } from "@stint/store/ClaimRule"
-import { dueAt } from "@stint/store/JobMachine"
+import { dueAt, isParked } from "@stint/store/JobMachine"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { JobTraceContext, SubmissionKey } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
@@ -110,9 +110,11 @@ export interface JobRows {
   /** Writes the changes of a transition. */
   readonly save: (row: Row, after: JobHead, outcome: Partial<JobOutcome>, discardChunks: boolean) => void
   readonly remove: (row: Row) => void
-  readonly addChunk: (seq: number, job: JobHead, body: JsonText) => void
-  /** The chunks of the current attempt from number `from` (the first is 1), in order, read lazily. */
-  readonly chunks: (row: Row, from: number) => Iterable<JsonText>
+  readonly addChunk: (seq: number, attempt: number, number: number, body: JsonText) => void
+  /** The chunks of an attempt from number `from` (the first is 1), in order, read lazily. */
+  readonly chunks: (seq: number, attempt: number, from: number) => Iterable<JsonText>
+  /** Ends the retention of an ended job. */
+  readonly release: (id: JobId) => void
   readonly setDrained: (row: Row, drained: number) => void
 }
 
@@ -155,7 +157,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const busyWorkers = db.statement(
     `SELECT worker, count(*) AS jobs, max(isolated) AS isolated FROM jobs INDEXED BY jobs_running
-     WHERE endpoint = ? AND status = 'IN_PROGRESS' GROUP BY worker`
+     WHERE endpoint = ? AND status = 'IN_PROGRESS' AND worker IS NOT NULL GROUP BY worker`
   )
   const above = db.statement(
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
@@ -197,9 +199,11 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ? + 0`)
   const allRunning = heads(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' AND worker IS NOT NULL ORDER BY seq`
   )
-  const delayed = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq`)
+  const delayed = heads(
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_delayed WHERE not_before IS NOT NULL AND status = 'IN_QUEUE' ORDER BY seq`
+  )
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
@@ -241,6 +245,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const chunks = db.statement(`SELECT body FROM chunks WHERE job = ? AND attempt = ? AND number >= ? ORDER BY number`)
   const removeChunks = db.statement(`DELETE FROM chunks WHERE job = ?`)
   const setDrained = db.statement(`UPDATE jobs SET drained = ? WHERE seq = ?`)
+  const release = db.statement(`UPDATE jobs SET retention_ms = 0, due_at = finished_at WHERE id = ? AND finished_at IS NOT NULL`)
 
   /** A job without an outcome has no row in `outcomes`. */
   const saveOutcome = (seq: number, outcome: Partial<JobOutcome>) => {
@@ -266,7 +271,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
 
   const cache = (row: Row) => {
     const { id, status } = row.head
-    if (status !== "IN_PROGRESS") runningJobs.delete(id)
+    if (status !== "IN_PROGRESS" || isParked(row.head)) runningJobs.delete(id)
     else if (runningJobs.size < MAX_CACHED || runningJobs.has(id)) runningJobs.set(id, row)
   }
 
@@ -404,7 +409,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       if (before.batchId !== after.batchId) {
         leave.run(after.batchId, dueAt(after), seq)
       } else if (
-        before.status === after.status && before.notBefore === after.notBefore && before.expiresAt === after.expiresAt
+        before.status === after.status && before.notBefore === after.notBefore && before.expiresAt === after.expiresAt &&
+        before.worker === after.worker && before.retries === after.retries && before.isolated === after.isolated
       ) {
         touch.run(after.leaseExpiresAt, after.chunks, dueAt(after), seq)
       } else {
@@ -439,11 +445,14 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       for (const tag of head.tags) removeTag.run(head.endpoint, tag, head.createdAt, seq)
       if (head.chunks > 0) removeChunks.run(seq)
     },
-    addChunk: (seq, job, body) => {
-      addChunk.run(seq, job.attempt, job.chunks, body)
+    addChunk: (seq, attempt, number, body) => {
+      addChunk.run(seq, attempt, number, body)
     },
-    chunks: function*({ head, seq }, from) {
-      for (const row of chunks.iterate(seq, head.attempt, from)) yield decodeChunk(row).body
+    chunks: function*(seq, attempt, from) {
+      for (const row of chunks.iterate(seq, attempt, from)) yield decodeChunk(row).body
+    },
+    release: (id) => {
+      release.run(id)
     },
     setDrained: ({ head, seq }, drained) => {
       setDrained.run(drained, seq)

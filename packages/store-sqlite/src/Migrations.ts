@@ -31,6 +31,8 @@
  *   usage     what endpoints and keys with quotas use, one row each
  *   concurrency_limits  the last known limit for the concurrency keys of an endpoint; null: it has none any more
  *   keys      access keys: digests of their secrets and permissions
+ *   runs      one row per run of a pipeline, beside its job; removed with the job
+ *   run_entries, run_children, run_waits, run_events, definitions: the journals of runs, their child jobs, and what they wait for
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
  * ```
@@ -409,6 +411,76 @@ CREATE TABLE concurrency_limits (
 CREATE INDEX jobs_held ON jobs (endpoint, concurrency_key, priority DESC) WHERE turn IS NULL AND not_before IS NULL;
 `
 
+/** Runs of pipelines: their journals, child jobs, waits, events and definitions. */
+const runs = `
+CREATE TABLE runs (
+  run TEXT PRIMARY KEY,
+  endpoint TEXT NOT NULL,
+  definition TEXT NOT NULL,
+  phase TEXT NOT NULL,
+  undo INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  wanted INTEGER NOT NULL,
+  held TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX runs_held ON runs (endpoint) WHERE held IS NOT NULL;
+
+CREATE TABLE run_entries (
+  run TEXT NOT NULL,
+  path TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  body TEXT,
+  until INTEGER,
+  open INTEGER NOT NULL,
+  news INTEGER NOT NULL,
+  PRIMARY KEY (run, path, kind)
+) STRICT;
+CREATE UNIQUE INDEX run_entries_numbered ON run_entries (run, n);
+CREATE INDEX run_entries_open ON run_entries (run, n) WHERE open = 1;
+
+CREATE TABLE run_children (
+  job TEXT PRIMARY KEY,
+  endpoint TEXT NOT NULL,
+  run TEXT NOT NULL,
+  path TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_children_of ON run_children (run);
+
+CREATE TABLE run_waits (
+  endpoint TEXT NOT NULL,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  run TEXT NOT NULL,
+  path TEXT NOT NULL,
+  PRIMARY KEY (endpoint, name, key, at, run, path)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX run_waits_of ON run_waits (run, path);
+
+CREATE TABLE run_events (
+  seq INTEGER PRIMARY KEY,
+  endpoint TEXT NOT NULL,
+  name TEXT NOT NULL,
+  key TEXT NOT NULL,
+  id TEXT,
+  body TEXT,
+  expires_at INTEGER NOT NULL
+) STRICT;
+CREATE INDEX run_events_kept ON run_events (endpoint, name, key) WHERE body IS NOT NULL;
+CREATE UNIQUE INDEX run_events_ids ON run_events (endpoint, id) WHERE id IS NOT NULL;
+CREATE INDEX run_events_expiring ON run_events (expires_at);
+
+CREATE TABLE definitions (
+  endpoint TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  graph TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (endpoint, hash)
+) STRICT;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -429,7 +501,8 @@ export const steps: ReadonlyArray<string> = [
   usage,
   jobReleases,
   builds,
-  concurrency
+  concurrency,
+  runs
 ]
 
 /** The table version of this program. */

@@ -1,5 +1,5 @@
 /**
- * Jobs and batches in SQLite.
+ * Jobs, batches and runs in SQLite.
  *
  * ```
  *   write   find the row -> transition (the state machine) -> save, count     in the next group commit
@@ -18,7 +18,7 @@ import { BatchStore } from "@stint/store/BatchStore"
 import { claimable } from "@stint/store/ClaimRule"
 import { freesSlot } from "@stint/store/ConcurrencyRule"
 import { webhookJson } from "@stint/store/JobJson"
-import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
 import {
@@ -34,6 +34,9 @@ import {
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
 import { type ExceededQuota, exceededQuota, payloadBytes, type Quotas } from "@stint/store/Quota"
+import { RunStore } from "@stint/store/RunStore"
+import * as RunTransactions from "@stint/store/RunTransactions"
+import { isChild } from "@stint/store/RunTransactions"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -44,19 +47,26 @@ import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import * as DeliveryRows from "./DeliveryRows.ts"
 import { type Row, toSummary } from "./JobColumns.ts"
 import * as JobRows from "./JobRows.ts"
+import * as RunRows from "./RunRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
+import * as SqliteRuns from "./SqliteRuns.ts"
 import * as Tallies from "./Tallies.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
+
+const NO_OTHERS: ReadonlyArray<ApplyResult> = []
+
+/** The attempt under which a chunk is stored. The attempts of a run continue each other, so all its chunks have the attempt 0. */
+const chunkAttempt = ({ attempt }: JobHead, isRun: boolean): number => isRun ? 0 : attempt
 
 /** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, deliveries, lastSeq, rows, slots, tallies, usage } = yield* db.read("open", () => {
+  const { batches, deliveries, lastSeq, rows, runRows, slots, tallies, usage } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
     const deliveries = DeliveryRows.make(db)
     const tallies = Tallies.make(db)
@@ -64,6 +74,7 @@ const make = Effect.gen(function*() {
       rows,
       tallies,
       slots: ConcurrencySlots.make(db, rows, tallies),
+      runRows: RunRows.make(db),
       deliveries,
       batches: BatchRows.make(db, deliveries),
       lastSeq: rows.lastSeq(),
@@ -106,33 +117,46 @@ const make = Effect.gen(function*() {
     // A held job may have been released since its row was read, by an earlier change of this transaction.
     const row = found.head.concurrency?.held === true ? rows.find(found.head.endpoint, found.head.id) ?? found : found
     const before = row.head
+    const isRun = isRunOf(before)
+    const undoing = isRun && event._tag === "Cancel" ? runs.cancelling(before, event.now) : undefined
+    if (undoing !== undefined) return undoing
     if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
       return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
     }
-    const decided = transition(before, event)
+    const decided = transition(before, event, isRun)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     if (decided.success._tag === "Remove") {
       usage.removing(row)
       rows.remove(row)
       tallies.count(before, undefined)
+      if (isRun) runs.removed(before, event.now)
       return { _tag: "Removed", before }
     }
     const { discardChunks, job, outcome } = decided.success
     const after = job.concurrency === null ? job : slots.place(row, job, event.now)
     const bytesBefore = event._tag !== "Heartbeat" && usage.covers(row) ? usage.sizeOf(row.seq, discardChunks) : undefined
     rows.save(row, after, outcome, discardChunks)
-    if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
+    if (chunk !== undefined) rows.addChunk(row.seq, chunkAttempt(after, isRun), after.chunks, chunk)
     if (bytesBefore !== undefined) {
       const added = chunk === undefined ? 0 : payloadBytes(chunk)
       usage.changed(row, after, usage.sizeOf(row.seq, discardChunks) - bytesBefore + (discardChunks ? 0 : added))
     }
-    if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
-    if (after.webhook !== null) enqueueWebhook(row.seq, event, before, after, chunk)
+    if (
+      before.status !== after.status || isReady(before) !== isReady(after) ||
+      isParked(before) !== isParked(after) || before.retries !== after.retries || before.isolated !== after.isolated
+    ) tallies.count(before, after)
+    if (after.webhook !== null && !(isRun && event._tag === "Claim")) enqueueWebhook(row.seq, event, before, after, chunk)
     const released = freesSlot(before, after) ? slots.release(after, event.now) : 0
+    const others = isRun || isChild(before.id) ? runs.changed(event, before, after, outcome.error) : NO_OTHERS
     const changed: ApplyResult = after.batchId !== null && before.status !== after.status
       ? updateBatch({ seq: row.seq, head: after }, before, event.now)
       : { _tag: "Changed", before, after }
-    return released === 0 || changed._tag !== "Changed" ? changed : { ...changed, released: released + (changed.released ?? 0) }
+    if (changed._tag !== "Changed" || (released === 0 && others.length === 0)) return changed
+    return {
+      ...changed,
+      ...(released === 0 ? {} : { released: released + (changed.released ?? 0) }),
+      ...(others.length === 0 ? {} : { others })
+    }
   }
 
   /**
@@ -162,11 +186,26 @@ const make = Effect.gen(function*() {
     return true
   }
 
+  const runs = RunTransactions.make(runRows, {
+    find: (endpoint, id) => rows.find(endpoint, id)?.head,
+    apply: (endpoint, id, event) => {
+      const row = rows.find(endpoint, id)
+      return row === undefined ? { _tag: "Missing" } : apply(row, event)
+    },
+    insert: (job) => insert(job),
+    release: (children) => {
+      for (const { id } of children) rows.release(id)
+    }
+  })
+
+  /** Whether a job is the run of a pipeline. Reads a row only for jobs of endpoints that have a pipeline's definition. */
+  const isRunOf = ({ endpoint, id }: JobHead): boolean => runRows.isPipeline(endpoint) && runs.isRun(id)
+
   /** Up to `limit` chunks from a number. Stops at {@link MAX_READ_CHARACTERS}. */
   const limitChunks = (row: Row, from: number, limit: number): ReadonlyArray<JsonText> => {
     const some: Array<JsonText> = []
     let characters = 0
-    for (const body of rows.chunks(row, from)) {
+    for (const body of rows.chunks(row.seq, chunkAttempt(row.head, isRunOf(row.head)), from)) {
       some.push(body)
       characters += body.length
       if (some.length >= limit || characters >= MAX_READ_CHARACTERS) break
@@ -392,7 +431,7 @@ const make = Effect.gen(function*() {
       db.read("peek", () => {
         const job = rows.report(endpoint, id)
         if (job === undefined) return undefined
-        const start = after.attempt === job.attempt ? after.chunk : 0
+        const start = after.attempt === job.attempt || isRunOf(job) ? after.chunk : 0
         const row = job.chunks > start ? rows.find(endpoint, id) : undefined
         const chunks = row === undefined ? [] : limitChunks(row, start + 1, limit)
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
@@ -419,6 +458,7 @@ const make = Effect.gen(function*() {
   })
 
   return Context.make(JobStore, jobs).pipe(
+    Context.add(RunStore, SqliteRuns.make(db, runRows, runs, rows)),
     Context.add(
       BatchStore,
       SqliteBatches.make(db, batches, {
@@ -432,5 +472,5 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The stores of jobs and batches of a database file. */
-export const layer: Layer.Layer<JobStore | BatchStore, StoreError, SqliteDatabase> = Layer.effectContext(make)
+/** The stores of jobs, batches and runs of a database file. */
+export const layer: Layer.Layer<JobStore | BatchStore | RunStore, StoreError, SqliteDatabase> = Layer.effectContext(make)

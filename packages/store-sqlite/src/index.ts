@@ -8,6 +8,7 @@ import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { RunStore } from "@stint/store/RunStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -49,6 +50,7 @@ export const layer = (
   | JobStore
   | JobLogStore
   | BatchStore
+  | RunStore
   | EndpointStore
   | ReleaseStore
   | BuildStore

@@ -138,7 +138,8 @@ const HASHES = [
   "79b09dd12790ddee",
   "508f3f8eda50b886",
   "28990231a9f0ae26",
-  "95e362c4db4d8180"
+  "95e362c4db4d8180",
+  "a741e956efb6b49e"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -50,8 +50,8 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     )
     // Recovery reads all running and all delayed jobs once, using the indexes that contain only these jobs.
     const isRecovery = ({ sql }: (typeof suspicious)[number]) =>
-      sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq") ||
-      sql.endsWith("INDEXED BY jobs_delayed WHERE not_before IS NOT NULL ORDER BY seq")
+      sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' AND worker IS NOT NULL ORDER BY seq") ||
+      sql.endsWith("INDEXED BY jobs_delayed WHERE not_before IS NOT NULL AND status = 'IN_QUEUE' ORDER BY seq")
     // A list sorts rows from the same millisecond by id. The index already orders the milliseconds.
     const isListOrder = ({ detail, sql }: (typeof suspicious)[number]) =>
       detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith("created_at DESC, id DESC LIMIT ? + 0")

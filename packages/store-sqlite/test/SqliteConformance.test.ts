@@ -8,6 +8,7 @@ import {
   keyStoreSuite,
   outboxSuite,
   releaseStoreSuite,
+  runStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -34,3 +35,4 @@ batchStoreSuite(
   { sequences: 100 }
 )
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
+runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })

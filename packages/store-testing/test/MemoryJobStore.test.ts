@@ -8,6 +8,7 @@ import {
   keyStoreSuite,
   outboxSuite,
   releaseStoreSuite,
+  runStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as BuildStore from "@stint/store/BuildStore"
@@ -26,3 +27,4 @@ outboxSuite("memory", MemoryJobStore.layer)
 endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })
 jobLogStoreSuite("memory", MemoryJobStore.layer)
+runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })

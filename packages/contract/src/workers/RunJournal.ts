@@ -147,8 +147,10 @@ export type GraphNode = typeof GraphNode.Type
 export const PipelineGraph = Schema.Struct({ name: Schema.String, nodes: Schema.Array(GraphNode) })
 export type PipelineGraph = typeof PipelineGraph.Type
 
-/** The most runs, and records of all runs together, in one request. */
+/** The most runs in one request. */
 export const MAX_JOURNAL_RUNS = 1_000
+
+/** The most records of all runs in one request. */
 export const MAX_JOURNAL_RECORDS = 10_000
 
 /** How long a response may be held for an entry, in milliseconds. */

@@ -22,7 +22,7 @@
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
-import { isReady } from "@stint/store/JobMachine"
+import { isParked, isReady } from "@stint/store/JobMachine"
 import type { ApplyResult } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
@@ -155,10 +155,18 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     stopPollers.wake(key)
   }
 
+  /** Notifies waiters of jobs that changed with another one. A run's journal may have changed although its job did not. */
+  const notifyOthers = (others: ReadonlyArray<ApplyResult>): Effect.Effect<void> =>
+    Effect.forEach(others, (other) => {
+      if (other._tag === "Changed") followers.wake(other.after.id)
+      return notify(other)
+    }, { discard: true })
+
   const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by) {
     if (applied._tag !== "Changed") return
-    const { after, before } = applied
+    const { after, before, others } = applied
     if (applied.released !== undefined) wakeWorkers(after.endpoint, applied.released)
+    if (others !== undefined) yield* notifyOthers(others)
     // When the last job of a batch ends, the batch ends too, and it may have a webhook even if the job has none.
     if (after.webhook !== null || after.batchId !== null) webhookSenders.wake("")
     if (before.status === after.status) {
@@ -169,6 +177,11 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
       if (isReady(after) && !isReady(before)) {
         if (after.isolated) isolatingEndpoints.add(after.endpoint)
         wakeWorkers(after.endpoint, 1)
+        demand.wake(after.endpoint)
+      }
+      if (before.worker !== null && isParked(after)) {
+        yield* registry.released(before.endpoint, before.worker, before.id)
+        if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
         demand.wake(after.endpoint)
       }
       return

@@ -7,11 +7,12 @@
  *   delayed     its backoff ends before its ttl
  *   held        another job of its concurrency key is ready or running
  *   running     its lease expires, no later than the lease's duration from now
+ *   parked      its sleep ends before its ttl; it has no worker and is not counted as running
  * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { hasSlot } from "@stint/store/ConcurrencyRule"
-import { dueAt, isReady } from "@stint/store/JobMachine"
+import { dueAt, isParked, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
@@ -52,7 +53,8 @@ export const violations = Effect.fnUntraced(function*(
   const found: Array<string> = []
   const { delayed, running, waiting } = yield* store.depth(endpoint)
   const queued = yield* all(store, endpoint, "IN_QUEUE")
-  const inProgress = yield* all(store, endpoint, "IN_PROGRESS")
+  const unfinished = yield* all(store, endpoint, "IN_PROGRESS")
+  const inProgress = unfinished.filter((job) => !isParked(job))
   // The autoscaler does not start a worker for a job that is missing from the counts.
   if (queued.length !== waiting + delayed) found.push(`${queued.length} jobs are IN_QUEUE, and ${waiting + delayed} are counted`)
   if (inProgress.length !== running) found.push(`${inProgress.length} jobs are IN_PROGRESS, and ${running} are counted`)
@@ -71,6 +73,11 @@ export const violations = Effect.fnUntraced(function*(
       found.push(`the backoff of job ${job.id} ends after its ttl: ${job.notBefore}`)
     }
     if (!Number.isFinite(due)) found.push(`job ${job.id} waits without a timer`)
+  }
+  for (const job of unfinished) {
+    if (!isParked(job)) continue
+    if (job.worker !== null) found.push(`job ${job.id} is parked on a worker`)
+    if (job.notBefore !== null && job.notBefore >= job.expiresAt) found.push(`the sleep of job ${job.id} ends after its ttl`)
   }
   for (const job of inProgress) {
     if (job.leaseExpiresAt === null) found.push(`job ${job.id} runs without a lease`)

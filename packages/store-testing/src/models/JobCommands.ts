@@ -10,7 +10,7 @@
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
-import { dueAt, isReady, type JobMachineEvent, submitted, type WorkerEvent } from "@stint/store/JobMachine"
+import { dueAt, isParked, isReady, type JobMachineEvent, submitted, type WorkerEvent } from "@stint/store/JobMachine"
 import type { JobPage } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
@@ -184,7 +184,9 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
         "Finish",
         "Finish",
         "LoseLease",
-        "Return"
+        "Return",
+        "Journal",
+        "Park"
       ),
       writer: usually<"holder" | "stranger" | "namesake">("holder", "stranger", "namesake"),
       attempt: usually<"none" | "current" | "earlier">("current", "none", "earlier"),
@@ -267,10 +269,13 @@ const assertRules = (applied: ApplyResult, event: JobMachineEvent) => {
   assert.equal(after.finishedAt !== null, isTerminal(after.status), `R5: finishedAt of job ${after.id}, which is ${after.status}`)
   assert.equal(
     after.leaseExpiresAt !== null,
-    after.status === "IN_PROGRESS",
+    after.status === "IN_PROGRESS" && after.worker !== null,
     `R5: the lease of job ${after.id}, which is ${after.status}`
   )
-  assert.ok(after.notBefore === null || after.status === "IN_QUEUE", `R5: job ${after.id} is ${after.status} and in a backoff`)
+  assert.ok(
+    after.notBefore === null || after.status === "IN_QUEUE" || isParked(after),
+    `R5: job ${after.id} is ${after.status} and in a backoff`
+  )
   assert.ok(
     after.concurrency?.held !== true || (after.status === "IN_QUEUE" && after.notBefore === null),
     `R5: job ${after.id} is held, and ${after.status} or in a backoff`
@@ -424,6 +429,10 @@ export const run = Effect.fnUntraced(function*(
         const chosen = numbers[number]
         return { _tag: kind, ...(chosen === undefined ? {} : { number: chosen }), ...fence }
       }
+      case "Journal":
+        return { _tag: kind, expiresAt: fails ? now + 100_000 : 0, ...fence }
+      case "Park":
+        return { _tag: kind, until: fails ? now + Math.round(random * 5_000) : null, ...fence }
       default:
         return { _tag: kind, ...fence }
     }

@@ -6,7 +6,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { busyWorkers, claimable } from "@stint/store/ClaimRule"
 import { makeLimits } from "@stint/store/ConcurrencyRule"
-import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { dueAt, isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
 import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
 import {
@@ -210,7 +210,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       Effect.sync(() =>
         matching((head) =>
           filter === "timed"
-            ? head.status === "IN_PROGRESS" || head.notBefore !== null
+            ? !isParked(head) && (head.status === "IN_PROGRESS" || head.notBefore !== null)
             : head.status === "IN_PROGRESS" && head.endpoint === filter.endpoint && head.worker === filter.worker
         ).map((entry) => apply(entry, event))
       ),
@@ -290,7 +290,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           waiting: count(isReady),
           waitingLow: count((head) => isReady(head) && head.lowPriority),
           delayed: count((head) => head.status === "IN_QUEUE" && !isReady(head)),
-          running: count((head) => head.status === "IN_PROGRESS"),
+          running: count((head) => head.status === "IN_PROGRESS" && !isParked(head)),
           completed: count((head) => head.status === "COMPLETED"),
           failed: count((head) => head.status === "FAILED" || head.status === "TIMED_OUT"),
           retried: count((head) => head.retries > 0),

@@ -36,9 +36,9 @@ export const RELEASE_LIMIT = 100
 
 type Slotted = Pick<JobHead, "concurrency" | "status" | "notBefore">
 
-/** Whether the job runs or could run now. */
+/** Whether the job runs or could run now. A parked run is IN_PROGRESS and has a `notBefore`: it asks for a slot again when it wakes. */
 const isActive = ({ notBefore, status }: Slotted): boolean =>
-  status === "IN_PROGRESS" || (status === "IN_QUEUE" && notBefore === null)
+  notBefore === null && (status === "IN_PROGRESS" || status === "IN_QUEUE")
 
 /** Whether the job has a slot of its key. */
 export const hasSlot = (job: Slotted): boolean => job.concurrency !== null && !job.concurrency.held && isActive(job)

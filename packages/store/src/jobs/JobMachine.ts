@@ -22,6 +22,7 @@
  *    +------------> [ TIMED_OUT ] <------------+
  *
  *   Retry, until the retention ends:  FAILED | TIMED_OUT -> IN_QUEUE
+ *   a pipeline's run (RunMachine.ts):  IN_PROGRESS --Park--> IN_PROGRESS, parked: no worker, no lease --Wake, Tick--> IN_QUEUE
  *   retention over (Tick):            any terminal status -> removed
  * ```
  *
@@ -63,7 +64,17 @@ export type WorkerEvent =
   | { readonly _tag: "Progress"; readonly output: JsonText } & WorkerIdentity
   /** One streamed chunk. Its body is stored beside the record. Workers may number chunks from 1 to make repeats detectable. */
   | { readonly _tag: "Chunk"; readonly number?: number } & WorkerIdentity
-  | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & WorkerIdentity & Jitter
+  | {
+    readonly _tag: "Finish"
+    readonly output: JsonText | null
+    readonly error: string | null
+    /** The run has undone what it did after a cancel, and ends CANCELLED. */
+    readonly cancelled?: boolean
+    /** Not to be retried after an error. */
+    readonly isFinal?: boolean
+  }
+    & WorkerIdentity
+    & Jitter
   /**
    * The worker is gone. `cause` explains why, for the caller. The job may have ended its worker, so the next attempt is isolated, unless
    * `blameless`.
@@ -74,6 +85,10 @@ export type WorkerEvent =
    * Without `notBefore`, the job is ready at once.
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
+  /** The worker of a run records progress in its journal: extends the lease, and resets `retries`. `expiresAt`: extends the run's life. */
+  | { readonly _tag: "Journal"; readonly expiresAt?: number } & WorkerIdentity
+  /** The run waits without a worker, until `Wake` or the time `until`. */
+  | { readonly _tag: "Park"; readonly until: number | null } & WorkerIdentity
 
 /** An event. `now` is in milliseconds since 1970. */
 export type JobMachineEvent =
@@ -91,6 +106,8 @@ export type JobMachineEvent =
   }
   /** A timer: backoff, lease, time to live, execution timeout or retention. */
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
+  /** Something arrived for a parked run: it returns to the queue. */
+  | { readonly _tag: "Wake"; readonly now: number }
   /** A caller cancels or retries the job. The endpoint is the one in the request. */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
@@ -153,6 +170,9 @@ export const isReady = (job: JobHead): boolean =>
 export const isScheduled = (job: JobHead): job is JobHead & { readonly notBefore: number } =>
   job.notBefore !== null && job.attempt === 0
 
+/** Whether a run waits without a worker. Callers see it as IN_PROGRESS. */
+export const isParked = (job: JobHead): boolean => job.status === "IN_PROGRESS" && job.leaseExpiresAt === null
+
 /** Later than any time. */
 const NEVER = Number.MAX_SAFE_INTEGER
 
@@ -205,12 +225,13 @@ export const isRetriedError = (
 
 /**
  * Returns the job to the queue and restarts `delayTime`. Its place in the claim order does not change: it depends on priority and
- * submission order.
+ * submission order. A run keeps its chunks, because its next attempt continues it.
  */
 const requeue = (
   job: JobHead,
   now: number,
-  next: { readonly retries: number; readonly notBefore: number | null; readonly lastError?: string }
+  next: { readonly retries: number; readonly notBefore: number | null; readonly lastError?: string },
+  isRun: boolean
 ): Result.Result<Transition, Rejection> =>
   put(
     {
@@ -221,14 +242,17 @@ const requeue = (
       startedAt: null,
       leaseExpiresAt: null,
       retries: next.retries,
-      chunks: 0,
-      drained: 0
+      ...(isRun ? undefined : { chunks: 0, drained: 0 })
     },
     next.lastError === undefined
       ? { progress: null }
       : { progress: null, lastError: next.lastError.slice(0, LAST_ERROR_LENGTH) },
-    true
+    !isRun
   )
+
+/** A parked run returns to the queue. `delayTime` starts at `queuedAt`. */
+const wake = (job: JobHead, queuedAt: number, isRun: boolean): Result.Result<Transition, Rejection> =>
+  requeue(job, queuedAt, { retries: job.retries, notBefore: null }, isRun)
 
 /**
  * A number in [0, 1), derived from the job's id. One event may requeue many jobs with the same `random`; this spreads their backoffs.
@@ -257,6 +281,7 @@ const failAttempt = (
   now: number,
   cause: string,
   random: number | undefined,
+  isRun: boolean,
   last: (why: string) => Result.Result<Transition, Rejection>
 ): Result.Result<Transition, Rejection> => {
   const failed = job.retries + 1
@@ -267,7 +292,7 @@ const failAttempt = (
   if (notBefore !== null && notBefore >= job.expiresAt) {
     return last(`This was attempt ${failed} of ${job.maxAttempts}, and the job's time to live ends before the next may begin.`)
   }
-  return requeue(job, now, { retries: failed, notBefore, lastError: cause })
+  return requeue(job, now, { retries: failed, notBefore, lastError: cause }, isRun)
 }
 
 /** `notBefore`, limited to the time to live; null when it has passed. */
@@ -277,9 +302,9 @@ const delayUntil = (job: JobHead, now: number, notBefore: number | undefined): n
   return until > now ? until : null
 }
 
-const loseLease = (lost: JobHead, now: number, cause: string, random: number | undefined, blameless = false) => {
+const loseLease = (lost: JobHead, now: number, cause: string, random: number | undefined, isRun: boolean, blameless = false) => {
   const job = blameless ? lost : { ...lost, isolated: true }
-  return failAttempt(job, now, cause, random, (why) => end(job, now, "FAILED", null, `${cause} ${why}`))
+  return failAttempt(job, now, cause, random, isRun, (why) => end(job, now, "FAILED", null, `${cause} ${why}`))
 }
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
@@ -291,14 +316,19 @@ const expire = (job: JobHead, now: number): Result.Result<Transition, Rejection>
     "TIMED_OUT",
     null,
     `The job's time to live (${seconds(job.ttlMs)}) ended while it was ${
-      job.leaseExpiresAt === null ? "waiting for a worker" : `running on worker ${job.worker}`
+      job.status === "IN_PROGRESS" && job.leaseExpiresAt === null
+        ? "parked"
+        : job.leaseExpiresAt === null
+        ? "waiting for a worker"
+        : `running on worker ${job.worker}`
     }.`
   )
 
-const tick = (job: JobHead, now: number, random: number | undefined): Result.Result<Transition, Rejection> => {
+const tick = (job: JobHead, now: number, random: number | undefined, isRun: boolean): Result.Result<Transition, Rejection> => {
   if (now < dueAt(job)) return reject({ _tag: "NotDue" })
   if (job.finishedAt !== null) return Result.succeed({ _tag: "Remove" })
   if (now >= job.expiresAt) return expire(job, now)
+  if (isParked(job)) return wake(job, job.notBefore ?? now, isRun)
   // `delayTime` starts at the start time or at the end of the backoff, not at this tick.
   if (job.notBefore !== null) return put({ ...job, queuedAt: job.notBefore, notBefore: null })
   if (now >= deadlineOf(job)) {
@@ -310,7 +340,7 @@ const tick = (job: JobHead, now: number, random: number | undefined): Result.Res
       `The attempt ran longer than its execution timeout (${seconds(job.executionTimeoutMs)}) on worker ${job.worker}.`
     )
   }
-  return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`, random)
+  return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`, random, isRun)
 }
 
 /** The fields of a new job that the submission specifies. */
@@ -363,8 +393,8 @@ export const submitted = (job: Submitted): JobRecord => ({
   drained: 0
 })
 
-/** Applies an event to a job. */
-export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<Transition, Rejection> => {
+/** Applies an event to a job. `isRun`: the job is the run of a pipeline, whose attempts continue each other. */
+export const transition = (job: JobHead, event: JobMachineEvent, isRun = false): Result.Result<Transition, Rejection> => {
   switch (event._tag) {
     case "Claim": {
       if (!isReady(job)) return reject({ _tag: "NotWaiting" })
@@ -377,12 +407,13 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
         release: event.release ?? null,
         startedAt: event.now,
         leaseExpiresAt: event.now + job.leaseMs,
-        chunks: 0,
-        drained: 0
+        ...(isRun ? undefined : { chunks: 0, drained: 0 })
       })
     }
     case "Tick":
-      return tick(job, event.now, event.random)
+      return tick(job, event.now, event.random, isRun)
+    case "Wake":
+      return isParked(job) ? wake(job, event.now, isRun) : reject({ _tag: "NotDue" })
     case "Retry": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
       if (job.finishedAt !== null && event.now >= dueAt(job)) return reject({ _tag: "Expired" })
@@ -397,11 +428,10 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
           startedAt: null,
           finishedAt: null,
           retries: 0,
-          chunks: 0,
-          drained: 0
+          ...(isRun ? undefined : { chunks: 0, drained: 0 })
         },
         { output: null, error: null },
-        true
+        !isRun
       )
     }
     case "Cancel": {
@@ -415,6 +445,8 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
       return job.finishedAt === null || job.batchId === null ? reject({ _tag: "NotDue" }) : put({ ...job, batchId: null })
     case "Recover": {
       const { by = 0, now } = event
+      // A run sleeps until a time of the calendar, which does not move.
+      if (isParked(job)) return reject({ _tag: "NotDue" })
       if (job.notBefore !== null) {
         // A backoff that began after the clock was set has the new time already, so it ends sooner.
         // A start time is a time of the caller's calendar, so it does not move.
@@ -454,14 +486,33 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
         case "Finish": {
           const { error, now, output } = event
           const survived = job.isolated ? { ...job, isolated: false } : job
+          if (event.cancelled === true) return end(survived, now, "CANCELLED", null, null)
           if (error === null) return end(survived, now, "COMPLETED", output, null)
           const last = () => end(survived, now, "FAILED", output, error)
-          return job.retry?.onError === true ? failAttempt(survived, now, error, event.random, last) : last()
+          return job.retry?.onError === true && event.isFinal !== true
+            ? failAttempt(survived, now, error, event.random, isRun, last)
+            : last()
         }
         case "LoseLease":
-          return loseLease(job, event.now, event.cause, event.random, event.blameless)
+          return loseLease(job, event.now, event.cause, event.random, isRun, event.blameless)
         case "Return":
-          return requeue(job, event.now, { retries: job.retries, notBefore: delayUntil(job, event.now, event.notBefore) })
+          return requeue(job, event.now, { retries: job.retries, notBefore: delayUntil(job, event.now, event.notBefore) }, isRun)
+        case "Journal":
+          return put({
+            ...job,
+            leaseExpiresAt: event.now + job.leaseMs,
+            expiresAt: Math.max(job.expiresAt, event.expiresAt ?? 0),
+            retries: 0,
+            isolated: false
+          })
+        case "Park":
+          // Without `until`, a run that nothing wakes returns to the queue at the end of its life.
+          return put({
+            ...job,
+            worker: null,
+            leaseExpiresAt: null,
+            notBefore: Math.min(job.expiresAt - 1, Math.max(event.now + 1, event.until ?? Infinity))
+          }, { progress: null })
       }
     }
   }

@@ -30,6 +30,8 @@ export type ApplyResult =
     readonly after: JobHead
     /** The number of held jobs of the same concurrency key that became ready. Absent: none. */
     readonly released?: number
+    /** The changes of other jobs in the same transaction: of the run whose child ended, or of the children of an ended run. */
+    readonly others?: ReadonlyArray<ApplyResult>
   }
   | { readonly _tag: "Removed"; readonly before: JobHead }
   | { readonly _tag: "Rejected"; readonly job: JobHead; readonly rejection: Rejection }
@@ -183,8 +185,8 @@ export class JobStore extends Context.Service<JobStore, {
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
   /**
-   * Applies an event to the IN_PROGRESS jobs of one worker. `timed`: to all IN_PROGRESS jobs and all jobs in a backoff, in order of
-   * submission.
+   * Applies an event to the IN_PROGRESS jobs of one worker. `timed`: to all IN_PROGRESS jobs except parked ones, and all jobs in a backoff,
+   * in order of submission.
    */
   readonly applyRunning: (
     filter: { readonly endpoint: EndpointId; readonly worker: string } | "timed",

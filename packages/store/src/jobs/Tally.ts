@@ -1,7 +1,7 @@
 /**
  * The job counts of one endpoint ({@link Depth}), updated whenever a job changes instead of counted for each query.
  */
-import { isReady } from "./JobMachine.ts"
+import { isParked, isReady } from "./JobMachine.ts"
 import type { JobHead } from "./JobRecord.ts"
 import type { Depth } from "./JobStore.ts"
 
@@ -33,7 +33,8 @@ export const add = (tally: Tally, job: JobHead, by: 1 | -1): void => {
       if (job.lowPriority) tally.waitingLow += by
       return
     case "IN_PROGRESS":
-      tally.running += by
+      // A parked run needs no worker.
+      if (!isParked(job)) tally.running += by
       return
     case "COMPLETED":
       tally.completed += by

@@ -23,7 +23,7 @@ import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
-import { dueAt, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import { dueAt, isParked, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
 import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
 import {
@@ -38,10 +38,13 @@ import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, typ
 import * as Tally from "../jobs/Tally.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
 import { NO_OWNER } from "../Owner.ts"
+import { RunStore } from "../runs/RunStore.ts"
+import { isChild } from "../runs/RunTransactions.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
+import * as MemoryRuns from "./MemoryRuns.ts"
 import * as MemorySlots from "./MemorySlots.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
@@ -203,7 +206,7 @@ const make = (
       firstReady(group)
       oldestQueuedAt(group)
     }
-    if (entry.head.status === "IN_PROGRESS") group.running.add(entry)
+    if (entry.head.status === "IN_PROGRESS" && !isParked(entry.head)) group.running.add(entry)
     if (entry.head.concurrency !== null) slots.index(entry)
     schedule(entry)
   }
@@ -248,14 +251,18 @@ const make = (
 
   const apply = (entry: Entry, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = entry.head
+    const isRun = runs.isPipeline(before.endpoint) && runs.isRun(before.id)
+    const undoing = isRun && event._tag === "Cancel" ? runs.cancelling(before, event.now) : undefined
+    if (undoing !== undefined) return undoing
     if (event._tag === "Retry" && batches.isExpired(before, event.now)) {
       return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
     }
-    const decided = transition(before, event)
+    const decided = transition(before, event, isRun)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     unindex(entry)
     if (decided.success._tag === "Remove") {
       remove(entry)
+      if (isRun) runs.removed(before, event.now)
       return { _tag: "Removed", before }
     }
     entry.head = decided.success.job
@@ -264,10 +271,17 @@ const make = (
     if (decided.success.discardChunks) entry.chunks = []
     if (chunk !== undefined) entry.chunks.push(chunk)
     index(entry)
-    enqueueWebhook(entry, event, before, chunk)
+    if (!isRun || event._tag !== "Claim") enqueueWebhook(entry, event, before, chunk)
     let released = freesSlot(before, entry.head) ? release(entry.head, event.now) : 0
     if (entry.head.batchId !== null && before.status !== entry.head.status) released += updateBatch(entry, before, event.now)
-    return { _tag: "Changed", before, after: entry.head, ...(released === 0 ? {} : { released }) }
+    const others = isRun || isChild(before.id) ? runs.changed(event, before, entry.head, entry.outcome.error) : []
+    return {
+      _tag: "Changed",
+      before,
+      after: entry.head,
+      ...(released === 0 ? {} : { released }),
+      ...(others.length === 0 ? {} : { others })
+    }
   }
 
   /** Returns the number of held jobs that became ready. */
@@ -295,6 +309,27 @@ const make = (
     if (key !== undefined) keys.set(keyOf(job.endpoint, key), entry)
     index(entry)
   }
+
+  const runs = MemoryRuns.make({
+    find: (endpoint, id) => find(endpoint, id)?.head,
+    apply: (endpoint, id, event) => {
+      const entry = find(endpoint, id)
+      return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+    },
+    insert: (job) => {
+      if (entries.has(job.id)) return false
+      insert(job)
+      return true
+    },
+    release: (children) => {
+      for (const { endpoint, id } of children) {
+        const entry = find(endpoint, id)
+        if (entry === undefined) continue
+        entry.head = { ...entry.head, retentionMs: 0 }
+        schedule(entry)
+      }
+    }
+  })
 
   /** The number of IN_QUEUE jobs of an endpoint. */
   const waitingIn = (endpoint: EndpointId): number => {
@@ -343,7 +378,7 @@ const make = (
 
   const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "timed"): ReadonlyArray<Entry> => {
     const all = filter === "timed"
-      ? [...entries.values()].filter(({ head }) => head.status === "IN_PROGRESS" || head.notBefore !== null)
+      ? [...entries.values()].filter(({ head }) => !isParked(head) && (head.status === "IN_PROGRESS" || head.notBefore !== null))
       : [...jobsOf(filter.endpoint).running].filter((entry) => entry.head.worker === filter.worker)
     return all.sort((a, b) => a.order - b.order)
   }
@@ -354,11 +389,8 @@ const make = (
   })
 
   /** Whether an endpoint has jobs or running batches that have not ended. */
-  const isBusy = (endpoint: EndpointId): boolean => {
-    if (batches.isBusy(endpoint)) return true
-    const tally = byEndpoint.get(endpoint)?.tally
-    return tally !== undefined && tally.waiting + tally.delayed + tally.running > 0
-  }
+  const isBusy = (endpoint: EndpointId): boolean =>
+    batches.isBusy(endpoint) || [...jobsOf(endpoint).all].some(({ head }) => head.finishedAt === null)
 
   const service = JobStore.of({
     durability: "none",
@@ -447,7 +479,7 @@ const make = (
       Effect.sync(() => {
         const entry = find(endpoint, id)
         if (entry === undefined) return undefined
-        const start = after.attempt === entry.head.attempt ? after.chunk : 0
+        const start = after.attempt === entry.head.attempt || runs.isRun(id) ? after.chunk : 0
         const chunks = limitChunks(entry.chunks, start, limit)
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
@@ -492,37 +524,42 @@ const make = (
       })
   })
 
-  return { service, batches: batches.service, isBusy, logs: logs.service }
+  return { service, batches: batches.service, isBusy, logs: logs.service, runs: runs.service }
 }
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
-export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore> = Layer.effectContext(Effect.gen(function*() {
-  const outbox = MemoryWebhooks.make()
-  const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
-  return Context.make(JobStore, jobs.service).pipe(
-    Context.add(BatchStore, BatchStore.of(jobs.batches)),
-    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-    Context.add(JobLogStore, JobLogStore.of(jobs.logs))
-  )
-}))
+export const layer: Layer.Layer<JobStore | BatchStore | RunStore | WebhookStore | JobLogStore> = Layer.effectContext(
+  Effect.gen(function*() {
+    const outbox = MemoryWebhooks.make()
+    const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
+    return Context.make(JobStore, jobs.service).pipe(
+      Context.add(BatchStore, BatchStore.of(jobs.batches)),
+      Context.add(RunStore, jobs.runs),
+      Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+      Context.add(JobLogStore, JobLogStore.of(jobs.logs))
+    )
+  })
+)
 
 /**
  * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
  * removed endpoint rejects jobs.
  */
-export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore> =
-  Layer
-    .effectContext(
-      Effect.gen(function*() {
-        const outbox = MemoryWebhooks.make()
-        const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-        const endpoints = makeMemory(jobs.isBusy)
-        return Context.make(JobStore, jobs.service).pipe(
-          Context.add(BatchStore, BatchStore.of(jobs.batches)),
-          Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-          Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
-          Context.add(EndpointStore, endpoints.service),
-          Context.add(ReleaseStore, endpoints.releases)
-        )
-      })
-    )
+export const layerWithEndpoints: Layer.Layer<
+  JobStore | BatchStore | RunStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
+> = Layer
+  .effectContext(
+    Effect.gen(function*() {
+      const outbox = MemoryWebhooks.make()
+      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+      const endpoints = makeMemory(jobs.isBusy)
+      return Context.make(JobStore, jobs.service).pipe(
+        Context.add(BatchStore, BatchStore.of(jobs.batches)),
+        Context.add(RunStore, jobs.runs),
+        Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+        Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
+        Context.add(EndpointStore, endpoints.service),
+        Context.add(ReleaseStore, endpoints.releases)
+      )
+    })
+  )

@@ -1,0 +1,522 @@
+/**
+ * The conformance suite for a store of pipeline runs and their jobs.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import type { JobId } from "@stint/contract/Ids"
+import { EndpointId } from "@stint/contract/Ids"
+import { type JsonText, toJsonText } from "@stint/contract/Json"
+import { isParked, type JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobHead } from "@stint/store/JobRecord"
+import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import { CANCEL_PATH, memberOf } from "@stint/store/RunMachine"
+import { type JournalResult, type JournalWrite, type NewEntry, RunStore } from "@stint/store/RunStore"
+import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
+import type { StoreError } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import { runModelRule } from "../models/RunModel.ts"
+import * as Scenario from "../Scenario.ts"
+
+/** The stores that share a transaction with runs. */
+export type RunStores = JobStore | RunStore
+
+const ENDPOINT = EndpointId.make("letters")
+const CHILDREN = EndpointId.make("stamps")
+const HASH = "a".repeat(64)
+const OTHER = "b".repeat(64)
+
+const graph = (...nodes: ReadonlyArray<readonly [address: string, kind: string, output?: string]>): JsonText =>
+  toJsonText({
+    name: "letters",
+    nodes: nodes.map(([address, kind, output]) => ({ address, kind, ...(output === undefined ? {} : { output }) }))
+  })
+
+/** A pipeline's endpoint with one definition, and its worker. */
+const make = Effect.gen(function*() {
+  const jobs = yield* JobStore
+  const runs = yield* RunStore
+  yield* runs.define(ENDPOINT, HASH, graph(["write", "step"], ["stamp", "run"], ["post", "step"]), 0)
+
+  const apply = (id: JobId, event: JobMachineEvent, endpoint = ENDPOINT) => jobs.apply(endpoint, id, event)
+  const head = (id: JobId, endpoint = ENDPOINT): Effect.Effect<JobHead, StoreError> =>
+    Effect.flatMap(
+      jobs.get(endpoint, id),
+      (job) => job === undefined ? Effect.die(new Error(`no job ${id}`)) : Effect.succeed(job)
+    )
+  const claim = (worker = "ann", now = 0, endpoint = ENDPOINT) =>
+    Effect.map(jobs.claim(endpoint, 10, { _tag: "Claim", now, worker }), ({ jobs }) => jobs)
+
+  const write = Effect.fnUntraced(function*(
+    job: Pick<JobHead, "id" | "attempt">,
+    changes: Partial<JournalWrite> = {},
+    { now = 0, worker = "ann" } = {}
+  ): Effect.fn.Return<JournalResult, StoreError> {
+    const [result] = yield* runs.journal(
+      ENDPOINT,
+      worker,
+      [{ run: job.id, attempt: job.attempt, records: [], isHeld: false, ...changes }],
+      now
+    )
+    return result ?? (yield* Effect.die(new Error("no result")))
+  })
+
+  /** A run that worker ann has begun. */
+  const started = Effect.fnUntraced(function*(options: { readonly undo?: boolean; readonly retentionMs?: number } = {}) {
+    const { retentionMs = 600_000, undo = false } = options
+    yield* jobs.insert(Scenario.record({ retentionMs }))
+    const [job] = yield* claim()
+    if (job === undefined) return yield* Effect.die(new Error("no job"))
+    yield* write(job, { start: { definition: HASH, ttlMs: 1_000_000_000, undo } })
+    return job
+  })
+
+  const park = (seen: number, wakeAfter = 1) => ({ park: { seen, wakeAfter, until: null } })
+
+  return { apply, claim, head, jobs, park, runs, started, write }
+})
+
+const step = (path: string, value: unknown = path): NewEntry => ({ kind: "step", path, body: toJsonText(value) })
+
+const spawn = (path: string, until: number | null = null): NewEntry & { readonly kind: "spawn"; readonly id: JobId } => {
+  const id = childId(uuidV7At(0))
+  const child = Scenario.record({ id, endpoint: CHILDREN, retentionMs: CHILD_RETENTION_MILLIS })
+  return { kind: "spawn", path, child, until, id }
+}
+
+const finished = (worker: string, now: number, error: string | null = null): JobMachineEvent => ({
+  _tag: "Finish",
+  endpoint: CHILDREN,
+  worker,
+  now,
+  output: error === null ? toJsonText("stamped") : null,
+  error
+})
+
+const pathsOf = (result: Pick<JournalResult, "entries">) => result.entries.map(({ kind, path }) => `${path} ${kind}`)
+
+/** The changes of other jobs in a change. */
+const othersOf = (applied: ApplyResult): ReadonlyArray<string> =>
+  applied._tag === "Changed" ? (applied.others ?? []).flatMap((other) => other._tag === "Changed" ? [other.after.id] : []) : []
+
+/** Registers the rules for a store of runs. The layer is built for every test. */
+export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>, { sequences = 150 } = {}): void => {
+  const rule = (title: string, body: () => Effect.Effect<void, unknown, RunStores>) =>
+    it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(store)))
+
+  describe(`runs: ${name}`, () => {
+    rule("R14: stores an entry once when its write is repeated, and returns the stored one", () =>
+      Effect.gen(function*() {
+        const { runs, started, write } = yield* make
+        const job = yield* started()
+        const records: ReadonlyArray<NewEntry> = [
+          step("write", 1),
+          { kind: "choice", path: "size", body: toJsonText("zip") },
+          { kind: "sleep", path: "cool", until: 5_000 },
+          { kind: "wait", path: "approved", name: "approval", key: "7", until: null }
+        ]
+        assert.deepInclude(yield* write(job, { records }), { state: "running", last: 4 })
+        const repeated = yield* write(job, { records: [...records, step("write", 2)] })
+        assert.deepInclude(repeated, { state: "running", last: 4 })
+        assert.deepStrictEqual(pathsOf(repeated), ["write step", "write step", "size choice", "cool sleep", "approved wait"])
+        assert.strictEqual(repeated.entries[1]?.body, "1")
+        const all = yield* runs.entries(ENDPOINT, job.id, 0, 100)
+        assert.deepStrictEqual(all.map(({ n }) => n), [1, 2, 3, 4])
+      }))
+
+    rule("R14: starts one child when its spawn is repeated", () =>
+      Effect.gen(function*() {
+        const { claim, started, write } = yield* make
+        const job = yield* started()
+        const first = spawn("stamp")
+        yield* write(job, { records: [first] })
+        const repeated = yield* write(job, { records: [{ ...first, child: spawn("stamp").child }] })
+        assert.strictEqual(memberOf(repeated.entries[0] ?? assert.fail(), "job"), first.id)
+        assert.deepStrictEqual((yield* claim("bob", 0, CHILDREN)).map(({ id }) => id), [first.id])
+      }))
+
+    rule(
+      "R2: refuses the record of a worker that does not hold the run's lease, and stores nothing of it",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, runs, started, write } = yield* make
+          const job = yield* started()
+          assert.deepInclude(yield* write(job, { records: [step("write")] }, { worker: "eve" }), { state: "lost" })
+          yield* apply(job.id, { _tag: "Tick", now: 10_000 })
+          const [again] = yield* claim("ann", 10_000)
+          assert.deepInclude(yield* head(job.id), { attempt: 2, status: "IN_PROGRESS", worker: "ann" })
+          // The frozen activation has the same worker id, but an earlier attempt.
+          assert.deepInclude(
+            yield* write(job, {
+              records: [step("write"), spawn("stamp")],
+              finish: { output: null, error: null, cancelled: false }
+            }),
+            {
+              state: "lost"
+            }
+          )
+          assert.deepStrictEqual(yield* runs.entries(ENDPOINT, job.id, 0, 100), [])
+          assert.deepStrictEqual(yield* claim("bob", 0, CHILDREN), [])
+          assert.deepInclude(yield* write(again ?? assert.fail(), { records: [step("write")] }), { state: "running", last: 1 })
+        })
+    )
+
+    rule("needs the run's definition before its first record", () =>
+      Effect.gen(function*() {
+        const { claim, jobs, write } = yield* make
+        yield* jobs.insert(Scenario.record())
+        const [job = assert.fail()] = yield* claim()
+        assert.deepInclude(yield* write(job, { records: [step("write")] }), { state: "lost" })
+        const start = { definition: OTHER, ttlMs: 1_000, undo: false }
+        assert.deepInclude(yield* write(job, { start, records: [step("write")] }), { state: "unknown", last: 0 })
+      }))
+
+    rule("settles a path once: the first result wins", () =>
+      Effect.gen(function*() {
+        const { apply, claim, runs, started, write } = yield* make
+        const job = yield* started()
+        const child = spawn("stamp", 5_000)
+        yield* write(job, { records: [child] })
+        assert.deepInclude(yield* write(job, { after: 0 }, { now: 5_000 }), { last: 2 })
+        const ends = (yield* runs.entries(ENDPOINT, job.id, 1, 100)).map((entry) => memberOf(entry, "status"))
+        assert.deepStrictEqual(ends, ["TIMED_OUT"])
+        assert.deepStrictEqual(yield* claim("bob", 5_000, CHILDREN), [])
+        const late = yield* write(job, { records: [step("stamp", "late")] }, { now: 5_000 })
+        assert.deepStrictEqual(pathsOf(late), ["stamp end"])
+        assert.deepInclude(yield* apply(child.id, finished("bob", 6_000), CHILDREN), { _tag: "Rejected" })
+        assert.strictEqual((yield* runs.entries(ENDPOINT, job.id, 0, 100)).length, 2)
+      }))
+
+    rule("a parked run is IN_PROGRESS, has no worker and is not counted as running", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, jobs, park, started, write } = yield* make
+        const job = yield* started()
+        const parked = yield* write(job, { records: [spawn("stamp")], ...park(1) })
+        assert.deepInclude(parked, { state: "parked", last: 1 })
+        assert.deepInclude(yield* head(job.id), { status: "IN_PROGRESS", worker: null, leaseExpiresAt: null, attempt: 1 })
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { running: 0, waiting: 0, delayed: 0 })
+        assert.deepStrictEqual(yield* claim(), [])
+        // Neither a dead worker nor a clock that was set concerns it.
+        const lost = { _tag: "LoseLease", endpoint: ENDPOINT, worker: "ann", cause: "gone", now: 0 } as const
+        assert.deepStrictEqual(yield* jobs.applyRunning({ endpoint: ENDPOINT, worker: "ann" }, lost), [])
+        assert.deepStrictEqual(yield* jobs.applyRunning("timed", { _tag: "Recover", now: 0, by: -1_000 }), [])
+        assert.deepInclude(yield* apply(job.id, { _tag: "Heartbeat", endpoint: ENDPOINT, worker: "ann", now: 0 }), {
+          _tag: "Rejected"
+        })
+      }))
+
+    rule("R14: a child's end, its entry and the wake of its run are one change", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, jobs, park, runs, started, write } = yield* make
+        const job = yield* started()
+        const child = spawn("stamp")
+        yield* write(job, { records: [child], ...park(1) })
+        yield* claim("bob", 1_000, CHILDREN)
+        const ended = yield* apply(child.id, finished("bob", 2_000), CHILDREN)
+        assert.deepStrictEqual(othersOf(ended), [job.id])
+        assert.deepInclude(yield* head(job.id), { status: "IN_QUEUE", queuedAt: 2_000, retries: 0 })
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { waiting: 1 })
+        const [entry = assert.fail()] = yield* runs.entries(ENDPOINT, job.id, 1, 10)
+        assert.deepInclude(entry, { path: "stamp", kind: "end", n: 2, at: 2_000 })
+        assert.deepStrictEqual([memberOf(entry, "status"), memberOf(entry, "job")], ["COMPLETED", child.id])
+        const [again = assert.fail()] = yield* claim("ann", 2_000)
+        assert.strictEqual(again.attempt, 2)
+        const resumed = yield* write(again, { start: { definition: HASH, ttlMs: 1_000_000_000, undo: false }, after: 0 }, {
+          now: 2_000
+        })
+        assert.deepStrictEqual(pathsOf(resumed), ["stamp spawn", "stamp end"])
+      }))
+
+    rule("R14: a run does not park when something arrived that its worker has not seen", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, park, started, write } = yield* make
+        const job = yield* started()
+        const child = spawn("stamp")
+        const { last } = yield* write(job, { records: [child] })
+        yield* claim("bob", 0, CHILDREN)
+        yield* apply(child.id, finished("bob", 0), CHILDREN)
+        const refused = yield* write(job, { records: [step("write")], ...park(last) })
+        assert.deepInclude(refused, { state: "running", last: 3 })
+        assert.deepStrictEqual(pathsOf(refused), ["stamp end", "write step"])
+        assert.deepInclude(yield* head(job.id), { status: "IN_PROGRESS", worker: "ann" })
+        // A held write checks in the same way, and does not park.
+        assert.deepInclude(yield* write(job, { ...park(last), isHeld: true }), { state: "running" })
+        assert.deepInclude(yield* write(job, { ...park(3), isHeld: true }), { state: "idle" })
+        assert.deepInclude(yield* write(job, park(3)), { state: "parked" })
+      }))
+
+    rule("wakes a run after as many children as it wants, and at once for one that failed", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, park, started, write } = yield* make
+        const run = Effect.fnUntraced(function*(failing: boolean) {
+          const job = yield* started()
+          const children = [spawn("stamp[0]"), spawn("stamp[1]"), spawn("stamp[2]")]
+          yield* write(job, { records: children, ...park(3, 3) })
+          yield* claim("bob", 0, CHILDREN)
+          const statuses: Array<string> = []
+          for (const [at, { id }] of children.entries()) {
+            yield* apply(id, finished("bob", 0, failing && at === 1 ? "torn" : null), CHILDREN)
+            statuses.push((yield* head(job.id)).status)
+          }
+          yield* claim()
+          return statuses
+        })
+        assert.deepStrictEqual(yield* run(false), ["IN_PROGRESS", "IN_PROGRESS", "IN_QUEUE"])
+        assert.deepStrictEqual(yield* run(true), ["IN_PROGRESS", "IN_QUEUE", "IN_QUEUE"])
+      }))
+
+    rule("wakes a sleeping run at its time, and ends the sleep when its worker takes it", () =>
+      Effect.gen(function*() {
+        const { claim, head, jobs, park, started, write } = yield* make
+        const job = yield* started()
+        const records: ReadonlyArray<NewEntry> = [
+          { kind: "sleep", path: "cool", until: 9_000 },
+          { kind: "sleep", path: "rest", until: 5_000 }
+        ]
+        assert.deepInclude(yield* write(job, { records, ...park(2) }), { state: "parked", nextTimer: 5_000 })
+        yield* jobs.tick({ _tag: "Tick", now: 4_999 }, 10)
+        assert.isTrue(isParked(yield* head(job.id)))
+        yield* jobs.tick({ _tag: "Tick", now: 5_000 }, 10)
+        assert.deepInclude(yield* head(job.id), { status: "IN_QUEUE", queuedAt: 5_000, notBefore: null })
+        const [again = assert.fail()] = yield* claim("ann", 5_000)
+        const resumed = yield* write(again, { after: 2 }, { now: 5_000 })
+        assert.deepStrictEqual(pathsOf(resumed), ["rest end"])
+        assert.strictEqual(resumed.nextTimer, 9_000)
+      }))
+
+    rule("delivers an event that came before its wait, once, to the run that has waited longest", () =>
+      Effect.gen(function*() {
+        const { claim, park, runs, started, write } = yield* make
+        const event = (id: string | null, expiresAt = 50_000) => ({
+          name: "approval",
+          key: "7",
+          body: toJsonText({ by: id }),
+          id,
+          expiresAt
+        })
+        const wait: NewEntry = { kind: "wait", path: "approved", name: "approval", key: "7", until: null }
+        assert.deepInclude(yield* runs.send(ENDPOINT, event("a", 1_000), 0), { run: null, isDuplicate: false })
+        assert.deepInclude(yield* runs.send(ENDPOINT, event("b"), 0), { run: null, isDuplicate: false })
+        assert.deepInclude(yield* runs.send(ENDPOINT, event("b"), 0), { run: null, isDuplicate: true })
+        const first = yield* started()
+        // The event "a" has expired.
+        assert.deepStrictEqual(pathsOf(yield* write(first, { records: [wait] }, { now: 2_000 })), [
+          "approved wait",
+          "approved event"
+        ])
+        assert.deepInclude(yield* runs.send(ENDPOINT, event("b"), 2_000), { isDuplicate: true })
+        const second = yield* started()
+        yield* write(second, { records: [wait], ...park(1) }, { now: 3_000 })
+        const third = yield* started()
+        yield* write(third, { records: [wait], ...park(1) }, { now: 4_000 })
+        assert.deepInclude(yield* runs.send(ENDPOINT, { ...event("c"), key: "8" }, 5_000), { run: null })
+        assert.deepInclude(yield* runs.send(ENDPOINT, event(null), 5_000), { run: second.id })
+        assert.deepStrictEqual((yield* claim("ann", 5_000)).map(({ id }) => id), [second.id])
+        assert.deepInclude(yield* runs.send(ENDPOINT, event(null), 5_000), { run: third.id })
+        assert.deepInclude(yield* runs.send(ENDPOINT, event(null), 5_000), { run: null })
+      }))
+
+    rule("keeps an event for the next wait when it arrives after the timeout or the end of a run", () =>
+      Effect.gen(function*() {
+        const { apply, runs, started, write } = yield* make
+        const wait = (until: number | null): NewEntry => ({ kind: "wait", path: "approved", name: "approval", key: "", until })
+        const event = { name: "approval", key: "", body: toJsonText("yes"), id: null, expiresAt: 50_000 }
+        const job = yield* started()
+        yield* write(job, { records: [wait(1_000)] })
+        assert.deepStrictEqual(pathsOf(yield* write(job, { after: 1 }, { now: 1_000 })), ["approved end"])
+        const ended = yield* started()
+        yield* write(ended, { records: [wait(null)] })
+        yield* apply(ended.id, { _tag: "Cancel", now: 1_000, endpoint: ENDPOINT })
+        assert.deepInclude(yield* runs.send(ENDPOINT, event, 2_000), { run: null, isDuplicate: false })
+        const next = yield* started()
+        assert.deepStrictEqual(pathsOf(yield* write(next, { records: [wait(null)] }, { now: 3_000 })), [
+          "approved wait",
+          "approved event"
+        ])
+      }))
+
+    rule("cancels the children of a run that ends, in the same change", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, runs, started, write } = yield* make
+        for (const ending of ["Cancel", "Finish"] as const) {
+          const job = yield* started()
+          const [running, waiting] = [spawn("stamp[0]"), spawn("stamp[1]")]
+          yield* write(job, { records: [running] })
+          yield* claim("bob", 0, CHILDREN)
+          yield* write(job, { records: [waiting] })
+          const applied = ending === "Cancel"
+            ? [yield* apply(job.id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT })]
+            : (yield* write(job, { finish: { output: null, error: "torn", cancelled: false } })).applied
+          assert.includeMembers(applied.flatMap(othersOf), [running.id, waiting.id])
+          assert.strictEqual((yield* head(job.id)).status, ending === "Cancel" ? "CANCELLED" : "FAILED")
+          assert.strictEqual((yield* head(running.id, CHILDREN)).status, "CANCELLED")
+          assert.strictEqual((yield* head(waiting.id, CHILDREN)).status, "CANCELLED")
+          assert.deepStrictEqual(yield* runs.open(ENDPOINT, job.id, 10), [])
+        }
+      }))
+
+    rule("lets a cancelled run undo what it did, and ends it at once when it is cancelled again", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, park, runs, started, write } = yield* make
+        const cancel = { _tag: "Cancel", now: 1_000, endpoint: ENDPOINT } as const
+        const job = yield* started({ undo: true })
+        const child = spawn("stamp")
+        yield* write(job, { records: [step("write"), child], ...park(2) })
+        yield* apply(job.id, cancel)
+        assert.deepInclude(yield* head(job.id), { status: "IN_QUEUE", finishedAt: null })
+        assert.strictEqual((yield* head(child.id, CHILDREN)).status, "CANCELLED")
+        const [again = assert.fail()] = yield* claim("ann", 1_000)
+        const resumed = yield* write(again, { after: 2 }, { now: 1_000 })
+        assert.deepStrictEqual([resumed.phase, ...pathsOf(resumed)], ["undoing", "stamp end", `${CANCEL_PATH} event`])
+        yield* write(again, {
+          records: [{ kind: "undo", path: "write", body: null }],
+          finish: { output: null, error: null, cancelled: true }
+        }, { now: 1_000 })
+        assert.strictEqual((yield* head(job.id)).status, "CANCELLED")
+        assert.strictEqual((yield* runs.entries(ENDPOINT, job.id, 0, 10)).length, 5)
+
+        const other = yield* started({ undo: true })
+        yield* write(other, { records: [step("write")] })
+        yield* apply(other.id, cancel)
+        assert.strictEqual((yield* head(other.id)).status, "IN_PROGRESS")
+        yield* apply(other.id, cancel)
+        assert.strictEqual((yield* head(other.id)).status, "CANCELLED")
+      }))
+
+    rule("removes a run with its entries, waits and children, and no child before its run", () =>
+      Effect.gen(function*() {
+        const { apply, claim, jobs, runs, started, write } = yield* make
+        const job = yield* started({ retentionMs: 10_000 })
+        const child = spawn("stamp")
+        yield* write(job, { records: [child, step("write")] })
+        yield* claim("bob", 0, CHILDREN)
+        yield* apply(child.id, finished("bob", 0), CHILDREN)
+        yield* jobs.tick({ _tag: "Tick", now: 9_000 }, 10)
+        const tick = (now: number) => jobs.tick({ _tag: "Tick", now }, 10)
+        yield* write(job, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, { now: 9_000 })
+        yield* tick(18_999)
+        assert.isDefined(yield* runs.get(ENDPOINT, job.id))
+        assert.isDefined(yield* jobs.get(CHILDREN, child.id))
+        yield* tick(19_000)
+        yield* tick(19_000)
+        assert.isUndefined(yield* jobs.get(ENDPOINT, job.id))
+        assert.isUndefined(yield* jobs.get(CHILDREN, child.id))
+        assert.isUndefined(yield* runs.get(ENDPOINT, job.id))
+        assert.deepStrictEqual(yield* runs.entries(ENDPOINT, job.id, 0, 10), [])
+      }))
+
+    rule("R3: keeps the chunks of a run over its attempts, with their numbers", () =>
+      Effect.gen(function*() {
+        const { claim, jobs, park, started, write } = yield* make
+        const job = yield* started()
+        const chunk = (attempt: number, number: number) =>
+          jobs.append(
+            ENDPOINT,
+            job.id,
+            { _tag: "Chunk", endpoint: ENDPOINT, worker: "ann", attempt, number, now: 0 },
+            toJsonText(`chunk ${number}`)
+          )
+        yield* chunk(1, 1)
+        yield* chunk(1, 2)
+        yield* write(job, { records: [{ kind: "sleep", path: "cool", until: 5_000 }], ...park(1) })
+        assert.deepInclude(yield* jobs.drain(ENDPOINT, job.id, 1), { chunks: [toJsonText("chunk 1")] })
+        yield* jobs.tick({ _tag: "Tick", now: 5_000 }, 10)
+        yield* claim("ann", 5_000)
+        assert.deepInclude(yield* chunk(2, 3), { _tag: "Changed" })
+        yield* jobs.tick({ _tag: "Tick", now: 15_000 }, 10)
+        yield* claim("ann", 15_000)
+        const read = yield* jobs.peek(ENDPOINT, job.id, { attempt: 1, chunk: 1 }, 10)
+        assert.deepInclude(read, { from: 2, chunks: [toJsonText("chunk 2"), toJsonText("chunk 3")] })
+        assert.deepInclude(yield* jobs.drain(ENDPOINT, job.id, 10), { chunks: [toJsonText("chunk 2"), toJsonText("chunk 3")] })
+      }))
+
+    rule("resets the retries of a run that makes progress, and extends its life", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, jobs, started, write } = yield* make
+        const job = yield* started()
+        assert.strictEqual((yield* head(job.id)).expiresAt, 1_000_000_000)
+        yield* apply(job.id, { _tag: "Tick", now: 10_000 })
+        const [again = assert.fail()] = yield* claim("ann", 10_000)
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { retried: 1 })
+        yield* write(again, { records: [step("write")] }, { now: 10_000 })
+        assert.deepInclude(yield* head(job.id), { retries: 0, isolated: false, leaseExpiresAt: 20_000 })
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { retried: 0, isolated: 0 })
+      }))
+
+    rule(
+      "holds a run whose records do not fit another definition, until a worker with a fitting one starts",
+      () =>
+        Effect.gen(function*() {
+          const { claim, head, runs, started, write } = yield* make
+          const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+          const job = yield* started()
+          yield* write(job, { records: [step("write")] })
+          // Another type of a node that has not run fits; then the run follows the new definition.
+          yield* runs.define(ENDPOINT, "c".repeat(64), graph(["write", "step"], ["post", "run", "string"]), 0)
+          assert.deepInclude(yield* write(job, start("c".repeat(64))), { state: "running" })
+          yield* runs.define(ENDPOINT, OTHER, graph(["write", "step", "number"], ["post", "step"]), 0)
+          const held = yield* write(job, { ...start(OTHER), records: [step("post")] })
+          assert.deepInclude(held, { state: "held", last: 1 })
+          assert.include(held.cause, "\"write\"")
+          assert.isTrue(isParked(yield* head(job.id)))
+          assert.deepInclude((yield* runs.get(ENDPOINT, job.id))?.run, { definition: "c".repeat(64), held: held.cause })
+          yield* runs.define(ENDPOINT, OTHER, graph(), 0)
+          assert.isTrue(isParked(yield* head(job.id)))
+          yield* runs.define(ENDPOINT, "c".repeat(64), graph(), 0)
+          const [again = assert.fail()] = yield* claim()
+          assert.deepInclude(yield* write(again, { ...start("c".repeat(64)), records: [step("post")] }), {
+            state: "running",
+            last: 2
+          })
+        })
+    )
+
+    rule(
+      "a retry forgets what failed or was not settled; a retry from a node forgets that node and those after it",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, runs, started, write } = yield* make
+          const job = yield* started()
+          const child = spawn("stamp")
+          const failing: NewEntry = { kind: "failed", path: "post", body: toJsonText({ error: "no stamps" }) }
+          yield* write(job, { records: [step("write"), child, failing, { kind: "sleep", path: "cool", until: 90_000 }] })
+          yield* claim("bob", 0, CHILDREN)
+          yield* apply(child.id, finished("bob", 0), CHILDREN)
+          yield* write(job, { finish: { output: null, error: "no stamps", cancelled: false } })
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "nowhere", 0), {
+            _tag: "UnknownNode",
+            nodes: ["write", "stamp", "post"]
+          })
+          yield* apply(job.id, { _tag: "Retry", now: 0, endpoint: ENDPOINT })
+          assert.strictEqual((yield* head(job.id)).status, "IN_QUEUE")
+          const [again = assert.fail()] = yield* claim()
+          const kept = yield* write(again, { after: 0 })
+          assert.deepStrictEqual(pathsOf(kept), ["write step", "stamp spawn", "stamp end"])
+          yield* write(again, { records: [failing], finish: { output: null, error: "no stamps", cancelled: false } })
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "stamp", 0), { _tag: "Changed" })
+          const [last = assert.fail()] = yield* claim()
+          assert.deepStrictEqual(pathsOf(yield* write(last, { after: 0 })), ["write step"])
+          assert.deepInclude(yield* write(last, { records: [spawn("stamp")] }), { state: "running" })
+          // The child of the forgotten spawn does not settle the new one.
+          assert.deepStrictEqual(
+            othersOf(yield* apply(child.id, { _tag: "Retry", now: 0, endpoint: CHILDREN }, CHILDREN)),
+            []
+          )
+          assert.strictEqual((yield* runs.open(ENDPOINT, job.id, 10)).length, 1)
+        })
+    )
+
+    rule("ends a spawn that cannot start as FAILED", () =>
+      Effect.gen(function*() {
+        const { started, write } = yield* make
+        const job = yield* started()
+        const refused = yield* write(job, {
+          records: [{ kind: "spawn", path: "stamp", child: { refused: "There is no endpoint \"stamps\"." }, until: null }]
+        })
+        assert.deepStrictEqual(pathsOf(refused), ["stamp end"])
+        assert.strictEqual(memberOf(refused.entries[0] ?? assert.fail(), "status"), "FAILED")
+      }))
+
+    runModelRule(store, sequences)
+  })
+}

@@ -1,0 +1,196 @@
+/**
+ * The rules of a pipeline's run: pure functions about its journal. A run is a job whose worker records what each node did.
+ *
+ * ```
+ *                 Claim                        Park, when no news arrived after `seen`
+ *   [ waiting ] ---------> [ running ] ------------------------------------------> [ parked ]
+ *        ^                   |      ^ records: the first one of a path wins             |
+ *        |                   v      |                                                   |
+ *        |                 [ entries ] <--- end of a child, event, timer, cancel -------+
+ *        |                                                                              |
+ *        +---------------------- Wake, in the same transaction as the entry ------------+
+ * ```
+ *
+ * Invariants, checked by the model of the conformance suite:
+ *
+ * - An entry is never changed. At most one entry settles a path, and the first one wins.
+ * - Every open path of a parked run settles later by a child, an event or a timer, and wakes the run when it wants no more of them.
+ * - A run never parks while news has arrived that its worker has not seen.
+ */
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import type { JobStatus } from "@stint/contract/Job"
+import { type JsonText, toJsonText } from "@stint/contract/Json"
+import { type EntryKind, nodeOf, type PipelineGraph, type RunPhase } from "@stint/contract/RunJournal"
+
+/** How urgently an entry wakes its run. 0: written by the worker itself, 1: counts towards `wakeAfter`, 2: wakes at once. */
+export type News = 0 | 1 | 2
+
+/** A stored entry of a run's journal. */
+export interface RunEntry {
+  readonly path: string
+  readonly kind: EntryKind
+  /** Counts the entries of the run from 1. */
+  readonly n: number
+  readonly at: number
+  readonly body: JsonText | null
+  /** When the platform settles the path at the latest; null: when its child or event arrives. */
+  readonly until: number | null
+  /** Whether the platform still has to settle the path. */
+  readonly isOpen: boolean
+  readonly news: News
+}
+
+/** The record of a run, beside its job. */
+export interface RunRecord {
+  readonly run: JobId
+  readonly endpoint: EndpointId
+  /** The hash of the definition that the run follows. */
+  readonly definition: string
+  readonly phase: RunPhase
+  /** Whether a cancel lets the run undo what it did. */
+  readonly undo: boolean
+  /** The number of the last entry. */
+  readonly last: number
+  /** The number of settled paths that the parked run still waits for. */
+  readonly wanted: number
+  /** Why the run waits for a worker with another definition; null: it does not. */
+  readonly held: string | null
+}
+
+/** The path of the entry that tells a run that its caller cancelled it. No node can have it. */
+export const CANCEL_PATH = "~cancel"
+
+/** A new run. */
+export const begun = (run: Pick<RunRecord, "run" | "endpoint" | "definition" | "undo">): RunRecord => ({
+  ...run,
+  phase: "doing",
+  last: 0,
+  wanted: 1,
+  held: null
+})
+
+const OPENING: ReadonlyArray<EntryKind> = ["spawn", "sleep", "wait"]
+
+/**
+ * The earlier entries of a path that win against a new one: those of these kinds, and with `settles` the one that settled the path. A path is
+ * opened once and settled once.
+ */
+export const rivalsOf = (kind: EntryKind): { readonly kinds: ReadonlyArray<EntryKind>; readonly settles: boolean } =>
+  OPENING.includes(kind)
+    ? { kinds: [kind, ...OPENING.filter((other) => other !== kind)], settles: true }
+    : { kinds: [kind], settles: kind !== "choice" && kind !== "undo" }
+
+/** Numbers a new entry. */
+export const appended = (
+  run: RunRecord,
+  entry: Pick<RunEntry, "path" | "kind" | "body"> & Partial<Pick<RunEntry, "until" | "isOpen" | "news">>,
+  at: number
+): { readonly run: RunRecord; readonly entry: RunEntry } => {
+  const n = run.last + 1
+  return {
+    run: { ...run, last: n },
+    entry: {
+      path: entry.path,
+      kind: entry.kind,
+      n,
+      at,
+      body: entry.body,
+      until: entry.until ?? null,
+      isOpen: entry.isOpen ?? false,
+      news: entry.news ?? 0
+    }
+  }
+}
+
+/** Counts an entry that the platform wrote. `wakes`: a parked run must wake. */
+export const arrived = (run: RunRecord, news: News): { readonly run: RunRecord; readonly wakes: boolean } => {
+  const wanted = news === 2 ? 0 : Math.max(0, run.wanted - 1)
+  return { run: { ...run, wanted }, wakes: wanted === 0 && run.held === null }
+}
+
+/** The news that a run's worker has not seen. */
+export interface Unseen {
+  readonly count: number
+  readonly urgent: boolean
+}
+
+/** Decides about a park. Undefined: the run does not park, because the worker must handle the unseen news first. */
+export const parked = (run: RunRecord, wakeAfter: number, unseen: Unseen): RunRecord | undefined =>
+  unseen.urgent || unseen.count >= wakeAfter ? undefined : { ...run, wanted: wakeAfter - unseen.count }
+
+/** The body and the urgency of the entry with which a child's end settles its path. */
+export const childEnd = (
+  child: { readonly id: JobId; readonly status: JobStatus },
+  error: string | null
+): { readonly body: JsonText; readonly news: News } => ({
+  body: toJsonText({ status: child.status, job: child.id, ...(error === null ? {} : { error }) }),
+  news: child.status === "COMPLETED" ? 1 : 2
+})
+
+/** The body of the entry with which a timer settles the path of an entry. */
+export const timerEnd = (kind: EntryKind): JsonText => toJsonText(kind === "sleep" ? {} : { status: "TIMED_OUT" })
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
+
+/** A string member of an entry's body. */
+export const memberOf = (entry: Pick<RunEntry, "body">, name: string): string | undefined => {
+  const body: unknown = entry.body === null ? null : JSON.parse(entry.body)
+  const value = isObject(body) ? body[name] : undefined
+  return typeof value === "string" ? value : undefined
+}
+
+/** Whether a path ended without success, so that a retry of the run does it again. */
+const isFailure = (entry: RunEntry): boolean => {
+  if (entry.kind === "failed") return true
+  if (entry.kind !== "end") return false
+  const status = memberOf(entry, "status")
+  return status !== undefined && status !== "COMPLETED"
+}
+
+/** The first name of an address: `extras` of `extras.cover`. */
+const topOf = (address: string): string => address.split(".", 1)[0] ?? address
+
+/**
+ * The entries that a retry forgets: those of failed and unsettled paths, and with `from` all entries of that node and of the nodes after it.
+ * Undefined: the graph has no such node.
+ */
+export const forgotten = (
+  entries: ReadonlyArray<RunEntry>,
+  graph: Pick<PipelineGraph, "nodes"> | undefined,
+  from: string | undefined
+): ReadonlyArray<RunEntry> | undefined => {
+  const order = [...new Set((graph?.nodes ?? []).map(({ address }) => topOf(address)))]
+  const start = from === undefined ? Infinity : order.indexOf(topOf(from))
+  if (start === -1) return undefined
+  const paths = new Set(entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path))
+  const isAfter = (path: string): boolean => {
+    if (from === undefined || path.startsWith("~")) return false
+    const address = nodeOf(path)
+    const place = order.indexOf(topOf(address))
+    if (place !== start) return place > start
+    return from === topOf(from) || address === from || address.startsWith(`${from}.`)
+  }
+  return entries.filter(({ kind, path }) => (paths.has(path) && kind !== "choice" && kind !== "undo") || isAfter(path))
+}
+
+/** Why a run does not fit another definition than its own, in words; undefined when it fits. */
+export const misfit = (
+  paths: Iterable<string>,
+  own: Pick<PipelineGraph, "nodes"> | undefined,
+  other: Pick<PipelineGraph, "nodes">
+): string | undefined => {
+  const before = new Map((own?.nodes ?? []).map((node) => [node.address, node]))
+  const after = new Map(other.nodes.map((node) => [node.address, node]))
+  for (const address of new Set([...paths].filter((path) => !path.startsWith("~")).map(nodeOf))) {
+    const [was, is] = [before.get(address), after.get(address)]
+    if (was === undefined) continue
+    if (is === undefined) return `The run has recorded the node "${address}", which the definition of the worker does not have.`
+    if (was.kind !== is.kind) {
+      return `The run has recorded the node "${address}" as a ${was.kind}; in the definition of the worker it is a ${is.kind}.`
+    }
+    if (was.output !== is.output) {
+      return `The run has recorded the output of the node "${address}", whose type is another one in the definition of the worker.`
+    }
+  }
+  return undefined
+}
