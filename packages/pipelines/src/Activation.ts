@@ -15,6 +15,7 @@
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import { SETTLING } from "@stint/contract/RunJournal"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -195,7 +196,8 @@ export const make = Effect.fnUntraced(function*(
     Effect.flatMap(write({}, true), () => behind ? catchUp : Effect.void)
   )
 
-  const drop = (error: Dropped) => Effect.sync(() => void Deferred.doneUnsafe(dropped, Effect.fail(error)))
+  /** Ends the activation, also with a defect: a write that the platform does not accept fails the job. */
+  const drop = (cause: Cause.Cause<Dropped>) => Effect.sync(() => void Deferred.doneUnsafe(dropped, Effect.failCause(cause)))
 
   let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry> }> = []
   let flushing = false
@@ -233,7 +235,7 @@ export const make = Effect.fnUntraced(function*(
       pending.push({ record: entry, stored })
       if (flushing) return Deferred.await(stored)
       flushing = true
-      return Effect.andThen(Effect.forkIn(Effect.catch(flush, drop), scope), Deferred.await(stored))
+      return Effect.andThen(Effect.forkIn(Effect.catchCause(flush, drop), scope), Deferred.await(stored))
     })
 
   const settled = (path: string, group?: Group): Effect.Effect<JournalEntry> =>
@@ -272,7 +274,7 @@ export const make = Effect.fnUntraced(function*(
     }
   })
 
-  const duties = Effect.catch(Effect.raceFirst(parking, polling), drop)
+  const duties = Effect.catchCause(Effect.raceFirst(parking, polling), drop)
 
   if (attempt > 1) yield* catchUp
   yield* Effect.forkIn(duties, scope)

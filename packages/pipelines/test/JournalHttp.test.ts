@@ -1,0 +1,148 @@
+/**
+ * The journal over a connection that loses answers, over the journal in memory as the platform.
+ */
+import { describe, expect, it } from "@effect/vitest"
+import { RunJournalRequest } from "@stint/contract/RunJournal"
+import { CurrentJob } from "@stint/worker/CurrentJob"
+import { JobSource, JobSourceError, Refused, Unreachable } from "@stint/worker/JobSource"
+import { JobSourceMemory } from "@stint/worker/testing"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
+import * as TestClock from "effect/testing/TestClock"
+import { Pipeline } from "../src/index.ts"
+import { Journal } from "../src/Journal.ts"
+import * as JournalHttp from "../src/JournalHttp.ts"
+import * as JournalMemory from "../src/JournalMemory.ts"
+
+const decode = Schema.decodeUnknownSync(Schema.fromJsonString(RunJournalRequest))
+
+const unreachable = new JobSourceError({
+  reason: new Unreachable({ detail: "the platform does not answer (ECONNRESET)", timedOut: false })
+})
+const refused = new JobSourceError({ reason: new Refused({ status: 413, text: "too large" }) })
+
+interface Request {
+  readonly body: RunJournalRequest
+  readonly length: number
+}
+
+/** What happens to a request: it is lost, its answer is lost, it is refused, the platform has lost the definition, or nothing. */
+type Fault = "request" | "answer" | "refused" | "unknown"
+
+/** A platform that keeps its requests, and does with each what `faultOf` says. */
+const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: number) => Fault | undefined) {
+  const memory = yield* JournalMemory.make()
+  const requests: Array<Request> = []
+  const source = JobSource.of({
+    ...yield* JobSource,
+    runJournal: (text) =>
+      Effect.gen(function*() {
+        const request = { body: decode(text), length: text.length }
+        const fault = faultOf(request, requests.length)
+        requests.push(request)
+        if (fault === "request") return yield* unreachable
+        if (fault === "refused") return yield* refused
+        const { runs } = request.body
+        if (fault === "unknown") {
+          const answers = runs.map(({ run }) => ({
+            run,
+            state: "running",
+            n: 0,
+            entries: [],
+            phase: "doing",
+            chunks: 0,
+            definition: "unknown"
+          }))
+          return JSON.stringify({ now: 0, runs: answers })
+        }
+        const answers = yield* Effect.forEach(runs, (write) =>
+          memory.journal.write(write, { hash: "", graph: { name: "", nodes: [] }, undo: false }))
+        if (fault === "answer") {
+          return yield* unreachable
+        }
+        return JSON.stringify({ now: 0, runs: answers })
+      })
+  })
+  const journal = yield* JournalHttp.make((body) => source.runJournal?.(body) ?? Effect.die("no journal")).pipe(
+    Effect.provideService(JobSource, source)
+  )
+  const start = (
+    pipeline: Pipeline.Pipeline<string, Schema.Constraint, Schema.Constraint, never>,
+    id: string,
+    input: Schema.Json
+  ) =>
+    Effect.forkChild(
+      Effect.exit(pipeline.run({ id, input, attempt: 1 }, undefined)).pipe(
+        Effect.provideService(Journal, journal),
+        Effect.provideService(CurrentJob, { id, input })
+      ),
+      { startImmediately: true }
+    )
+  return { memory, requests, start }
+})
+
+const Sum = Pipeline.make("sum", { input: Schema.Number })
+  .step("a", (n) => n + 1)
+  .step("b", (n) => n + 1)
+  .step("c", (n) => n + 1)
+  .end(Schema.Number)
+
+const within = <A, E>(self: Effect.Effect<A, E, JobSource>) => Effect.provide(self, JobSourceMemory.layer)
+
+describe("the journal of a platform", () => {
+  it.effect("writes what all runs record in one turn of the event loop in one request, and the end with the last record", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const { memory, requests, start } = yield* platform(() => undefined)
+      const ids = Array.from({ length: 50 }, (_, index) => `run${index}`)
+      const fibers = yield* Effect.forEach(ids, (id, index) => start(Sum, id, index))
+      const ends = yield* Effect.forEach(ids, (id) => memory.ended(id))
+      yield* Effect.forEach(fibers, Fiber.await)
+      expect(ends).toEqual(ids.map((_, index) => ({ status: "COMPLETED", output: index + 3 })))
+      // Three at best, and 150 if each run sent its own. Runs that begin between two requests share the next one.
+      expect(requests.length).toBeLessThanOrEqual(20)
+      expect(requests[0]?.body.definitions).toHaveLength(1)
+      expect(requests.slice(1).every(({ body }) => body.definitions === undefined)).toBe(true)
+      const last = requests.flatMap(({ body }) => body.runs).find(({ finish, run }) => run === "run0" && finish !== undefined)
+      expect(last?.records?.map(({ path }) => path)).toEqual(["c"])
+    }))))
+
+  it.effect("sends a request again when it or its answer is lost, and records each step once", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const faults: ReadonlyArray<Fault | undefined> = ["request", "answer", undefined, "answer", "request", "answer"]
+      const { memory, requests, start } = yield* platform((_, index) => faults[index])
+      const fiber = yield* start(Sum, "run", 1)
+      const clock = yield* Effect.forkChild(Effect.forever(Effect.andThen(Effect.yieldNow, TestClock.adjust("1 second"))))
+      expect(yield* memory.ended("run")).toEqual({ status: "COMPLETED", output: 4 })
+      yield* Fiber.await(fiber)
+      yield* Fiber.interrupt(clock)
+      expect(memory.entries("run").map(({ kind, path }) => `${kind} ${path}`)).toEqual(["step a", "step b", "step c"])
+      expect(requests.length).toBeGreaterThanOrEqual(6)
+    }))))
+
+  it.effect("sends the definition again when the platform has lost it", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const { memory, requests, start } = yield* platform((_, index) => index === 1 ? "unknown" : undefined)
+      const fiber = yield* start(Sum, "run", 1)
+      expect((yield* memory.ended("run")).output).toBe(4)
+      yield* Fiber.await(fiber)
+      expect(requests.map(({ body }) => body.definitions?.length ?? 0)).toEqual([1, 0, 1, 0])
+    }))))
+
+  it.effect("fails only the run whose write the platform refuses", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const Large = Pipeline.make("large", { input: Schema.Number }).step("fill", (n) => "x".repeat(n)).step("size", (x) =>
+        x.length)
+        .end(Schema.Number)
+      const { memory, start } = yield* platform(({ length }) =>
+        length > 5_000 ? "refused" : undefined
+      )
+      const small = yield* start(Large, "small", 10)
+      const large = yield* start(Large, "large", 6_000)
+      expect((yield* memory.ended("small")).output).toBe(10)
+      yield* Fiber.join(small)
+      const exit = yield* Fiber.join(large)
+      expect(String(exit)).toContain("The platform does not accept the journal of the run: the platform answered 413: too large")
+      expect(memory.isEnded("large")).toBe(false)
+    }))))
+})
