@@ -207,6 +207,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }),
     saveSettings: store.saveSettings,
     start: Effect.fnUntraced(function*(request) {
+      if ((yield* store.settings(request.endpoint)) === undefined) {
+        return yield* new BuildMissing({ endpoint: request.endpoint, number: undefined })
+      }
       // A platform that cannot build says so at once, instead of in the log of a failed build.
       yield* (yield* options.engine).program
       const { isInstalled } = yield* Effect.promise(() => import("./Program.ts"))

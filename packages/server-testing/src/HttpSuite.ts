@@ -13,6 +13,7 @@ import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
+import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
 import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
@@ -79,6 +80,7 @@ export const suite = <E>(
     describe("overview", () => overviews(it))
     describe("webhooks", () => webhooks(it))
     describe("secrets", () => secrets(it))
+    describe("builds", () => builds(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))

@@ -97,6 +97,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
+  if (template.endsWith("/build-settings")) return { repository: "https://git.example.com/team/words.git" }
   if (template.startsWith("/api/v1/endpoints/{endpoint}/releases")) return { spec: { source: { type: "external" } } }
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }

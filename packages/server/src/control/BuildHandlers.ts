@@ -34,9 +34,6 @@ const DEFAULT_LIMIT = 20
 
 const DEFAULT_LINES = 200
 
-/** The body of a webhook: hosts send up to 20 commits with their files. Bytes. */
-const HOOK_BYTES = 5 * 1024 * 1024
-
 const missing = ({ endpoint, number }: BuildMissing) =>
   new BuildNotFound(
     number === undefined
@@ -157,7 +154,8 @@ export const layer = HttpApiBuilder.group(
             "Set the same secret at the Git host and in the build settings: stint builds settings ENDPOINT --webhook-secret NAME. A webhook needs the " +
               "header X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token."
           ))
-          const text = yield* readText(request, HOOK_BYTES, "Webhooks are small. Check that the Git host sends only JSON.")
+          // Hosts send many commits with the names of their files: more than settings have.
+          const text = yield* readText(request, limits.runBytes, "Webhooks are small. Check that the Git host sends only JSON.")
           if (!isEndpointId(params.endpoint)) return yield* unsigned
           const endpoint = params.endpoint
           const settings = yield* builds.settings(endpoint).pipe(
