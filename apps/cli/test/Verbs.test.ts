@@ -255,6 +255,7 @@ const KEY_SETTINGS = [
 ]
 
 const CONTAINER = [
+  ...["--model", "acme/whisper@main", "--model-token", "hf-token"],
   ...["--image", "worker:1", "--command", "serve --fast", "--cpus", "1.5", "--memory", "1GiB", "--pids", "64", "--gpus", "all"],
   ...["--volume", "models:/models:ro", "--network", "jobs", "--user", "1000:1000"]
 ]
@@ -278,6 +279,8 @@ const CONFIG = `export default {
       errorTraceback: "none",
       leaseToken: "required",
       rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
+      model: "acme/whisper",
+      modelToken: { secret: "hf-token" },
       env: { A: "b" }
     },
     f: { handler: "./HANDLER" },

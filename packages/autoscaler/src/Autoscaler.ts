@@ -25,8 +25,9 @@
  * Workers deliver results over HTTP until they exit, so this layer must close before the server: `Layer.provide` it with the server's
  * layer, or build it later.
  */
-import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
+import { type Endpoint, secretNamesOf } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
+import { Models } from "@stint/models/Models"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -95,6 +96,7 @@ export const layer = (
     const releases = yield* ReleaseStore
     const pool = yield* WorkerPool
     const secrets = yield* Secrets
+    const models = yield* Models
     const reconcile = options.reconcile ?? "250 millis"
     const shutdownGrace = Duration.fromInputUnsafe(options.shutdownGrace ?? "30 seconds")
     const settings: EndpointWorkers.Settings = {
@@ -144,7 +146,7 @@ export const layer = (
           if (known.endpoint === endpoint && !secretsChanged) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
           // Workers of an endpoint are outdated when one of its secrets has a new version.
-          if (!same || (secretsChanged && secretsIn(endpoint.env).length > 0)) {
+          if (!same || (secretsChanged && secretNamesOf(endpoint).length > 0)) {
             known.workers.update(yield* target(endpoint))
           }
           known.endpoint = endpoint
@@ -159,6 +161,8 @@ export const layer = (
         if (pool.supports.includes(type) && endpoint.release === undefined) {
           yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
         }
+        // A change may be the remedy of a failed download, so it is tried at once.
+        if (endpoint.model !== undefined) yield* Effect.forkScoped(models.prepare(endpoint, "again"))
         if (type === "external" || pool.supports.includes(type)) unsupported.delete(endpoint.id)
         else if (!unsupported.has(endpoint.id)) {
           unsupported.add(endpoint.id)

@@ -43,6 +43,7 @@ import * as Schedule from "effect/Schedule"
 import { decideCanary } from "./CanaryPolicy.ts"
 import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
+import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
@@ -125,6 +126,7 @@ export const make = Effect.fnUntraced(function*(
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
   /** Opened to request an immediate check. */
   const wakeUp = yield* Latch.make()
+  const model = yield* EndpointModel.make(wakeUp.open)
   let lastStartAt: number | null = null
   /** When the last worker of a release that is being tried was started. Only a lack of capacity makes it necessary to try again. */
   let triedAt = -Infinity
@@ -240,15 +242,18 @@ export const make = Effect.fnUntraced(function*(
     const resolved = secrets.variablesOf(from)
     const starting = resolved._tag === "Missing"
       ? Effect.fail(new PoolError({ reason: new SecretMissing({ variable: resolved.variable, secret: resolved.secret }) }))
-      : Effect.tap(
-        pool.start({
-          endpoint: { ...from, env: resolved.env },
-          worker,
-          variables: variablesOf(worker, from),
-          mask: secrets.maskOf(from),
-          ...(code === undefined ? {} : { code })
-        }),
-        ({ standby }) => registry.created(id, worker, standby)
+      : model.hold(from).pipe(
+        Effect.flatMap((held) =>
+          pool.start({
+            endpoint: { ...from, env: resolved.env },
+            worker,
+            variables: variablesOf(worker, from),
+            mask: secrets.maskOf(from),
+            ...(code === undefined ? {} : { code }),
+            ...(held === undefined ? {} : { model: held })
+          })
+        ),
+        Effect.tap(({ standby }) => registry.created(id, worker, standby))
       )
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
@@ -266,7 +271,11 @@ export const make = Effect.fnUntraced(function*(
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
     const life = WorkerLifecycle.make(
-      orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint)),
+      Effect.andThen(
+        // Its model may be another one, or be gone: the worker runs already.
+        Effect.ignore(model.hold(initial.endpoint)),
+        orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
+      ),
       orphan.id,
       now(),
       ADOPTED
@@ -476,10 +485,14 @@ export const make = Effect.fnUntraced(function*(
         : undefined
       if (tried !== undefined) {
         const tryAt = triedAt + settings.intervalMs
-        if (time < tryAt) times.push(tryAt)
-        else {
-          triedAt = time
-          yield* start(tried)
+        const state = yield* model.state(tried)
+        if (state._tag === "Failed") yield* FiberSet.run(fibers, yield* stopRoll(state.reason))
+        else if (state._tag === "Ready") {
+          if (time < tryAt) times.push(tryAt)
+          else {
+            triedAt = time
+            yield* start(tried)
+          }
         }
       }
       const serving = previous ?? current
@@ -487,7 +500,9 @@ export const make = Effect.fnUntraced(function*(
       const starting = workers.filter((worker) =>
         worker.state === "starting" && worker.outdated === (previous !== undefined)
       ).length
-      const allowed = failures.allowedStarts(wanted, starting)
+      const state = wanted === 0 ? undefined : yield* model.state(serving)
+      if (state?._tag === "Failed") times.push(toMonotonic(state.retryAt))
+      const allowed = state?._tag === "Ready" ? failures.allowedStarts(wanted, starting) : 0
       for (let count = 0; count < allowed; count++) yield* start(serving)
       if (allowed < wanted && failures.notBefore() > time) times.push(failures.notBefore())
     }

@@ -4,6 +4,7 @@
  */
 import type { ModelCache, ModelDownload, ModelId, ModelReference } from "@stint/contract/Model"
 import type { SecretName } from "@stint/contract/Secret"
+import type { WorkerModel } from "@stint/pool/WorkerModel"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,15 +12,6 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { ModelError } from "./ModelError.ts"
-
-/** A model that a worker uses. */
-export interface WorkerModel {
-  readonly model: ModelReference
-  /** The folder of this machine that contains `hub`. Workers need it read-only. */
-  readonly home: string
-  /** The folder of the model's files, relative to `home`. */
-  readonly snapshot: string
-}
 
 /** Where a model is. */
 export type ModelState =

@@ -12,9 +12,10 @@
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
+import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import { readFileSync } from "node:fs"
-import type { ContainerSource, Mount } from "./Volumes.ts"
+import { type ContainerSource, MODEL_HOME, type Mount } from "./Volumes.ts"
 
 /** The label that names the platform of a container. */
 export const PLATFORM_LABEL = "stint.platform"
@@ -62,8 +63,9 @@ const DEFAULT_NETWORK = "none"
 
 /** The body of the request that creates the container. */
 export const bodyOf = ({ image, mounts, platform, request, source, storedBytes }: ContainerParts) => {
-  const { endpoint, variables, worker } = request
-  const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...endpoint.env, ...variables }
+  const { endpoint, model, variables, worker } = request
+  const ofModel = model === undefined ? {} : modelVariables(model, MODEL_HOME)
+  const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...ofModel, ...endpoint.env, ...variables }
   const { gpus, memoryBytes } = source
   return {
     Image: image,

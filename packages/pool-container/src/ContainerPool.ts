@@ -26,7 +26,7 @@ import type { EngineError } from "./EngineError.ts"
 import { locate, unavailable } from "./EngineSocket.ts"
 import * as Images from "./Images.ts"
 import * as RegistryCredentials from "./RegistryCredentials.ts"
-import { type ContainerSource, mountsOf } from "./Volumes.ts"
+import { type ContainerSource, modelMountsOf, mountsOf } from "./Volumes.ts"
 import { attach, nameOf } from "./WorkerContainer.ts"
 
 /** Options of the pool. */
@@ -89,7 +89,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
     const { endpoint, mask, variables, worker } = request
-    const mounts = yield* mountsOf(source, options.volumes ?? [])
+    const mounts = [...(yield* mountsOf(source, options.volumes ?? [])), ...modelMountsOf(request.model)]
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
     const address = addressIn(variables)

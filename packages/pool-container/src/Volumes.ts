@@ -6,6 +6,7 @@
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { PoolError, SpawnFailed } from "@stint/pool/PoolError"
+import type { WorkerModel } from "@stint/pool/WorkerModel"
 import * as Effect from "effect/Effect"
 import { realpath } from "node:fs/promises"
 import { isAbsolute, relative, sep } from "node:path"
@@ -23,6 +24,18 @@ export interface Mount {
 
 /** Where a volume without a target is mounted: the platform's name, and RunPod's (docs/spec/environment.md). */
 const TARGETS = ["/platform-volume", "/runpod-volume"]
+
+/** Where a container finds the cache of models: the documented folder (docs/spec/environment.md). */
+export const MODEL_HOME = "/platform-volume/huggingface-cache"
+
+/** The mounts of the cache of models, for an endpoint that has one. Every container reads the same files, so none may change them. */
+export const modelMountsOf = (model: WorkerModel | undefined): ReadonlyArray<Mount> =>
+  model === undefined ? [] : TARGETS.map((target) => ({
+    Type: "bind",
+    Source: model.home,
+    Target: `${target}/huggingface-cache`,
+    ReadOnly: true
+  }))
 
 const failed = (path: string, problem: string, hint: string) =>
   new PoolError({ reason: new SpawnFailed({ path: `The volume ${path}`, problem, hint }) })

@@ -112,6 +112,27 @@ describe("ContainerPool: starts", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("ContainerPool: models", () => {
+  it.live("mounts the cache of models read-only, and tells the worker where it is", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const model = { model: "acme/whisper", home: "/srv/models", snapshot: "hub/models--acme--whisper/snapshots/abc" }
+      yield* start(yield* pool(), {}, { model })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        Mounts: [
+          { Type: "bind", Source: "/srv/models", Target: "/platform-volume/huggingface-cache", ReadOnly: true },
+          { Type: "bind", Source: "/srv/models", Target: "/runpod-volume/huggingface-cache", ReadOnly: true }
+        ]
+      })
+      assert.includeMembers(engine.only.body["Env"] as Array<string>, [
+        "HF_HOME=/platform-volume/huggingface-cache",
+        "HF_HUB_CACHE=/platform-volume/huggingface-cache/hub",
+        "HF_HUB_OFFLINE=1",
+        "RUNPOD_MODEL_PATH=/platform-volume/huggingface-cache/hub/models--acme--whisper/snapshots/abc"
+      ])
+    }).pipe(Effect.scoped))
+})
+
 describe("ContainerPool: images", () => {
   it.live("refuses an image for another architecture, and says what to build", () =>
     Effect.gen(function*() {

@@ -4,7 +4,7 @@ import { WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
-import { WorkerPool } from "@stint/pool/WorkerPool"
+import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -75,14 +75,18 @@ export const world = Effect.gen(function*() {
   let count = 0
   const start = Effect.fnUntraced(function*(
     pool: WorkerPool["Service"],
-    more: Partial<Container> = {}
+    more: Partial<Container> = {},
+    rest: Pick<StartRequest, "model"> = {}
   ) {
     const worker = WorkerId.make(`w-${++count}`)
     const endpoint = yield* endpointOf({
       source: { type: "container", image: IMAGE, network: "host", ...more },
       env: { GREETING: "hello" }
     })
-    return yield* Effect.provide(pool.start({ endpoint: resolvedOf(endpoint), worker, variables: variablesOf(worker) }), outputs)
+    return yield* Effect.provide(
+      pool.start({ endpoint: resolvedOf(endpoint), worker, variables: variablesOf(worker), ...rest }),
+      outputs
+    )
   })
 
   /** A container of a platform that was killed, with its record. */

@@ -14,6 +14,7 @@
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
+import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import { existsSync } from "node:fs"
@@ -116,10 +117,11 @@ export const compileCacheVariable = ({ compileCache }: Pick<Options, "compileCac
 
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest, options: Options) {
-  const { endpoint, variables } = request
+  const { endpoint, model, variables } = request
   const line = yield* commandLine(endpoint.source, request, options)
   const cache = endpoint.source.type === "handler" ? compileCacheVariable(options) : {}
-  const environment = { ...cache, ...inheritedBy(options), ...endpoint.env, PWD: line.directory, ...variables }
+  const ofModel = model === undefined ? {} : modelVariables(model, model.home)
+  const environment = { ...cache, ...inheritedBy(options), ...ofModel, ...endpoint.env, PWD: line.directory, ...variables }
   const program: WorkerCommand = { ...line, environment: { ...environment, ...defaultsFor(environment) } }
   return program
 })

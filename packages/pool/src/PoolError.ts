@@ -28,6 +28,12 @@ export class SecretMissing extends Schema.TaggedError<SecretMissing>()("SecretMi
   secret: Schema.String
 }) {}
 
+/** The model of the endpoint cannot be used. */
+export class ModelMissing extends Schema.TaggedError<ModelMissing>()("ModelMissing", {
+  /** The problem and the remedy, as sentences. */
+  problem: Schema.String
+}) {}
+
 /** The pool does not support this source. */
 export class Unsupported extends Schema.TaggedError<Unsupported>()("Unsupported", {
   /** `type` of the endpoint's source. */
@@ -43,7 +49,7 @@ export class PoolUnavailable extends Schema.TaggedError<PoolUnavailable>()("Pool
 }) {}
 
 export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
-  reason: Schema.Union([SpawnFailed, NoCapacity, SecretMissing, Unsupported, PoolUnavailable])
+  reason: Schema.Union([SpawnFailed, NoCapacity, SecretMissing, ModelMissing, Unsupported, PoolUnavailable])
 }) {
   override get message(): string {
     const reason = this.reason
@@ -55,6 +61,8 @@ export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
       case "SecretMissing":
         return `The variable ${reason.variable} needs the secret "${reason.secret}", which does not exist. Set it: ` +
           `stint secrets set ${reason.secret}`
+      case "ModelMissing":
+        return reason.problem
       case "Unsupported":
         return `This platform has no pool that starts workers of source type "${reason.source}". Use another source, or start workers elsewhere ` +
           `by themselves.`

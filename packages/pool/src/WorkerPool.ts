@@ -19,6 +19,7 @@ import type * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { PoolError } from "./PoolError.ts"
 import type { WorkerExit } from "./WorkerExit.ts"
+import type { WorkerModel } from "./WorkerModel.ts"
 
 /** The input of a worker start. */
 export interface StartRequest {
@@ -37,6 +38,11 @@ export interface StartRequest {
    * secrets.
    */
   readonly mask?: ((text: string) => string) | undefined
+  /**
+   * The model of an endpoint that has one. A pool makes the folder readable for the worker, and sets `modelVariables` for the place at which
+   * the worker finds it. `endpoint.env` overrides them.
+   */
+  readonly model?: WorkerModel | undefined
 }
 
 /** A started worker. */

@@ -64,6 +64,7 @@ const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
     workers: { min: 0, max: 2, idleTimeoutMs: 5_000 },
     errorTraceback: "full"
   },
+  model: undefined,
   workers: [],
   workerStart: { start: undefined, knownSince: 0 },
   now: NOW,
@@ -90,6 +91,53 @@ const waitOf = (
   }
   return explain(facts({ job: taken, workerStart: { start, knownSince } })).wait
 }
+
+describe("the endpoint's model in explain", () => {
+  const endpoint = { ...facts({}).endpoint, model: "acme/whisper" }
+  const downloading = {
+    _tag: "Downloading" as const,
+    received: 2_000_000_000,
+    receivedBefore: 1_000_000_000,
+    total: 5_000_000_000,
+    since: NOW - 10_000
+  }
+  const failed = {
+    _tag: "Failed" as const,
+    reason: "The model acme/whisper cannot be downloaded: the hub answered 503. It is tried again.",
+    retryAt: NOW + 12_000
+  }
+
+  it("shows the progress of a download, with an estimate of its end", () => {
+    const { reason, words } = explain(facts({ endpoint, model: downloading }))
+    expect(reason).toBe("model")
+    expect(words).toBe(
+      "It is first in the queue, and the endpoint's model acme/whisper is being downloaded: 2.0 GB of 5.0 GB, about 30 s left. A worker " +
+        "starts when it is there."
+    )
+    expect(explain(facts({ endpoint, model: { ...downloading, total: undefined } })).words).toContain(
+      "the hub is asked for its files"
+    )
+  })
+
+  it("says why a download failed, and when it is tried again", () => {
+    const { cause, nextRetryAt, reason, words } = explain(facts({ endpoint, model: failed }))
+    expect(reason).toBe("failing")
+    expect(words).toBe(
+      "It is first in the queue. The model acme/whisper cannot be downloaded: the hub answered 503. It is tried again. The next download " +
+        "is tried in 12 s."
+    )
+    expect([cause, nextRetryAt]).toEqual([failed.reason, NOW + 12_000])
+    expect(explain(facts({ endpoint, model: { ...failed, retryAt: Infinity } })).nextRetryAt).toBeUndefined()
+  })
+
+  it("does not name the model when the job waits for something else", () => {
+    const workers = [worker("idle")]
+    expect(explain(facts({ endpoint, model: downloading, workers })).reason).toBe("next")
+    expect(explain(facts({ endpoint, model: { _tag: "Ready" } })).reason).toBe("next")
+    expect(explain(facts({ endpoint: { ...endpoint, previousRelease: 1 }, model: downloading })).reason).toBe("next")
+    expect(explain(facts({ endpoint, model: downloading, job: { ...job, lowPriority: true } })).reason).toBe("low-priority")
+  })
+})
 
 describe("the wait in explain", () => {
   const ago = (requested: number, created: number | null, called: number | null, ready: number | null) => {

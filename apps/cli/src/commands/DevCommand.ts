@@ -83,11 +83,19 @@ const loadSettings = Effect.gen(function*() {
   return Option.isSome(port) ? settings : { ...settings, port: yield* FreePort.from(settings.port, settings.host) }
 })
 
+/** The variable that contains the token of the model hub, as for the hub's own client. */
+const HUB_TOKEN = "HF_TOKEN"
+
 /** Sets the secrets to the variables of this shell that have the same names as the endpoints' variables. */
 const layerSecrets = (specs: ReadonlyArray<EndpointSpec>) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const secrets = yield* Secrets
-    for (const [variable, secret] of specs.flatMap(({ env }) => secretsIn(env))) {
+    for (
+      const [variable, secret] of specs.flatMap(({ env, modelToken }) => [
+        ...secretsIn(env),
+        ...(modelToken === undefined ? [] : [[HUB_TOKEN, modelToken.secret] as const])
+      ])
+    ) {
       const value = yield* Effect.orElseSucceed(Config.option(Config.Redacted(variable)), () => Option.none())
       if (Option.isSome(value)) yield* Effect.orDie(secrets.set(secret, value.value))
     }
@@ -164,6 +172,7 @@ export const command = Command.make(
             dataDir,
             // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
             workers: { inherit: ["*"], user: undefined, spare: 0, cacheDir: dataDir },
+            models: settings.models,
             endpoints: [],
             observer: DevOutput.observer
           }))

@@ -178,6 +178,14 @@ export const settingFlags = {
     Flag.withDescription("Size of the endpoint's stored jobs, e.g. 5GB; further submissions get 507"),
     Flag.optional
   ),
+  model: Flag.String("model").pipe(
+    Flag.withDescription("A model that the platform downloads once for all workers: OWNER/NAME or OWNER/NAME@REVISION"),
+    Flag.optional
+  ),
+  modelToken: Flag.String("model-token").pipe(
+    Flag.withDescription("With --model: the secret that contains the hub's token (see stint secrets)"),
+    Flag.optional
+  ),
   env: Flag.String("env").pipe(
     Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
     Flag.atLeast(0)
@@ -328,6 +336,8 @@ export const settingsOf = Effect.fnUntraced(function*(flags: Flags<typeof settin
       ...given("maxAttempts", flags.maxAttempts),
       ...given("errorTraceback", flags.errorTraceback),
       ...given("leaseToken", flags.leaseToken),
+      ...given("model", flags.model),
+      ...given("modelToken", Option.map(flags.modelToken, (secret) => ({ secret }))),
       ...(yield* rateLimitOf(flags)),
       ...(yield* concurrencyOf(flags))
     },

@@ -51,6 +51,7 @@ export const command = Command.make(
           workers,
           builds: settings.builds,
           engine: settings.engine,
+          models: settings.models,
           endpoints
         }))
       )

@@ -112,6 +112,10 @@ export interface EndpointDefinition {
   readonly leaseToken?: "required" | "optional"
   /** The rate limit for each key and kind of operation. */
   readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
+  /** A model that the platform downloads once for all workers, before they start: `"owner/name"` or `"owner/name@revision"`. */
+  readonly model?: string
+  /** The secret that contains the hub's token for `model`. Default: none, which is enough for public models. */
+  readonly modelToken?: { readonly secret: string }
   /** Variables of the workers. `{ secret: "hf-token" }` stands for the value of a secret (`stint secrets set hf-token`). */
   readonly env?: Readonly<Record<string, string | { readonly secret: string }>>
 }
@@ -198,6 +202,8 @@ const Definition = Schema.Struct({
     per: TimeSpan,
     concurrent: Schema.optionalKey(Schema.Int)
   })),
+  model: Schema.optionalKey(Schema.NonEmptyString),
+  modelToken: Schema.optionalKey(Schema.Struct({ secret: Schema.NonEmptyString })),
   env: Schema.optionalKey(WorkerVariables)
 })
 type Definition = typeof Definition.Type
@@ -330,7 +336,7 @@ const retryOf = (retry: Definition["retry"]) => {
 
 /** The settings of a definition in the form of an `EndpointSpec`, without those that it does not set. */
 const toSettings = (definition: Definition) => {
-  const { concurrency, errorTraceback, env, leaseToken, maxAttempts, rateLimit, workers } = definition
+  const { concurrency, errorTraceback, env, leaseToken, maxAttempts, model, modelToken, rateLimit, workers } = definition
   return {
     ...(workers === undefined ? {} : {
       workers: {
@@ -358,6 +364,8 @@ const toSettings = (definition: Definition) => {
         ...(rateLimit.concurrent === undefined ? {} : { concurrent: rateLimit.concurrent })
       }
     }),
+    ...(model === undefined ? {} : { model }),
+    ...(modelToken === undefined ? {} : { modelToken }),
     ...(env === undefined ? {} : { env })
   }
 }

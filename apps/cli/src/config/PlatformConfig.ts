@@ -38,6 +38,7 @@ import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as EngineConfig from "./EngineConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
+import * as ModelsConfig from "./ModelsConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
@@ -88,6 +89,8 @@ export interface PlatformConfig {
   readonly engine: EngineConfig.EngineSettings
   /** See BuildConfig.ts for the variables. */
   readonly builds: BuildConfig.BuildSettings
+  /** See ModelsConfig.ts for the variables. */
+  readonly models: ModelsConfig.ModelSettings
 }
 
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
@@ -201,6 +204,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     secretsKey: SecretsKeyConfig.load,
     engine: EngineConfig.load,
     builds: BuildConfig.load,
+    models: ModelsConfig.load,
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

@@ -67,6 +67,7 @@ import * as PlatformBackups from "../backup/PlatformBackups.ts"
 import { CliFailure } from "../CliFailure.ts"
 import type { BuildSettings } from "../config/BuildConfig.ts"
 import type { EngineSettings } from "../config/EngineConfig.ts"
+import type { ModelSettings } from "../config/ModelsConfig.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
@@ -74,6 +75,7 @@ import * as BuildLayers from "./BuildLayers.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import { consoleFolder } from "./ConsoleFolder.ts"
 import * as JobEnds from "./JobEnds.ts"
+import * as ModelCache from "./ModelCache.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as Tracing from "./Tracing.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
@@ -98,6 +100,8 @@ export interface PlatformOptions {
   readonly engine?: EngineSettings
   /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
   readonly builds?: BuildSettings
+  /** Default: endpoints with a model start no workers. */
+  readonly models?: ModelSettings
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
@@ -155,6 +159,10 @@ const layerSecrets = ({ dataDir, secretsKey, store }: PlatformOptions) =>
       ? SecretsKey.layerMemory
       : Layer.succeed(SecretsKey.SecretsKey, secretsKey ?? SecretsKeyConfig.generated(dataDir))
   ))
+
+/** The models of endpoints that have one. */
+const layerModels = ({ dataDir, models, workers }: PlatformOptions) =>
+  models === undefined ? Layer.empty : ModelCache.layer(models, workers?.cacheDir ?? dataDir)
 
 /** The stores, with a payload store if one is configured. */
 const layerStores = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =>
@@ -245,9 +253,13 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
-    Layer.provideMerge(
-      Layer.merge(Layer.provideMerge(layerSecrets(options), layerStores(options, sweepLock)), WorkerRegistry.layer)
-    ),
+    Layer.provideMerge(Layer.merge(
+      layerModels(options).pipe(
+        Layer.provideMerge(layerSecrets(options)),
+        Layer.provideMerge(layerStores(options, sweepLock))
+      ),
+      WorkerRegistry.layer
+    )),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
   const listener = layerPublicAddress(options.settings).pipe(

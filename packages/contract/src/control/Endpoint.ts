@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
 import { MAX_JOB_MILLIS, MAX_START_DELAY_MILLIS, Priority, Retry } from "../jobs/Job.ts"
 import { CronExpression, TimeZone } from "./Cron.ts"
+import { ModelReference } from "./Model.ts"
 import { StoredBytes, WaitingJobs } from "./Quota.ts"
 import { RateLimit } from "./RateLimit.ts"
 import { SecretName } from "./Secret.ts"
@@ -201,6 +202,12 @@ export type WorkerVariables = typeof WorkerVariables.Type
 export const secretsIn = (env: WorkerVariables): ReadonlyArray<readonly [variable: string, secret: SecretName]> =>
   Object.entries(env).flatMap(([variable, value]) => typeof value === "string" ? [] : [[variable, value.secret] as const])
 
+/** The secrets that an endpoint refers to. */
+export const secretNamesOf = ({ env, modelToken }: Pick<EndpointSpec, "env" | "modelToken">): ReadonlyArray<SecretName> => [
+  ...secretsIn(env).map(([, secret]) => secret),
+  ...(modelToken === undefined ? [] : [modelToken.secret])
+]
+
 /** The body of `POST /api/v1/endpoints`. All settings except `id` and `source` have defaults. */
 export const EndpointSpec = Schema.Struct({
   id: EndpointId,
@@ -239,6 +246,13 @@ export const EndpointSpec = Schema.Struct({
   leaseToken: withDefault(Schema.Literals(["required", "optional"]), "optional"),
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
+  /**
+   * The model that the workers use. The platform downloads it once for all workers of its machine, and starts no worker before it is there.
+   * The workers receive `HF_HOME`, `HF_HUB_CACHE` and `HF_HUB_OFFLINE=1`, unless `env` sets them. Default: none.
+   */
+  model: Schema.optionalKey(ModelReference),
+  /** The secret that contains the hub's token for `model`. Only the platform uses it. Default: none, which is enough for public models. */
+  modelToken: Schema.optionalKey(SecretReference),
   /** Additional environment variables of the workers. A value may be a reference to a secret, which is resolved when a worker starts. */
   env: withDefault(WorkerVariables, {})
 }).check(
@@ -250,6 +264,14 @@ export const EndpointSpec = Schema.Struct({
         `lease, and RunPod's SDK sends none when that is more than one per second. Use ${MIN_FOREIGN_LEASE_MILLIS} or more`
     }
   ),
+  Schema.makeFilter(({ model, modelToken, source }) => {
+    if (model === undefined) return modelToken === undefined || { path: ["modelToken"], issue: "needs model" }
+    return source.type !== "external" ||
+      {
+        path: ["model"],
+        issue: "the platform does not start the workers of the source \"external\", so it cannot give them a model"
+      }
+  }),
   Schema.makeFilter(({ executionTimeoutMs, limits, ttlMs }) => {
     const low = limits.executionTimeoutMs < executionTimeoutMs ? "executionTimeoutMs" : limits.ttlMs < ttlMs ? "ttlMs" : undefined
     return low === undefined ||

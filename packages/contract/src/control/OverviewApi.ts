@@ -56,7 +56,7 @@ export const EndpointOverview = Schema.Struct({
     throttled: Count,
     unhealthy: Count
   }),
-  /** Why a worker could not be started or cannot work. */
+  /** Why a worker could not be started or cannot work, or why the endpoint's model cannot be downloaded. */
   problem: Schema.optionalKey(Schema.String)
 })
 export type EndpointOverview = typeof EndpointOverview.Type

@@ -30,7 +30,7 @@ export const Secret = Schema.Struct({
   createdAt: Schema.Int,
   /** When the value was last changed. Milliseconds since 1970. */
   updatedAt: Schema.Int,
-  /** The endpoints whose `env` refers to the secret. */
+  /** The endpoints whose `env` or `modelToken` refers to the secret. */
   endpoints: Schema.Array(EndpointId)
 })
 export type Secret = typeof Secret.Type

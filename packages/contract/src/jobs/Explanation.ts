@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
  * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `scheduled` | its start time | | `backoff` | the time of its
  * next attempt | | `concurrency` | the end of a job with the same concurrency key | | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
  * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
- * for another worker | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
+ * for another worker | | `model` | the endpoint's model, which is being downloaded | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
  * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
  * nothing else: an idle worker will take it, or the platform will start a worker |
  */
@@ -23,6 +23,7 @@ export const WaitReason = Schema.Literals([
   "external",
   "failing",
   "throttled",
+  "model",
   "low-priority",
   "behind",
   "starting",

@@ -4,6 +4,7 @@
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { CurrentViewer, type EndpointOverview, MAX_LISTED_WORKERS, type WorkerOverview } from "@stint/contract/OverviewApi"
+import { Models, type ModelState } from "@stint/models/Models"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerState, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -18,10 +19,11 @@ const REASON_LENGTH = 2_000
 const overviewOf = (
   { id, source, workers: { max } }: Endpoint,
   depth: Depth,
-  workers: ReadonlyArray<WorkerStatus>
+  workers: ReadonlyArray<WorkerStatus>,
+  model: ModelState | undefined
 ): EndpointOverview => {
   const count = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
-  const problem = workers.find(({ reason }) => reason !== null)?.reason
+  const problem = workers.find(({ reason }) => reason !== null)?.reason ?? (model?._tag === "Failed" ? model.reason : undefined)
   return {
     id,
     source: source.type,
@@ -42,7 +44,7 @@ const overviewOf = (
       throttled: count("throttled"),
       unhealthy: count("unhealthy")
     },
-    ...(problem === undefined || problem === null ? {} : { problem: problem.slice(0, REASON_LENGTH) })
+    ...(problem === undefined ? {} : { problem: problem.slice(0, REASON_LENGTH) })
   }
 }
 
@@ -68,11 +70,15 @@ export const layer = HttpApiBuilder.group(
     const endpoints = yield* EndpointStore
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
+    const models = yield* Models
     const findEndpoint = yield* endpointFinder
 
     const read = Effect.fnUntraced(function*(endpoint: Endpoint) {
       const workers = yield* registry.list(endpoint.id)
-      return { workers, overview: overviewOf(endpoint, yield* mapStoreErrors(queue.depth(endpoint.id)), workers) }
+      return {
+        workers,
+        overview: overviewOf(endpoint, yield* mapStoreErrors(queue.depth(endpoint.id)), workers, models.stateOf(endpoint))
+      }
     })
 
     return handlers

@@ -2,7 +2,7 @@
  * The control API for secrets. No response contains a value, and no error repeats a part of a body.
  */
 import { Api } from "@stint/contract/Api"
-import { secretsIn } from "@stint/contract/Endpoint"
+import { secretNamesOf } from "@stint/contract/Endpoint"
 import { Conflict, InvalidRequest, problemMembers, SecretNotFound, Unavailable } from "@stint/contract/Problem"
 import { MAX_SECRET_BYTES, SecretName, SecretValue } from "@stint/contract/Secret"
 import { Secrets, type SecretsError } from "@stint/secrets/Secrets"
@@ -58,7 +58,7 @@ export const layer = HttpApiBuilder.group(
     /** The endpoints that use a secret. */
     const findUsers = Effect.map(
       mapStoreErrors(endpoints.list),
-      (all) => (name: string) => all.filter(({ env }) => secretsIn(env).some(([, secret]) => secret === name)).map(({ id }) => id)
+      (all) => (name: string) => all.filter((one) => secretNamesOf(one).some((secret) => secret === name)).map(({ id }) => id)
     )
 
     return handlers

@@ -8,6 +8,7 @@
  *   an idle worker?                   next, or failing when it does not take the job
  *   a worker starting?                starting
  *   at the maximum?                   behind, paused, external
+ *   is its model there?               model, failing
  *   can one start?                    throttled, failing, low-priority
  *        |  yes
  *   other jobs running?               behind
@@ -17,6 +18,8 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation, RollState, WaitReason } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
+import type { ModelState } from "@stint/models/Models"
+import { progressText } from "@stint/models/ProgressText"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import type { KeyUsage } from "@stint/store/ConcurrencyRule"
 import { isScheduled } from "@stint/store/JobMachine"
@@ -34,7 +37,9 @@ export interface ExplainInput {
   /** The jobs of the same concurrency key. Absent unless this job is held because of them. */
   readonly key?: KeyUsage | undefined
   readonly depth: Pick<Depth, "waiting">
-  readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency">
+  readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency" | "model" | "previousRelease">
+  /** Where the endpoint's model is. Undefined for an endpoint without one. */
+  readonly model: ModelState | undefined
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
   /** The endpoint's roll that is in progress, or the last one, if it failed. */
   readonly roll?: RollState | undefined
@@ -77,8 +82,32 @@ const inLine = (ahead: Ahead | null): string => {
   } ahead of it`
 }
 
+/** The explanation while the endpoint's model is not there; undefined when the job waits for something else. */
+const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): WaitCause | undefined => {
+  // During a roll, workers of the previous release may start without the model of the new one.
+  if (model === undefined || model._tag === "Ready" || endpoint.previousRelease !== undefined) return undefined
+  if (model._tag === "Downloading") {
+    return waitCause(
+      "model",
+      `${line}, and the endpoint's model ${endpoint.model ?? ""} is being downloaded: ${
+        progressText(model, now)
+      }. A worker starts when it is there.`
+    )
+  }
+  const { reason, retryAt } = model
+  const later = Number.isFinite(retryAt) && retryAt > now
+  return waitCause(
+    "failing",
+    `${line}. ${firstLine(reason)}. ${
+      later ? `The next download is tried in ${span(retryAt - now)}.` : "The download is tried again."
+    }`,
+    { cause: reason, ...(later ? { nextRetryAt: retryAt } : {}) }
+  )
+}
+
 /** The explanation for a job that is waiting for a worker. */
-const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCause => {
+const waiting = (facts: ExplainInput): WaitCause => {
+  const { ahead, endpoint, job, now, workers } = facts
   const inState = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
   const { max } = endpoint.workers
   const external = endpoint.source.type === "external"
@@ -141,6 +170,8 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
         "The job starts when a worker is free; raise workers.max to add workers."
     )
   }
+  const forModel = job.lowPriority && busy === 0 ? undefined : waitingForModel(line, facts)
+  if (forModel !== undefined) return forModel
   const [failed] = inState("throttled", "unhealthy")
   if (failed !== undefined && failed.reason !== null) {
     const { reason, retryAt, state } = failed

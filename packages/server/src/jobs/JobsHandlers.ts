@@ -7,6 +7,7 @@ import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JsonText } from "@stint/contract/Json"
+import { Models } from "@stint/models/Models"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -40,6 +41,7 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const releases = yield* Releases
+    const models = yield* Models
     const limits = yield* Limits
     const { run, runsync } = yield* SubmitOperations
 
@@ -71,7 +73,8 @@ export const layer = HttpApiBuilder.group(
         knownSince: registry.createdAt
       }
       const roll = job.status === "IN_QUEUE" ? yield* mapStoreErrors(rollOf(endpoint)) : undefined
-      const facts = { job, ahead, key, depth, endpoint, workers, workerStart, now, roll }
+      const model = models.stateOf(endpoint)
+      const facts = { job, ahead, key, depth, endpoint, model, workers, workerStart, now, roll }
       return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 

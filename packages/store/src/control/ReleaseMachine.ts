@@ -49,14 +49,15 @@ export interface ReleaseChange {
 
 /** The settings and the code with which a worker starts. Workers that were started with others are outdated. */
 export const workerFingerprint = (
-  { env, leaseMs, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs">,
+  { env, leaseMs, model, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs" | "model">,
   code: string | undefined
 ): string =>
   JSON.stringify([
     source,
     Object.entries(env).sort(([a], [b]) => (a < b ? -1 : 1)),
     pingIntervalOf(leaseMs),
-    ...(code === undefined ? [] : [code])
+    ...(code === undefined ? [] : [code]),
+    ...(model === undefined ? [] : [{ model }])
   ])
 
 const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) => workerFingerprint(settings, code?.hash)
