@@ -30,6 +30,7 @@ import { existsSync } from "node:fs"
 import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve, sep } from "node:path"
 import { pathToFileURL } from "node:url"
+import { sourcesOf, thin } from "./SourceMapThinning.ts"
 import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
 import type { StartChunks } from "./StartupChunk.ts"
 import { isOwnPackage, linkOf } from "./StintPackages.ts"
@@ -60,7 +61,7 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(4),
+  format: Schema.Literal(5),
   /** The bundle's folder. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
@@ -229,6 +230,22 @@ const build = async (
   }
 }
 
+/** Removes most of the entries of Stint and Effect from the source maps of a bundle. */
+const thinMaps = async (folder: string): Promise<void> => {
+  const own = new Map<string, boolean>()
+  const names = (await readdir(folder)).filter((name) => name.endsWith(".map"))
+  await Promise.all(names.map(async (name) => {
+    const text = await readFile(join(folder, name), "utf8")
+    const directories = new Set(sourcesOf(text).map((source) => dirname(resolve(folder, source))))
+    for (const directory of directories) {
+      if (own.has(directory)) continue
+      const manifest = await manifestOf(join(directory, PROGRAM))
+      own.set(directory, manifest.name !== undefined && isOwnPackage(manifest.name))
+    }
+    await writeFile(join(folder, name), thin(text, (source) => own.get(dirname(resolve(folder, source))) === true))
+  }))
+}
+
 /** esbuild creates files with the permissions of the umask. A bundle is one folder without subfolders. */
 const applyPermissions = async (parent: string, folder: string, permissions: BundlePermissions): Promise<void> => {
   for (const path of [parent, folder]) await chmod(path, permissions.folder)
@@ -310,6 +327,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       const links = new Set<string>()
       const startedAt = Date.now()
       const metafile = await build(file, join(folder, name), links, importers)
+      await thinMaps(join(folder, name))
       await applyPermissions(folder, join(folder, name), permissions)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
@@ -317,7 +335,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
       // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
-        await writeFile(recipe, encodeRecipe({ format: 4, bundle: name, inputs, packages }), { mode: 0o600 })
+        await writeFile(recipe, encodeRecipe({ format: 5, bundle: name, inputs, packages }), { mode: 0o600 })
         await rename(recipe, join(folder, RECIPE))
       }
       await prune(folder)

@@ -50,6 +50,27 @@ describe("occurrences when daylight saving time begins or ends", () => {
       ["2026-10-03T13:30", "2026-10-04T13:00"],
       "with a shift of half an hour"
     ],
+    [
+      "0 * * * *",
+      "Australia/Sydney",
+      "2026-04-04T14:30Z",
+      ["2026-04-04T15:00", "2026-04-04T16:00", "2026-04-04T17:00"],
+      "both hours, in the southern autumn"
+    ],
+    [
+      "30 2 * * *",
+      "Australia/Sydney",
+      "2026-10-02T20:00Z",
+      ["2026-10-03T16:00", "2026-10-04T15:30"],
+      "once, after the skipped hour, in the southern spring"
+    ],
+    [
+      "30 2 * * *",
+      "Pacific/Auckland",
+      "2026-04-03T20:00Z",
+      ["2026-04-04T13:30", "2026-04-05T14:30"],
+      "once, in the first hour, in the southern autumn"
+    ],
     ["0 0 29 2 *", "UTC", "2026-11-22T00:00Z", ["2028-02-29T00:00", "2032-02-29T00:00"], "in leap years only"]
   ])("%s in %s after %s", (expression, timeZone, after, expected) => {
     expect(occurrences(expression, timeZone, after, expected.length)).toEqual(expected)
