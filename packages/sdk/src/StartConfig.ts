@@ -1,6 +1,7 @@
 /**
  * The argument of `serverless.start` and its validation (docs/spec/handler.md#start-configuration).
  */
+import { type BatchFunction, type BatchOptions, problemOf as batchProblemOf } from "@stint/worker/BatchFunction"
 import { fromFunction } from "@stint/worker/HandlerFunction"
 import type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
@@ -32,6 +33,9 @@ export interface EffectHandler {
 /** Whether a value is a handler of `@stint/worker`. Its type has checked that it requires no services. */
 const isEffectHandler = (value: EffectHandler): value is EffectHandler & Runnable => isRunnable(value)
 
+/** A handler of several jobs at once, for `batch`. It returns an array with one result for each job, in the same order. */
+export type BatchHandler<Input = unknown> = BatchFunction<Input>
+
 /** Converts a handler of any form. {@link problemOf} has checked it. */
 export const runnableOf = <Input>(handler: Handler<Input> | EffectHandler, options: FunctionOptions): Runnable => {
   if (typeof handler === "function") return fromFunction(handler, options)
@@ -40,9 +44,25 @@ export const runnableOf = <Input>(handler: Handler<Input> | EffectHandler, optio
 }
 
 /** The argument of `serverless.start` (docs/spec/handler.md#start-configuration). */
-export interface StartConfig<Input> {
+export type StartConfig<Input> = SingleStart<Input> | BatchStart<Input>
+
+interface SingleStart<Input> extends StartOptions<Input> {
   /** Runs once per job. A function, or a `Handler` of `@stint/worker` that requires no further services. */
   readonly handler: Handler<Input> | EffectHandler
+  readonly batch?: undefined
+}
+
+interface BatchStart<Input> extends StartOptions<Input> {
+  /** Runs once per batch (docs/spec/handler.md#several-jobs-at-once). */
+  readonly handler: BatchHandler<Input>
+  /**
+   * Collects jobs: at most `max` in one call, for which the first one waits up to `wait` milliseconds (default 0). The worker takes up to
+   * `max` jobs at once.
+   */
+  readonly batch: BatchOptions
+}
+
+interface StartOptions<Input> {
   /**
    * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
    * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` of `@stint/worker`, which has its own option.
@@ -66,6 +86,7 @@ export interface StartConfig<Input> {
 
 const KEYS = [
   "handler",
+  "batch",
   "return_aggregate_stream",
   "concurrency_modifier",
   "refresh_worker",
@@ -82,11 +103,28 @@ const EXPECTED: {
     type: "a function or a Handler of @stint/worker",
     matches: (value) => typeof value === "function" || isRunnable(value)
   },
+  batch: { type: "{ max, wait }", matches: (value) => typeof value === "object" && value !== null },
   return_aggregate_stream: { type: "true or false", matches: isOfType("boolean") },
   concurrency_modifier: { type: "a function from the current concurrency to the new one", matches: isOfType("function") },
   refresh_worker: { type: "true or false", matches: isOfType("boolean") },
   jobs_fetcher: { type: "a function that returns jobs", matches: isOfType("function") },
   jobs_handler: { type: "a function", matches: isOfType("function") }
+}
+
+/** The first error of the combination of `batch` with other keys. */
+const problemOfBatch = (config: object): string | undefined => {
+  const batch: unknown = Reflect.get(config, "batch")
+  if (typeof batch !== "object" || batch === null) return undefined
+  const unknown = Object.keys(batch).find((key) => key !== "max" && key !== "wait")
+  if (unknown !== undefined) return `serverless.start does not know "batch.${unknown}". It knows batch.max and batch.wait.`
+  const problem = batchProblemOf({ max: Reflect.get(batch, "max"), wait: Reflect.get(batch, "wait") })
+  if (problem !== undefined) return `serverless.start: ${problem}`
+  if (typeof Reflect.get(config, "handler") !== "function") {
+    return "serverless.start needs a function under \"handler\" with batch. For a Handler of @stint/worker, use Handler.fromBatchFunction."
+  }
+  return Reflect.get(config, "return_aggregate_stream") === true
+    ? "serverless.start does not support return_aggregate_stream with batch: a handler of several jobs returns an array and yields no chunks."
+    : undefined
 }
 
 /**
@@ -108,5 +146,5 @@ export const problemOf = (config: unknown): string | undefined => {
     if (value === undefined && key !== "handler") continue
     if (!matches(value)) return `serverless.start needs ${type} under "${key}", not ${value === null ? "null" : typeof value}.`
   }
-  return undefined
+  return problemOfBatch(config)
 }

@@ -5,6 +5,7 @@
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
+import { fromBatchFunction } from "@stint/worker/BatchFunction"
 import { isMain, type MainModule } from "@stint/worker/MainModule"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
@@ -21,7 +22,7 @@ export type { MainModule } from "@stint/worker/MainModule"
 export { register_fitness_check } from "./FitnessRegistration.ts"
 export type { FitnessCheck } from "./FitnessRegistration.ts"
 export { progress_update } from "./ProgressFacade.ts"
-export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
+export type { BatchHandler, Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
 /** Whether this process has started its worker. */
@@ -76,13 +77,16 @@ export const start = <Input = any>( // oxlint-disable-line typescript/no-explici
   }
   started.worker = true
   const local = isLocal(process.env, process.argv.slice(2))
-  const { concurrency_modifier, handler, jobs_fetcher, jobs_handler, refresh_worker = false, return_aggregate_stream = false } =
-    config
+  const { concurrency_modifier, jobs_fetcher, jobs_handler, refresh_worker = false, return_aggregate_stream = false } = config
   if (!local && (jobs_fetcher !== undefined || jobs_handler !== undefined)) {
     log.warn("jobs_fetcher and jobs_handler are for local test mode only and are ignored here.")
   }
-  const chosen = local && jobs_handler !== undefined ? jobs_handler : handler
-  const runnable = runnableOf(chosen, { returnAggregateStream: return_aggregate_stream })
+  const options = { returnAggregateStream: return_aggregate_stream }
+  const runnable = local && jobs_handler !== undefined
+    ? runnableOf(jobs_handler, options)
+    : config.batch === undefined
+    ? runnableOf(config.handler, options)
+    : fromBatchFunction(config.handler, config.batch)
   Worker.launchWith({
     local: {
       // Loaded only with --rp_serve_api, because a worker on a platform does not need it.

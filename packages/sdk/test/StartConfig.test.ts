@@ -18,6 +18,7 @@ describe("the config", () => {
       jobs_fetcher: () => [],
       jobs_handler: () => 1
     }],
+    ["several jobs at once", { handler: () => [], batch: { max: 8, wait: 20 } }],
     ["an optional key with the value undefined", { handler: () => 1, refresh_worker: undefined }]
   ])("accepts %s", (_name, config) => {
     expect(problemOf(config)).toBeUndefined()
@@ -35,6 +36,17 @@ describe("the config", () => {
     ],
     ["an unknown key", { handler: () => 1, timeout: 5 }, /does not know "timeout"\. It knows handler, /],
     ["a number instead of a function", { handler: () => 1, concurrency_modifier: 5 }, /"concurrency_modifier", not number/],
+    [
+      "a batch without a size",
+      { handler: () => [], batch: {} },
+      /batch\.max must be a whole number from 1 to 1000, not undefined/
+    ],
+    ["a misspelt key of a batch", { handler: () => [], batch: { max: 2, size: 2 } }, /does not know "batch\.size"/],
+    [
+      "chunks of a batch",
+      { handler: () => [], batch: { max: 2 }, return_aggregate_stream: true },
+      /does not support return_aggregate_stream with batch/
+    ],
     [
       "a string instead of a boolean",
       { handler: () => 1, refresh_worker: "yes" },

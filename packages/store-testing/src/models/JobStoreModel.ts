@@ -48,7 +48,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       other.head.id !== head.id
     )
 
-  const isActive = ({ notBefore, status }: JobHead) => status === "IN_PROGRESS" || (status === "IN_QUEUE" && notBefore === null)
+  const isActive = ({ notBefore, status }: JobHead) => notBefore === null && (status === "IN_PROGRESS" || status === "IN_QUEUE")
 
   const isHeld = ({ concurrency }: JobHead) => concurrency?.held === true
 

@@ -7,6 +7,7 @@
  *  Handler.make          Schemas, an Effect          decode -> run -> encode       \
  *  Handler.makeStream    Schemas, a Stream           decode -> run -> encode each   }-> Runnable -> JobRunner
  *  Handler.fromFunction  any function or generator   call, await or iterate        /
+ *  Handler.fromBatchFunction  a function of several jobs at once                  /
  * ```
  *
  * The first two validate input and output; the third does not.
@@ -24,6 +25,8 @@ import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import { previewValue } from "./ValuePreview.ts"
 
+export { fromBatchFunction } from "./BatchFunction.ts"
+export type { BatchFunction, BatchOptions } from "./BatchFunction.ts"
 export { fromFunction } from "./HandlerFunction.ts"
 export type { FunctionOptions, HandlerFunction } from "./HandlerFunction.ts"
 export type { Runnable } from "./Runnable.ts"

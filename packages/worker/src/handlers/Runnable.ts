@@ -20,6 +20,8 @@ export interface Runnable<out R = never> {
   readonly name: string
   /** Exists only in the type: lets a package that shows no types of Effect require a handler without further services. */
   readonly "~services"?: () => R
+  /** How many jobs the worker runs at once, unless its options say otherwise. Default: 1. */
+  readonly concurrency?: number
   /**
    * Runs the handler for one job. Interruption stops the job.
    *

@@ -74,7 +74,11 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
   never,
   Services | Exclude<JobRunner.JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>, Scope.Scope>
 > =>
-  TakeLoop.layer(options).pipe(
+  TakeLoop.layer(
+    handler.concurrency === undefined || options.concurrency !== undefined || options.concurrencyModifier !== undefined
+      ? options
+      : { ...options, concurrency: handler.concurrency }
+  ).pipe(
     Layer.provide(Drain.layer),
     Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
     Layer.provide(JobRunner.layer(handler, options.middleware, options)),
