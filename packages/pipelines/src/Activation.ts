@@ -115,6 +115,7 @@ export const make = Effect.fnUntraced(function*(
   let behind = attempt > 1
   let started = false
   let undoing = false
+  let compensating = false
   let chunks = 0
   let last: ReadonlyArray<JournalRecord> = []
 
@@ -134,7 +135,8 @@ export const make = Effect.fnUntraced(function*(
     if (!SETTLING.has(entry.kind) || settledAt.has(entry.path)) return
     settledAt.set(entry.path, entry)
     const waiter = waiters.get(entry.path)
-    if (waiter === undefined) return
+    // A cancel ends what the nodes wait for. They must not begin the next step before they are interrupted.
+    if (waiter === undefined || (undoing && !compensating)) return
     waiters.delete(entry.path)
     enter(1)
     Deferred.doneUnsafe(waiter.settled, Effect.succeed(entry))
@@ -149,6 +151,10 @@ export const make = Effect.fnUntraced(function*(
     )
     const fresh = answer.entries.filter(({ n }) => n > seen).length
     const complete = answer.more !== true && answer.n === seen + silent.length + fresh
+    if (answer.phase === "undoing" && !undoing) {
+      undoing = true
+      Deferred.doneUnsafe(cancelled, Effect.fail(new Cancelled()))
+    }
     for (const entry of answer.entries) add(entry)
     for (const record of silent) {
       add({
@@ -163,10 +169,6 @@ export const make = Effect.fnUntraced(function*(
     if (complete) seen = answer.n
     else if (answer.more === true) seen = answer.entries.at(-1)?.n ?? seen
     chunks = Math.max(chunks, answer.chunks)
-    if (answer.phase === "undoing" && !undoing) {
-      undoing = true
-      Deferred.doneUnsafe(cancelled, Effect.fail(new Cancelled()))
-    }
   }
 
   /** One write of this run at a time, so that the answers arrive in order. */
@@ -331,6 +333,7 @@ export const make = Effect.fnUntraced(function*(
         : Effect.raceFirst(self, Effect.raceFirst(Deferred.await(dropped), Deferred.await(cancelled))),
     guardUndo: (self) =>
       Effect.suspend(() => {
+        compensating = true
         waiters.clear()
         pending = []
         if (active === 0) enter(1)

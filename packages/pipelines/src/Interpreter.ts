@@ -39,8 +39,15 @@ type Ending =
 
 const failedAt = (path: string, message: string): Ending => ({ _tag: "Failed", failure: { _tag: "NodeFailed", path, message } })
 
-/** The failure that a retried compensation belongs to is no longer in the journal. */
-const FAILED_BEFORE: NodeFailed = { _tag: "NodeFailed", path: "", message: "The run failed, and its compensations ran again." }
+/**
+ * The failure of a run that a caller retries is no longer in its journal. A run that has undone a step cannot go on, because the step counts as
+ * done; it undoes the rest.
+ */
+const FAILED_BEFORE: NodeFailed = {
+  _tag: "NodeFailed",
+  path: "",
+  message: "The run failed before and has undone what it did, so it cannot continue. Start a new run."
+}
 
 const decodeWith = (schema: Schema.ConstraintCodec<unknown, unknown>) =>
   Schema.decodeUnknownEffect(Schema.toCodecJson(schema), { errors: "all" })
@@ -53,7 +60,9 @@ const forward = (
   if (activation.isCancelled()) return Effect.succeed({ _tag: "Cancelled" })
   const recorded = failureIn(activation, definition.nodes)
   if (recorded !== undefined) return Effect.succeed({ _tag: "Failed", failure: recorded })
-  if (activation.isUndoing()) return Effect.succeed({ _tag: "Failed", failure: FAILED_BEFORE })
+  if (activation.isUndoing() || activation.entries().some(({ kind }) => kind === "undo")) {
+    return Effect.succeed({ _tag: "Failed", failure: FAILED_BEFORE })
+  }
   return activation.guard(runNodes(activation, definition.nodes, { prefix: "", value: input, results: { input } }, true)).pipe(
     Effect.map(({ value }): Ending => ({ _tag: "Done", output: value })),
     // A cancel ends what the nodes wait for, so they fail too.

@@ -28,6 +28,8 @@ export class Journal extends Context.Service<Journal, {
    * platform does not answer; dies when the platform cannot accept the write.
    */
   readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer>
+  /** Tells the platform which definition this worker runs, so that runs that wait for it continue. Undefined: no platform. */
+  readonly announce: ((definition: DefinitionRef) => Effect.Effect<void>) | undefined
   /**
    * Sends one chunk of the run's stream, with its number from 1. Undefined: the runtime that runs the pipeline sends the chunks.
    */

@@ -192,5 +192,11 @@ export const make = Effect.fnUntraced(function*(
       }
     })
 
-  return { write, chunk, finishes: true }
+  const announce = ({ graph, hash }: DefinitionRef): Effect.Effect<void> =>
+    Effect.matchEffect(post(JSON.stringify({ definitions: [{ hash, graph }], runs: [] })), {
+      onFailure: ({ message }) => Effect.logError(message),
+      onSuccess: () => Effect.sync(() => void known.add(hash))
+    })
+
+  return { write, announce, chunk, finishes: true }
 })

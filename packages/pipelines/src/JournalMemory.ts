@@ -54,6 +54,8 @@ export interface MemoryJournal {
   /** Ends a run whose activation returned a result instead of writing it. */
   readonly end: (run: string, end: JobEnd) => Effect.Effect<void>
   readonly isEnded: (run: string) => boolean
+  /** Whether a worker can continue the run: it is not parked, or what it waits for has arrived. */
+  readonly isAwake: (run: string) => boolean
   readonly entries: (run: string) => ReadonlyArray<JournalEntry>
   readonly chunks: (run: string) => ReadonlyArray<unknown>
 }
@@ -291,6 +293,7 @@ export const make = Effect.fnUntraced(
             around(write, "before"),
             Effect.tap(Effect.uninterruptible(apply(write)), () => around(write, "after"))
           ),
+        announce: undefined,
         chunk: (job, chunk) =>
           Effect.sync(() => {
             runOf(job.id).chunks.push(chunk)
@@ -327,6 +330,7 @@ export const make = Effect.fnUntraced(
       ended: (id) => Effect.suspend(() => Deferred.await(runOf(id).end)),
       end: (id, result) => Effect.suspend(() => end(runOf(id), result)),
       isEnded: (id) => runOf(id).ended,
+      isAwake: (id) => wakes(runOf(id)),
       entries: (id) => runOf(id).entries,
       chunks: (id) => runOf(id).chunks
     }

@@ -20,13 +20,15 @@ import { TypeId } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
 import * as Worker from "@stint/worker/Worker"
 import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Builder } from "./Builder.ts"
 import type { Definition, ForEachNode, NamedNode, Node, Part, Retry, RunNode, StepNode, Target, Undo } from "./Definition.ts"
+import { refOf } from "./Graph.ts"
 import { runDefinition } from "./Interpreter.ts"
-import type { Journal } from "./Journal.ts"
+import { Journal } from "./Journal.ts"
 import * as WorkerJournal from "./WorkerJournal.ts"
 
 /** The messages of wrong connections, for signatures that mention them. @public */
@@ -236,6 +238,13 @@ export const make = <const Name extends string, I extends Schema.ConstraintCodec
  */
 const CONCURRENCY = 16
 
+/** Tells the platform about the definition while the worker starts, so that runs that wait for it continue. */
+const announced = (definition: Definition) =>
+  Layer.effectDiscard(
+    Effect.flatMap(Journal, ({ announce }) =>
+      announce === undefined ? Effect.void : Effect.asVoid(Effect.forkScoped(announce(refOf(definition)))))
+  )
+
 /**
  * The worker of a pipeline: `Worker.layer` with the journal of the worker's platform. In local test mode the journal is in memory.
  *
@@ -253,7 +262,11 @@ export const layer = <
 >(
   pipeline: Pipeline<Name, I, O, R>,
   options: Worker.Options<Middleware> = {}
-) => Worker.layer(pipeline, { concurrency: CONCURRENCY, ...options }).pipe(Layer.provide(WorkerJournal.layer))
+) =>
+  Layer.merge(
+    Worker.layer(pipeline, { concurrency: CONCURRENCY, ...options }),
+    announced(pipeline.definition)
+  ).pipe(Layer.provide(WorkerJournal.layer))
 
 /**
  * Runs the worker of a pipeline whose steps need no services as this process's program, as `Worker.launch` does. With `import.meta` as `main`

@@ -70,10 +70,11 @@ const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: 
   const start = (
     pipeline: Pipeline.Pipeline<string, Schema.Constraint, Schema.Constraint, never>,
     id: string,
-    input: Schema.Json
+    input: Schema.Json,
+    attempt = 1
   ) =>
     Effect.forkChild(
-      Effect.exit(pipeline.run({ id, input, attempt: 1 }, undefined)).pipe(
+      Effect.exit(pipeline.run({ id, input, attempt }, undefined)).pipe(
         Effect.provideService(Journal, journal),
         Effect.provideService(CurrentJob, { id, input })
       ),
@@ -127,6 +128,31 @@ describe("the journal of a platform", () => {
       expect((yield* memory.ended("run")).output).toBe(4)
       yield* Fiber.await(fiber)
       expect(requests.map(({ body }) => body.definitions?.length ?? 0)).toEqual([1, 0, 1, 0])
+    }))))
+
+  it.effect("does not continue a run that has undone a step, and undoes the rest", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const log: Array<string> = []
+      const Undone = Pipeline.make("undone", { input: Schema.Number })
+        .step("a", (n) => n, { undo: () => void log.push("undo a") })
+        .step("b", (n) => n, { undo: () => void log.push("undo b") })
+        .step("c", () => void log.push("c"))
+        .end(Schema.Unknown)
+      const { memory, start } = yield* platform(() => undefined)
+      // As a caller's retry leaves it: the failure is forgotten, and what was undone is not.
+      yield* memory.journal.write({
+        run: "run",
+        attempt: 1,
+        records: [
+          { path: "a", kind: "step", body: 1 },
+          { path: "b", kind: "step", body: 1 },
+          { path: "b~undo", kind: "undo" }
+        ]
+      }, { hash: "", graph: { name: "", nodes: [] }, undo: true })
+      const fiber = yield* start(Undone, "run", 1, 2)
+      expect((yield* memory.ended("run")).error).toContain("has undone what it did, so it cannot continue. Start a new run.")
+      yield* Fiber.await(fiber)
+      expect(log).toEqual(["undo a"])
     }))))
 
   it.effect("fails only the run whose write the platform refuses", () =>
