@@ -25,6 +25,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
+import { operationsInFlight } from "./StoreActivity.ts"
 
 /** An endpoint with short times: lease 10 s, execution timeout 60 s, ttl 300 s, retention 600 s, two attempts. */
 export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpoint =>
@@ -87,16 +88,45 @@ export const reasonOf = <A, E extends { readonly _tag: string }, R>(
 export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
+/** {@link settle} ends after this number of idle turns of the event loop in a row, or of waits for the store. */
+const IDLE_TURNS = 20
+const STORE_WAITS = 40
+
 /**
- * Runs every fiber that can run without time passing. The correctness of a test does not depend on how long this takes: it only makes it
- * likely that a forked fiber is already waiting, which is the interesting case.
+ * Runs every fiber that can run without time passing, including those that wait for the store. Fibers that read the store all the time do not keep
+ * it from ending.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
-  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+  for (let idle = 0, waits = 0; idle < IDLE_TURNS && waits < STORE_WAITS;) {
+    const operations = operationsInFlight()
+    if (operations.length === 0) idle += 1
+    else {
+      idle = 0
+      waits += 1
+      await Promise.all(operations)
+    }
+    await new Promise((resolve) => setImmediate(resolve))
+  }
 })
 
-/** Advances the test clock, then runs the fibers that it woke. */
-export const pass = (millis: number): Effect.Effect<void> => Effect.andThen(TestClock.adjust(millis), settle)
+/** The maximum duration and the maximum number of the steps of {@link pass}. */
+const STEP_MILLIS = 500
+const MAX_STEPS = 200
+
+/**
+ * Runs the fibers that wait for the store, advances the test clock, then runs the fibers that it woke. The clock advances in steps: a timer that
+ * waits for the store between two sleeps would otherwise fire only once.
+ */
+export const pass = (millis: number): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    yield* settle
+    const step = Math.max(STEP_MILLIS, Math.ceil(millis / MAX_STEPS))
+    for (let left = millis; left > 0; left -= step) {
+      yield* TestClock.adjust(Math.min(step, left))
+      if (operationsInFlight().length > 0) yield* settle
+    }
+    yield* settle
+  })
 
 /** Whether a fiber has ended. */
 export const isDone = <A, E>(fiber: Fiber.Fiber<A, E>): boolean => fiber.pollUnsafe() !== undefined

@@ -376,6 +376,6 @@ export const batchModelRule = <E>(
           { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
         )
       ),
-    120_000
+    600_000
   )
 }

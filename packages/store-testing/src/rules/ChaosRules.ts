@@ -275,8 +275,8 @@ export const chaos = <E>(store: Layer.Layer<JobStore, E>) => {
     withDivergentClock((setWallClock) => Effect.scoped(storm(size, setWallClock)).pipe(Effect.provide(world, { local: true })))
 }
 
-/** Registers the rule. */
-export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
+/** Registers the rule, which runs this number of storms. */
+export const chaosRules = <E>(store: Layer.Layer<JobStore, E>, storms: number): void => {
   const run = chaos(store)
   it.effect(
     "R1, R2, R3, R5, R8, R9: gives every job a next event over a store that fails and loses answers, and ends all jobs within a lease " +
@@ -287,7 +287,7 @@ export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
         const first = runSeed()
         const until = performance.now() + (minutes ?? 0) * 60_000
         const sums: Record<string, number> = {}
-        for (let seed = first; seed < first + 4 || performance.now() < until; seed++) {
+        for (let seed = first; seed < first + storms || performance.now() < until; seed++) {
           const { counts, violations } = yield* run({ seed, steps: 150 })
           for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count
           reportChaos(context, sums)
@@ -296,6 +296,7 @@ export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
         }
       })
     },
-    120_000 + (chaosMinutes() ?? 0) * 60_000
+    // A storm takes seconds over a store in this process, and a minute over a database on a busy machine.
+    600_000 + (chaosMinutes() ?? 0) * 60_000
   )
 }

@@ -86,6 +86,6 @@ export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked:
         // Proves that faults were injected.
         assert.isAbove(failed, keys * CALLERS * 0.01)
       }).pipe(Effect.provide(StoreFaults.layer(store))),
-    60_000 + (chaosMinutes() === undefined ? 0 : 600_000)
+    300_000 + (chaosMinutes() === undefined ? 0 : 600_000)
   )
 }

@@ -28,5 +28,5 @@ export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): vo
           )),
         { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
       )
-    ), 300_000)
+    ), 600_000)
 }

@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import { batchModelRule } from "../models/BatchModel.ts"
 import * as Scenario from "../Scenario.ts"
+import { counting } from "../StoreActivity.ts"
 
 /** The stores that share a transaction with batches. */
 export type BatchStores = JobStore | BatchStore | EndpointStore | WebhookStore
@@ -60,7 +61,8 @@ const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encod
 })
 
 /** Registers the rules for a batch store. The layer is built for every test. */
-export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
+export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
+  const store = counting(tested)
   const world = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(Layer.merge(store, WorkerRegistry.layer))

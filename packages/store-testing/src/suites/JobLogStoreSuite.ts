@@ -17,6 +17,7 @@ import { TestClock } from "effect/testing"
 import { logEventRules } from "../rules/LogEventRules.ts"
 import type { LogRule } from "../rules/LogRule.ts"
 import * as Scenario from "../Scenario.ts"
+import { counting, countingLogs } from "../StoreActivity.ts"
 
 const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
   time: 5,
@@ -323,6 +324,7 @@ const writtenRules = (rule: LogRule): void => {
       yield* Scenario.pass(1)
       assert.deepStrictEqual(yield* messages(id), ["a"])
       for (let n = 0; n < JobLogs.BATCH_LINES; n++) yield* write("ann", `${n}`, id)
+      yield* Scenario.settle
       assert.strictEqual((yield* messages(id, { limit: 1_000 })).length, 1 + JobLogs.BATCH_LINES)
     }))
 
@@ -405,7 +407,8 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
   ).pipe(Layer.provideMerge(store))
 
 /** Registers the rules for log lines. The layer is built for every test. */
-export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
+export const jobLogStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore | JobLogStore, E>): void => {
+  const store = countingLogs(counting(tested))
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(
       Layer.provideMerge(JobLogs.layer),

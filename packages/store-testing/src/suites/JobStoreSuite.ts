@@ -38,6 +38,7 @@ import { submitRules } from "../rules/SubmitRules.ts"
 import { takeRules } from "../rules/TakeRules.ts"
 import { timerRules } from "../rules/TimerRules.ts"
 import { workerRules } from "../rules/WorkerRules.ts"
+import { counting } from "../StoreActivity.ts"
 
 /** The size of the suite. */
 export interface SuiteOptions {
@@ -45,11 +46,14 @@ export interface SuiteOptions {
   readonly sequences?: number
   /** The number of idempotency keys that are submitted concurrently. Default: 1,000. */
   readonly keys?: number
+  /** The number of storms: callers, workers, timers and readers over a store that fails. Default: 4. */
+  readonly storms?: number
 }
 
 /** Registers the rules for a job store and the queue on top of it. */
-export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
-  const { keys = 1_000, sequences = 400 } = options
+export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
+  const { keys = 1_000, sequences = 400, storms = 4 } = options
+  const store = counting(tested)
   const rule = storeRule(store)
   describe(`job queue: ${name}`, () => {
     describe("submit", () => submitRules(rule))
@@ -73,7 +77,7 @@ export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, 
     describe("simulation", () => simulationRules(rule))
     describe("faults", () => storeFaultRules(store))
     describe("chaos", () => {
-      chaosRules(store)
+      chaosRules(store, storms)
       idempotencyChaosRules(store, keys)
     })
     describe("model", () => modelRules(store, sequences))

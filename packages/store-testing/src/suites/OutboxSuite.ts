@@ -15,6 +15,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
+import { counting } from "../StoreActivity.ts"
 import * as StoreFaults from "../StoreFaults.ts"
 
 const url = "http://127.0.0.1:9/hook"
@@ -32,7 +33,8 @@ const bodyOf = ({ body }: WebhookDelivery): unknown => JSON.parse(body)
 const delivered = (at: number): DeliveryOutcome => ({ _tag: "Delivered", at, status: 200, error: null })
 
 /** Registers the rules for an outbox. The layer is built for every test. */
-export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | WebhookStore, E>): void => {
+export const outboxSuite = <E>(name: string, tested: Layer.Layer<JobStore | WebhookStore, E>): void => {
+  const store = counting(tested)
   const world = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store).pipe(Layer.provideMerge(store)), WorkerRegistry.layer))
   )

@@ -1,0 +1,124 @@
+/**
+ * Claims within a transaction. The ready jobs that all claims of the transaction want are locked together, by `SKIP LOCKED`, and handed out one
+ * claim after the other.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import { type BusyWorker, claimable } from "@stint/store/ClaimRule"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobRecord } from "@stint/store/JobRecord"
+import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type ClaimResult } from "@stint/store/JobStore"
+import * as Schema from "effect/Schema"
+import { readyEntries, type Transaction } from "./Transaction.ts"
+import { type Entry, recordOf } from "./Work.ts"
+
+/** One claim. */
+export interface Claim {
+  readonly endpoint: EndpointId
+  readonly limit: number
+  readonly event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
+}
+
+/** What a claim returns. */
+export type Claimed = ClaimResult
+
+const decodeBusy = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.Int, Schema.Boolean]))
+const decodeCount = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
+
+/** What a claim has found so far. */
+interface Found {
+  readonly jobs: Array<JobRecord>
+  readonly expired: Array<ApplyResult>
+}
+
+const isHungry = ({ expired, jobs }: Found, { limit }: Claim): boolean =>
+  jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT
+
+const take = ({ work }: Transaction, entry: Entry, { event }: Claim, found: Found) => {
+  const applied = work.apply(entry, event)
+  if (applied._tag !== "Changed") return
+  if (applied.after.status === "IN_PROGRESS") found.jobs.push(recordOf(entry))
+  else found.expired.push(applied)
+}
+
+/** Whether the endpoint has isolated jobs, as far as the transaction knows. */
+const hasIsolated = ({ isolated, work }: Transaction, endpoint: EndpointId): boolean =>
+  isolated.has(endpoint) ||
+  [...work.entries.values()].some(({ head, removed }) =>
+    !removed && head.endpoint === endpoint && head.isolated && head.finishedAt === null
+  )
+
+/** Claims jobs. `Again`: the endpoint has isolated jobs, so that the claim must run alone. */
+export const run = async (transaction: Transaction, claim: Claim): Promise<Claimed | "Again"> => {
+  const { endpoint, limit } = claim
+  if (hasIsolated(transaction, endpoint)) return transaction.isAlone ? await runIsolated(transaction, claim) : "Again"
+  const found: Found = { jobs: [], expired: [] }
+  while (true) {
+    for (const entry of readyEntries(transaction, endpoint)) {
+      if (!isHungry(found, claim)) break
+      take(transaction, entry, claim, found)
+    }
+    if (!isHungry(found, claim) || !transaction.lastReady.has(endpoint)) break
+    await transaction.lockReady(endpoint, limit + CLAIM_EXPIRED_LIMIT, claim.event.now)
+  }
+  return { ...found, isolating: false }
+}
+
+/** While the endpoint has isolated jobs, each claimed job counts for the next decision (ClaimRule.ts), so claims of all nodes run one by one. */
+const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Claimed> => {
+  const { endpoint, event, limit } = claim
+  const { work } = transaction
+  await transaction.lockNames([`claim\n${endpoint}`])
+  const [workers, counts] = await Promise.all([
+    work.query(`SELECT worker, count(*)::int, bool_or(isolated) FROM stint.running WHERE endpoint = $1 GROUP BY worker`, [
+      endpoint
+    ]),
+    work.query(
+      `SELECT (${
+        ["ready", "delayed", "running"].map((place) => `(SELECT count(*) FROM stint.${place} WHERE isolated AND endpoint = $1)`)
+          .join(" + ")
+      })::int`,
+      [endpoint]
+    )
+  ])
+  const busy = new Map<string, BusyWorker>(workers.map((row) => {
+    const [worker, jobs, isolated] = decodeBusy(row)
+    return [worker, { worker, jobs, isolated }]
+  }))
+  let [isolated] = decodeCount(counts[0])
+  const found: Found = { jobs: [], expired: [] }
+  const step = limit + CLAIM_EXPIRED_LIMIT + busy.size + 1
+  let more = true
+  const loadMore = async () => {
+    const all = await transaction.lockReady(endpoint, step, event.now)
+    const shared = await transaction.lockReady(endpoint, step, event.now, "shared")
+    more = all + shared > 0
+  }
+  await loadMore()
+  while (isHungry(found, claim)) {
+    const ready = readyEntries(transaction, endpoint)
+    const may = isolated === 0
+      ? "next"
+      : claimable(event.worker, [...busy.values()], (first) => ready.slice(0, first).map(({ head }) => head))
+    if (may === "none") break
+    // The jobs that are not isolated were loaded beyond the place up to which all jobs were loaded.
+    const entry = may === "next" ? ready[0] : readyEntries(transaction, endpoint, "all").find(({ head }) => !head.isolated)
+    if (entry === undefined) {
+      if (!more) break
+      await loadMore()
+      continue
+    }
+    const before = found.jobs.length
+    take(transaction, entry, claim, found)
+    if (found.jobs.length === before) {
+      if (entry.head.isolated) isolated -= 1
+    } else {
+      const known = busy.get(event.worker)
+      busy.set(event.worker, {
+        worker: event.worker,
+        jobs: (known?.jobs ?? 0) + 1,
+        isolated: entry.head.isolated || known?.isolated === true
+      })
+    }
+  }
+  return { ...found, isolating: isolated > 0 }
+}

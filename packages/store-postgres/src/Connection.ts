@@ -1,0 +1,157 @@
+/**
+ * One connection to PostgreSQL, on which statements are pipelined: a statement is sent without waiting for the results of earlier ones.
+ *
+ * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no answer arrives until the deadline is
+ * destroyed, because a silent network would otherwise block its callers for the timeout of TCP, which is many minutes.
+ */
+import { hash } from "node:crypto"
+import { Socket } from "node:net"
+import { Client, type CustomTypesConfig, DatabaseError, types as parsers } from "pg"
+
+/** A row of a result, in the order of the selected columns. */
+export type Row = ReadonlyArray<unknown>
+
+/** Sends a statement behind those sent before, and returns its rows. */
+export type Query = (text: string, values?: ReadonlyArray<unknown>) => Promise<ReadonlyArray<Row>>
+
+/** Where and how to connect. */
+export interface ConnectionOptions {
+  /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with the driver's parameters such as `sslmode`. */
+  readonly url: string
+  /** Replaces the password of `url`. */
+  readonly password?: string | undefined
+  /** How long a statement or the start of a connection may take, in milliseconds. */
+  readonly deadlineMs: number
+  /** Whether the server keeps the plans of statements. False behind a transaction pooler that does not know prepared statements. */
+  readonly prepare: boolean
+}
+
+/** An open connection. */
+export interface Connection {
+  readonly query: Query
+  /** Sends statements without parameters as one text, such as `BEGIN; SET LOCAL ...`. */
+  readonly execute: (text: string) => Promise<void>
+  readonly isOpen: () => boolean
+  /** Calls `listener` for each notification. */
+  readonly onNotification: (listener: (payload: string) => void) => void
+  /** Calls `listener` when the connection has ended, for any reason. */
+  readonly onEnd: (listener: () => void) => void
+  /** Closes the connection without waiting for statements. */
+  readonly destroy: (reason: string) => void
+  /** Closes the connection after the statements that were sent. */
+  readonly end: () => Promise<void>
+}
+
+const types: CustomTypesConfig = {
+  getTypeParser: (oid, format) => oid === parsers.builtins.INT8 ? Number : parsers.getTypeParser(oid, format)
+}
+
+/** The SQLSTATE of an error that the server reported. */
+export const sqlStateOf = (cause: unknown): string | undefined => cause instanceof DatabaseError ? cause.code : undefined
+
+/** The constraint that a statement violated. */
+export const constraintOf = (cause: unknown): string | undefined => cause instanceof DatabaseError ? cause.constraint : undefined
+
+/** The name under which the server keeps a prepared statement. */
+const nameOf = (names: Map<string, string>, text: string): string => {
+  const known = names.get(text)
+  if (known !== undefined) return known
+  const name = `stint_${hash("sha1", text, "hex").slice(0, 16)}`
+  names.set(text, name)
+  return name
+}
+
+/** Opens a connection. The promise rejects with the driver's error. */
+export const connect = async ({ deadlineMs, password, prepare, url }: ConnectionOptions): Promise<Connection> => {
+  const socket = new Socket()
+  const client = new Client({
+    connectionString: url,
+    ...(password === undefined ? {} : { password }),
+    application_name: "stint",
+    connectionTimeoutMillis: deadlineMs,
+    keepAlive: true,
+    pipeline: true,
+    stream: () => socket,
+    types
+  })
+  let open = true
+  let running = 0
+  let failure: Error | undefined
+  const ended: Array<() => void> = []
+  const close = () => {
+    if (!open) return
+    open = false
+    clearTimeout(timer)
+    for (const listener of ended) listener()
+  }
+  const destroy = (reason: string) => {
+    failure ??= new Error(reason)
+    close()
+    socket.destroy()
+  }
+  const timer = setTimeout(() => {
+    if (running > 0) destroy(`no answer from PostgreSQL within ${deadlineMs} ms`)
+  }, deadlineMs)
+  timer.unref()
+  // Without a listener, the error of an idle connection would end the process.
+  client.on("error", (error) => {
+    failure ??= error
+    close()
+  })
+  client.on("end", close)
+  try {
+    await client.connect()
+  } catch (cause) {
+    destroy("the connection could not be opened")
+    throw cause
+  }
+  const names = new Map<string, string>()
+
+  const send = async <A>(run: () => Promise<A>): Promise<A> => {
+    if (!open) throw failure ?? new Error("the connection to PostgreSQL is closed")
+    running += 1
+    timer.refresh()
+    try {
+      return await run()
+    } catch (cause) {
+      throw sqlStateOf(cause) === undefined ? failure ?? cause : cause
+    } finally {
+      running -= 1
+      if (open) timer.refresh()
+    }
+  }
+
+  return {
+    query: (text, values = []) =>
+      send(async () => {
+        const { rows } = await client.query<Array<unknown>>({
+          text,
+          values: [...values],
+          rowMode: "array",
+          ...(prepare ? { name: nameOf(names, text) } : {})
+        })
+        return rows
+      }),
+    execute: (text) =>
+      send(async () => {
+        await client.query(text)
+      }),
+    isOpen: () => open,
+    onNotification: (listener) => {
+      client.on("notification", ({ payload }) => listener(payload ?? ""))
+    },
+    onEnd: (listener) => {
+      ended.push(listener)
+    },
+    destroy,
+    end: async () => {
+      if (!open) return
+      close()
+      try {
+        await client.end()
+      } catch {
+        // The connection is closed in any case.
+      }
+    }
+  }
+}

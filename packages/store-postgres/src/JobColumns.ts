@@ -1,0 +1,282 @@
+/**
+ * The columns of jobs and their decoders. Each row is decoded with a schema, so that an edited row cannot bring invalid data into the state
+ * machine.
+ */
+import { JsonText } from "@stint/contract/Json"
+import { dueAt } from "@stint/store/JobMachine"
+import { JobHead, type JobInput, type JobOutcome, type JobRecord, type JobReport } from "@stint/store/JobRecord"
+import * as Schema from "effect/Schema"
+import * as SchemaJITCompiler from "effect/schema/SchemaJITCompiler"
+import type { Row } from "./Connection.ts"
+import { escapeNul, unescapeNul } from "./NulText.ts"
+
+/** The table that has the state of a job. */
+export type Place = "ready" | "delayed" | "running" | "ended"
+
+/** In the order in which they are locked. */
+export const PLACES: ReadonlyArray<Place> = ["running", "ready", "delayed", "ended"]
+
+/** The table for the state of a job. */
+export const placeOf = ({ notBefore, status }: JobHead): Place =>
+  status === "IN_PROGRESS" ? "running" : status !== "IN_QUEUE" ? "ended" : notBefore === null ? "ready" : "delayed"
+
+/** The columns of the four tables without the payloads, and their types. */
+const STATE = {
+  id: "text",
+  endpoint: "text",
+  seq: "bigint",
+  status: "text",
+  priority: "int",
+  low_priority: "boolean",
+  isolated: "boolean",
+  created_at: "bigint",
+  queued_at: "bigint",
+  expires_at: "bigint",
+  not_before: "bigint",
+  attempt: "int",
+  retries: "int",
+  worker: "text",
+  started_at: "bigint",
+  lease_expires_at: "bigint",
+  finished_at: "bigint",
+  chunks: "int",
+  drained: "int",
+  due_at: "bigint",
+  outcome_bytes: "bigint",
+  chunk_bytes: "bigint",
+  batch: "text",
+  last_error: "text"
+} as const
+
+/** The columns of the payloads in the four tables. */
+const OUTCOME = { progress: "text", output: "text", error: "text" } as const
+
+/** All columns of the four tables. */
+export const ALL = { ...STATE, ...OUTCOME } as const
+
+/** The columns of `jobs`. */
+export const JOB = {
+  id: "text",
+  endpoint: "text",
+  seq: "bigint",
+  created_at: "bigint",
+  owner: "text",
+  idempotency_key: "text",
+  fingerprint: "text",
+  spec: "text",
+  hooked: "boolean",
+  input_bytes: "bigint",
+  input: "text",
+  s3_config: "text",
+  traceparent: "text",
+  tracestate: "text"
+} as const
+
+const stateList = Object.keys(STATE).map((name) => `s.${name}`).join(", ")
+
+const PAYLOAD = ["s.progress", "s.output", "s.error", "j.input", "j.s3_config", "j.traceparent", "j.tracestate"]
+
+/** The columns that {@link toEntryRow} reads, of a state `s` and a job `j`. */
+const list = (payload: ReadonlyArray<string>) => `${stateList}, j.spec, j.owner, j.input_bytes, ${payload.join(", ")}`
+
+/** With all payloads. */
+export const RECORD = list(PAYLOAD)
+
+/** With the payloads only of jobs with a webhook, whose deliveries contain them. */
+export const LEAN = list(PAYLOAD.map((column) => `CASE WHEN j.hooked THEN ${column} END`))
+
+/** With the outcome but without the input. */
+export const REPORT = list(PAYLOAD.map((column) => column.startsWith("s.") ? column : "NULL::text"))
+
+/** With the trace context and the error. */
+export const TRACE = list(
+  PAYLOAD.map((column) => ["s.error", "j.traceparent", "j.tracestate"].includes(column) ? column : "NULL::text")
+)
+
+/** With the first 500 characters of the error. */
+export const SUMMARY = list(PAYLOAD.map((column) => column === "s.error" ? "left(s.error, 500)" : "NULL::text"))
+
+/** The states of jobs, in whichever table they are. `where` restricts each table. */
+export const anywhere = (where: string): string =>
+  `(${PLACES.map((place) => `SELECT ${Object.keys(ALL).join(", ")} FROM stint.${place} WHERE ${where}`).join(" UNION ALL ")}) s
+   JOIN stint.jobs j ON j.id = s.id`
+
+const { executionTimeoutMs, leaseMs, maxAttempts, retentionMs, retry, tags, ttlMs, webhook } = JobHead.fields
+
+/** The settings of a job that never change. */
+const Spec = Schema.fromJsonString(
+  Schema.Struct({ executionTimeoutMs, leaseMs, maxAttempts, retentionMs, retry, tags, ttlMs, webhook })
+)
+const decodeSpec = Schema.decodeUnknownSync(Spec)
+const encodeSpec = Schema.encodeSync(Spec)
+
+SchemaJITCompiler.enable(JobHead.ast)
+const decodeHead = Schema.decodeUnknownSync(JobHead)
+const decodeNumbers = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int, Schema.Int]))
+const Text = Schema.NullOr(JsonText)
+const Line = Schema.NullOr(Schema.String)
+const decodePayload = Schema.decodeUnknownSync(Schema.Tuple([Text, Text, Line, Line, Text, Text, Line, Line]))
+
+/** The decoded specifications, by their text: the jobs of an endpoint have few different ones. */
+const MAX_SPECS = 1_000
+const specs = new Map<unknown, ReturnType<typeof decodeSpec>>()
+
+const specOf = (text: unknown) => {
+  const known = specs.get(text)
+  if (known !== undefined) return known
+  const spec = decodeSpec(text)
+  if (specs.size >= MAX_SPECS) specs.clear()
+  specs.set(text, spec)
+  return spec
+}
+
+/** The text of a job's settings. */
+export const specText = encodeSpec
+
+/** A decoded row. */
+export interface StateRow {
+  readonly seq: number
+  readonly head: JobHead
+  readonly inputBytes: number
+  readonly outcomeBytes: number
+  readonly chunkBytes: number
+  readonly outcome: JobOutcome
+  /** The input is null when it was not selected. */
+  readonly input: Omit<JobInput, "input"> & { readonly input: JsonText | null }
+}
+
+/** The number of columns. */
+const WIDTH = Object.keys(STATE).length + 3 + PAYLOAD.length
+
+/** Decodes the columns of {@link RECORD}, {@link LEAN}, {@link REPORT} or {@link SUMMARY}. Errors contain the job's id but none of its data. */
+export const toStateRow = (row: Row): StateRow => {
+  const [
+    id,
+    endpoint,
+    seq,
+    status,
+    priority,
+    lowPriority,
+    isolated,
+    createdAt,
+    queuedAt,
+    expiresAt,
+    notBefore,
+    attempt,
+    retries,
+    worker,
+    startedAt,
+    leaseExpiresAt,
+    finishedAt,
+    chunks,
+    drained,
+    ,
+    outcomeBytes,
+    chunkBytes,
+    batchId,
+    lastError,
+    spec,
+    owner,
+    inputBytes,
+    ...payload
+  ] = row.slice(0, WIDTH)
+  try {
+    const head = decodeHead({
+      ...specOf(spec),
+      id,
+      endpoint,
+      status,
+      priority,
+      lowPriority,
+      isolated,
+      createdAt,
+      queuedAt,
+      expiresAt,
+      notBefore,
+      attempt,
+      retries,
+      worker,
+      startedAt,
+      leaseExpiresAt,
+      finishedAt,
+      chunks,
+      drained,
+      batchId,
+      owner
+    })
+    const [place, ofInput, ofOutcome, ofChunks] = decodeNumbers([seq, inputBytes, outcomeBytes, chunkBytes])
+    const [progress, output, error, last, input, s3Config, traceparent, tracestate] = decodePayload([
+      ...payload.slice(0, 3),
+      lastError,
+      ...payload.slice(3)
+    ])
+    return {
+      seq: place,
+      head,
+      inputBytes: ofInput,
+      outcomeBytes: ofOutcome,
+      chunkBytes: ofChunks,
+      outcome: { progress, output, error: unescapeNul(error), lastError: unescapeNul(last) },
+      input: { input, s3Config, traceparent, tracestate }
+    }
+  } catch (cause) {
+    throw new Error(`the row of job ${String(id)} is invalid: ${cause instanceof Error ? cause.message : String(cause)}`, {
+      cause
+    })
+  }
+}
+
+/** The complete job of a row of {@link RECORD}. */
+export const toRecord = ({ head, input: { input, ...rest }, outcome }: StateRow): JobRecord => {
+  if (input === null) throw new Error(`the row of job ${head.id} has no input`)
+  return { ...head, ...outcome, ...rest, input }
+}
+
+/** The job of a row of {@link REPORT}. */
+export const toReport = ({ head, outcome }: StateRow): JobReport => ({ ...head, ...outcome })
+
+/** The values of a job's state, in the order of {@link ALL}. */
+export const stateValues = (
+  seq: number,
+  head: JobHead,
+  sizes: { readonly outcomeBytes: number; readonly chunkBytes: number },
+  outcome: Partial<JobOutcome>
+): ReadonlyArray<unknown> => [
+  head.id,
+  head.endpoint,
+  seq,
+  head.status,
+  head.priority,
+  head.lowPriority,
+  head.isolated,
+  head.createdAt,
+  head.queuedAt,
+  head.expiresAt,
+  head.notBefore,
+  head.attempt,
+  head.retries,
+  head.worker,
+  head.startedAt,
+  head.leaseExpiresAt,
+  head.finishedAt,
+  head.chunks,
+  head.drained,
+  dueAt(head),
+  sizes.outcomeBytes,
+  sizes.chunkBytes,
+  head.batchId,
+  escapeNul(outcome.lastError ?? null),
+  outcome.progress ?? null,
+  outcome.output ?? null,
+  escapeNul(outcome.error ?? null)
+]
+
+/** `INSERT` of many rows, one array for each column. */
+export const insertAll = (table: string, columns: Readonly<Record<string, string>>): string =>
+  `INSERT INTO stint.${table} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${
+    Object.values(columns).map((type, index) => `$${index + 1}::${type}[]`).join(", ")
+  })`
+
+/** The arrays for {@link insertAll}. */
+export const transpose = (rows: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyArray<ReadonlyArray<unknown>> =>
+  (rows[0] ?? []).map((_, column) => rows.map((row) => row[column]))

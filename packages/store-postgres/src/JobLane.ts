@@ -1,0 +1,198 @@
+/**
+ * Group commit: the changes of this node's jobs that arrive together share one transaction, and so one sync and few round trips.
+ *
+ * ```
+ *   shared commands, claims --+
+ *   shared commands, claims --+--> pending --> one transaction at a time, on one connection --> settle
+ *   a command alone ----------+
+ * ```
+ *
+ * - Commands succeed only after the commit.
+ * - While a transaction runs, the next commands gather. The busier the node, the larger its transactions.
+ * - When a transaction fails because of a statement, each of its commands runs alone, and only the cause fails. When the connection fails, all of
+ *   its commands fail: their outcome is unknown.
+ * - A command may run again after a rollback, so it must change only the transaction.
+ */
+import * as Claims from "./Claims.ts"
+import { type Connection, constraintOf, sqlStateOf } from "./Connection.ts"
+import type { TallyRows } from "./TallyRows.ts"
+import { begin, type Needs, type Transaction } from "./Transaction.ts"
+import type { UnreadableRows } from "./UnreadableRows.ts"
+import { commit } from "./WorkWrites.ts"
+
+/** The maximum number of commands in one transaction. A higher limit would gain little: the cost of the sync per command is already small. */
+const MAX_COMMANDS = 256
+
+/** How often a command that runs alone is repeated after a deadlock or a conflict with another node. */
+const MAX_TRIES = 10
+
+/** The result of a command. */
+export type CommandResult<A> =
+  | { readonly ok: true; readonly value: A }
+  | { readonly ok: false; readonly cause: unknown }
+
+/** A command: what it loads, and what it does with the loaded rows. */
+interface Command {
+  readonly _tag: "Shared" | "Claim" | "Alone"
+  readonly needs: Needs
+  /** Runs within a transaction. `Again`: runs alone, in a transaction of its own. */
+  readonly run: (transaction: Transaction) => Promise<"Again" | undefined> | "Again" | undefined
+  readonly succeed: () => void
+  readonly fail: (cause: unknown) => void
+}
+
+/** The lane of a node. */
+export interface JobLane {
+  /** Runs with the rows that it needs, in a transaction with other commands. */
+  readonly shared: <A>(needs: Needs, run: (transaction: Transaction) => A, settle: (result: CommandResult<A>) => void) => void
+  readonly claim: (claim: Claims.Claim, settle: (result: CommandResult<Claims.Claimed>) => void) => void
+  /** Runs in a transaction of its own. */
+  readonly alone: <A>(run: (transaction: Transaction) => Promise<A>, settle: (result: CommandResult<A>) => void) => void
+  /** Resolves when no command is pending or running. */
+  readonly idle: () => Promise<void>
+}
+
+const command = <A>(
+  _tag: Command["_tag"],
+  needs: Needs,
+  run: (transaction: Transaction) => Promise<A | "Again"> | A,
+  settle: (result: CommandResult<A>) => void
+): Command => {
+  let result: CommandResult<A> | undefined
+  return {
+    _tag,
+    needs,
+    run: (transaction) => {
+      const set = (value: A | "Again") => {
+        if (value === "Again") return "Again" as const
+        result = { ok: true, value }
+        return undefined
+      }
+      const value = run(transaction)
+      return value instanceof Promise ? value.then(set) : set(value)
+    },
+    succeed: () => settle(result ?? { ok: false, cause: new Error("the command has not run") }),
+    fail: (cause) => settle({ ok: false, cause })
+  }
+}
+
+/** Deadlock, serialization failure, and a unique value that another transaction has inserted meanwhile. */
+const CONFLICTS = new Set(["40P01", "40001", "23505", "22012"])
+
+const mayRepeat = (cause: unknown): boolean => {
+  const state = sqlStateOf(cause)
+  return state !== undefined && CONFLICTS.has(state) && constraintOf(cause) !== "jobs_pkey"
+}
+
+/** A transaction that failed. */
+class TransactionFailed extends Error {
+  /** The connection was lost, so that the outcome is unknown. */
+  readonly isLost: boolean
+  constructor(cause: unknown, isLost: boolean) {
+    super("the transaction failed", { cause })
+    this.isLost = isLost
+  }
+}
+
+const causeOf = (failure: unknown): unknown => failure instanceof TransactionFailed ? failure.cause : failure
+
+/** Starts an idle lane. `connect` returns its connection, and opens it again after it was lost. */
+export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobLane => {
+  let pending: Array<Command> = []
+  let running = false
+  const waiting: Array<() => void> = []
+  let mustReload = false
+
+  /** Runs commands in one transaction. Returns those that must run alone. */
+  const transact = async (commands: ReadonlyArray<Command>): Promise<ReadonlyArray<Command>> => {
+    let connection: Connection | undefined
+    try {
+      connection = await connect()
+      if (mustReload) {
+        await tallies.reload(connection.query)
+        mustReload = false
+      }
+      const transaction = begin(connection, tallies.begin(), unreadable, commands.length === 1)
+      await transaction.prepare(commands.map(({ needs }) => needs))
+      const again: Array<Command> = []
+      // Claims run last: they see what the other commands have changed.
+      for (const one of [...commands].sort((a, b) => Number(a._tag === "Claim") - Number(b._tag === "Claim"))) {
+        const done = one.run(transaction)
+        if ((done instanceof Promise ? await done : done) === "Again") again.push(one)
+      }
+      await commit(transaction.work, connection.execute)
+      return again
+    } catch (cause) {
+      mustReload = true
+      if (connection?.isOpen() !== true) throw new TransactionFailed(cause, true)
+      await connection.execute("ROLLBACK").catch(() => {})
+      throw new TransactionFailed(cause, false)
+    }
+  }
+
+  const runAlone = async (one: Command) => {
+    for (let attempt = 1;; attempt++) {
+      try {
+        await transact([one])
+        return one.succeed()
+      } catch (failure) {
+        const cause = causeOf(failure)
+        if (attempt === MAX_TRIES || !mayRepeat(cause)) return one.fail(cause)
+      }
+    }
+  }
+
+  const runShared = async (commands: ReadonlyArray<Command>) => {
+    let again: ReadonlyArray<Command>
+    try {
+      again = await transact(commands)
+    } catch (failure) {
+      const cause = causeOf(failure)
+      const isLost = failure instanceof TransactionFailed && failure.isLost
+      if (isLost || (commands.length === 1 && !mayRepeat(cause))) return commands.forEach((one) => one.fail(cause))
+      for (const one of commands) await runAlone(one)
+      return
+    }
+    for (const one of commands) if (!again.includes(one)) one.succeed()
+    for (const one of again) await runAlone(one)
+  }
+
+  const next = async () => {
+    const [first] = pending
+    if (first === undefined) return
+    if (first._tag === "Alone") {
+      pending = pending.slice(1)
+      return runAlone(first)
+    }
+    const end = pending.findIndex(({ _tag }) => _tag === "Alone")
+    const commands = pending.slice(0, Math.min(end === -1 ? pending.length : end, MAX_COMMANDS))
+    pending = pending.slice(commands.length)
+    return runShared(commands)
+  }
+
+  const drain = async () => {
+    while (pending.length > 0) await next()
+    running = false
+    for (const resolve of waiting.splice(0)) resolve()
+  }
+
+  const submit = (one: Command) => {
+    pending.push(one)
+    if (running) return
+    running = true
+    // Runs after all readable sockets have been read, so that requests that arrive together share the first transaction.
+    setImmediate(() => void drain())
+  }
+
+  return {
+    shared: (needs, run, settle) => submit(command("Shared", needs, run, settle)),
+    claim: (claim, settle) =>
+      submit(command("Claim", { claims: [claim] }, (transaction) => Claims.run(transaction, claim), settle)),
+    alone: (run, settle) => submit(command("Alone", {}, run, settle)),
+    idle: () =>
+      new Promise((resolve) => {
+        if (running) waiting.push(resolve)
+        else resolve()
+      })
+  }
+}

@@ -1,0 +1,246 @@
+/**
+ * The tables, in the schema `stint`, as migration steps. `stint.settings.version` is the number of steps applied to a database.
+ *
+ * ```
+ *   jobs      what a job is: its input and settings. Inserted once and never updated
+ *   ready     \
+ *   delayed    > where a job stands: it has a row in exactly one of these tables
+ *   running   |    ready_line   by endpoint, priority and order of submission   claim
+ *   ended     /    running_of   by endpoint and worker                          lost workers
+ *   chunks, tags, tallies, deliveries, batches, batch_requests, job_logs, log_pieces and the tables of control data: as in SQLite
+ * ```
+ *
+ * Rows move between the four tables, so the hot tables `ready`, `delayed` and `running` stay small however many jobs have ended. The lease of a
+ * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). The sweep reads all
+ * running jobs instead.
+ *
+ * A released step never changes. Changes are appended as new steps.
+ */
+
+/** Vacuums a hot table after a thousand changes: a claim would otherwise read the dead rows of earlier claims. */
+const HOT = "autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0"
+
+const STATE = `
+  id text COLLATE "C" NOT NULL,
+  endpoint text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  status text NOT NULL,
+  priority int NOT NULL,
+  low_priority boolean NOT NULL,
+  isolated boolean NOT NULL,
+  created_at bigint NOT NULL,
+  queued_at bigint NOT NULL,
+  expires_at bigint NOT NULL,
+  not_before bigint,
+  attempt int NOT NULL,
+  retries int NOT NULL,
+  worker text,
+  started_at bigint,
+  lease_expires_at bigint,
+  finished_at bigint,
+  chunks int NOT NULL,
+  drained int NOT NULL,
+  due_at bigint NOT NULL,
+  outcome_bytes bigint NOT NULL,
+  chunk_bytes bigint NOT NULL,
+  batch text COLLATE "C",
+  last_error text,
+  progress text,
+  output text,
+  error text`
+
+const v1 = `
+CREATE SEQUENCE stint.job_seq AS bigint;
+CREATE SEQUENCE stint.node_no AS int;
+
+CREATE TABLE stint.nodes (
+  no int PRIMARY KEY,
+  started_at timestamptz NOT NULL,
+  seen_at timestamptz NOT NULL
+);
+
+CREATE TABLE stint.jobs (
+  id text COLLATE "C" PRIMARY KEY,
+  endpoint text COLLATE "C" NOT NULL,
+  seq bigint NOT NULL,
+  created_at bigint NOT NULL,
+  owner text COLLATE "C" NOT NULL,
+  idempotency_key text COLLATE "C",
+  fingerprint text,
+  spec text NOT NULL,
+  hooked boolean NOT NULL,
+  input_bytes bigint NOT NULL,
+  input text NOT NULL,
+  s3_config text,
+  traceparent text,
+  tracestate text
+) WITH (toast_tuple_target = 4080);
+CREATE UNIQUE INDEX jobs_keys ON stint.jobs (endpoint, idempotency_key, owner) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX jobs_listed ON stint.jobs (endpoint, created_at, id);
+
+CREATE TABLE stint.ready (${STATE}, PRIMARY KEY (id)) WITH (${HOT});
+CREATE INDEX ready_line ON stint.ready (endpoint, priority DESC, seq);
+CREATE INDEX ready_listed ON stint.ready (endpoint, created_at, seq);
+CREATE INDEX ready_due ON stint.ready (due_at);
+CREATE INDEX ready_isolated ON stint.ready (endpoint) WHERE isolated;
+CREATE INDEX ready_batch ON stint.ready (batch, seq) WHERE batch IS NOT NULL;
+
+CREATE TABLE stint.delayed (${STATE}, PRIMARY KEY (id)) WITH (${HOT});
+CREATE INDEX delayed_listed ON stint.delayed (endpoint, created_at, seq);
+CREATE INDEX delayed_due ON stint.delayed (due_at);
+CREATE INDEX delayed_isolated ON stint.delayed (endpoint) WHERE isolated;
+CREATE INDEX delayed_batch ON stint.delayed (batch, seq) WHERE batch IS NOT NULL;
+
+CREATE TABLE stint.running (${STATE}, PRIMARY KEY (id)) WITH (fillfactor = 50, ${HOT});
+CREATE INDEX running_of ON stint.running (endpoint, worker);
+CREATE INDEX running_isolated ON stint.running (endpoint) WHERE isolated;
+
+CREATE TABLE stint.ended (${STATE}, PRIMARY KEY (id));
+CREATE INDEX ended_listed ON stint.ended (endpoint, status, created_at, id);
+CREATE INDEX ended_due ON stint.ended (due_at) WHERE batch IS NULL;
+CREATE INDEX ended_batch ON stint.ended (batch, seq) WHERE batch IS NOT NULL;
+
+CREATE TABLE stint.chunks (
+  job text COLLATE "C" NOT NULL,
+  attempt int NOT NULL,
+  number int NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (job, attempt, number)
+);
+
+CREATE TABLE stint.tags (
+  endpoint text COLLATE "C" NOT NULL,
+  tag text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  PRIMARY KEY (endpoint, tag, created_at, id)
+);
+CREATE INDEX tags_of_job ON stint.tags (id);
+
+CREATE TABLE stint.tallies (
+  scope text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  node int NOT NULL,
+  gen bigint NOT NULL,
+  waiting bigint NOT NULL,
+  waiting_low bigint NOT NULL,
+  delayed bigint NOT NULL,
+  running bigint NOT NULL,
+  completed bigint NOT NULL,
+  failed bigint NOT NULL,
+  retried bigint NOT NULL,
+  isolated bigint NOT NULL,
+  bytes bigint NOT NULL,
+  PRIMARY KEY (scope, id, node, gen)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE stint.endpoints (
+  id text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+CREATE TABLE stint.removed_endpoints (
+  id text COLLATE "C" PRIMARY KEY
+);
+CREATE TABLE stint.releases (
+  endpoint text COLLATE "C" NOT NULL,
+  number int NOT NULL,
+  code text,
+  body text NOT NULL,
+  PRIMARY KEY (endpoint, number)
+);
+CREATE TABLE stint.keys (
+  id text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+CREATE TABLE stint.secrets (
+  name text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+CREATE TABLE stint.webhook_secrets (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+CREATE TABLE stint.webhook_attempts (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  delivery text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  duration_ms bigint NOT NULL,
+  status int,
+  error text,
+  final boolean NOT NULL
+);
+CREATE INDEX webhook_attempts_of ON stint.webhook_attempts (delivery, seq);
+CREATE INDEX webhook_attempts_begun ON stint.webhook_attempts (at);
+
+CREATE TABLE stint.deliveries (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  id text COLLATE "C" NOT NULL UNIQUE,
+  job text COLLATE "C" NOT NULL,
+  endpoint text COLLATE "C" NOT NULL,
+  event text NOT NULL,
+  url text NOT NULL,
+  state text NOT NULL,
+  created_at bigint NOT NULL,
+  attempts int NOT NULL,
+  next_at bigint,
+  settled_at bigint,
+  last_status int,
+  last_error text,
+  body text NOT NULL,
+  traceparent text,
+  tracestate text
+) WITH (fillfactor = 70);
+CREATE INDEX deliveries_due ON stint.deliveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_unsent ON stint.deliveries (job) WHERE event = 'progress' AND attempts = 0;
+CREATE INDEX deliveries_of_job ON stint.deliveries (job, created_at, id);
+CREATE INDEX deliveries_of_endpoint ON stint.deliveries (endpoint, state, created_at, id);
+CREATE INDEX deliveries_in_state ON stint.deliveries (state, created_at, id);
+CREATE INDEX deliveries_ended ON stint.deliveries (settled_at) WHERE next_at IS NULL;
+
+CREATE TABLE stint.batches (
+  id text COLLATE "C" PRIMARY KEY,
+  seq bigint GENERATED ALWAYS AS IDENTITY,
+  endpoint text COLLATE "C" NOT NULL,
+  owner text COLLATE "C" NOT NULL,
+  created_at bigint NOT NULL,
+  ended boolean NOT NULL,
+  due_at bigint,
+  body text NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX batches_listed ON stint.batches (endpoint, created_at, seq);
+CREATE INDEX batches_open ON stint.batches (endpoint) WHERE NOT ended;
+CREATE INDEX batches_due ON stint.batches (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE stint.batch_requests (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  batch text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL UNIQUE,
+  input text,
+  s3_config text,
+  options text
+);
+CREATE INDEX batch_requests_of ON stint.batch_requests (batch, seq);
+CREATE INDEX batch_requests_aside ON stint.batch_requests (batch, seq) WHERE input IS NOT NULL;
+
+CREATE TABLE stint.job_logs (
+  job text COLLATE "C" PRIMARY KEY,
+  last int NOT NULL,
+  lines int NOT NULL,
+  bytes bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE stint.log_pieces (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  job text COLLATE "C" NOT NULL,
+  last int NOT NULL,
+  lines int NOT NULL,
+  bytes bigint NOT NULL,
+  body text NOT NULL
+);
+CREATE INDEX log_pieces_of ON stint.log_pieces (job, last);
+`
+
+/** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
+export const steps: ReadonlyArray<string> = [v1]
+
+/** The version of the tables of this program. */
+export const LATEST = steps.length

@@ -1,0 +1,56 @@
+/**
+ * Prepares the tables for a node: checks the server, applies the migrations, and gives the node its number.
+ */
+import type { Connection } from "./Connection.ts"
+import * as Migrations from "./Migrations.ts"
+import { OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
+
+/** The advisory lock of migrations: nodes that start together apply them one after the other. */
+const MIGRATION_LOCK = 5_354_494_001
+
+const SETTINGS = `CREATE SCHEMA IF NOT EXISTS stint;
+CREATE TABLE IF NOT EXISTS stint.settings (key text PRIMARY KEY, value text NOT NULL);`
+
+/** The version of the tables; 0 for a new database. */
+const readVersion = async ({ query }: Connection): Promise<number> => {
+  const [row] = await query(`SELECT value FROM stint.settings WHERE key = 'version'`)
+  return row === undefined ? 0 : Number(row[0])
+}
+
+const migrate = async (connection: Connection, database: string) => {
+  const [exists] = await connection.query(`SELECT to_regclass('stint.settings') IS NOT NULL`)
+  if (exists?.[0] === true && (await readVersion(connection)) === Migrations.LATEST) return
+  await connection.execute("BEGIN")
+  await connection.query(`SELECT pg_advisory_xact_lock($1)`, [MIGRATION_LOCK])
+  await connection.execute(SETTINGS)
+  const version = await readVersion(connection)
+  if (version > Migrations.LATEST) {
+    throw new PostgresOpenError({ database, reason: new TablesNewer({ version, supported: Migrations.LATEST }) })
+  }
+  for (const step of Migrations.steps.slice(version)) await connection.execute(step)
+  await connection.query(
+    `INSERT INTO stint.settings (key, value) VALUES ('version', $1) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+    [String(Migrations.LATEST)]
+  )
+  await connection.execute("COMMIT")
+}
+
+/** Returns the number of the node. */
+export const openTables = async (connection: Connection, database: string): Promise<number> => {
+  try {
+    const [version] = await connection.query(
+      `SELECT current_setting('server_version_num')::int, current_setting('server_version')`
+    )
+    if (Number(version?.[0]) < OLDEST_SERVER * 10_000) {
+      throw new PostgresOpenError({ database, reason: new ServerTooOld({ version: String(version?.[1]) }) })
+    }
+    await migrate(connection, database)
+    const [row] = await connection.query(
+      `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
+    )
+    return Number(row?.[0])
+  } catch (cause) {
+    if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
+    throw cause
+  }
+}

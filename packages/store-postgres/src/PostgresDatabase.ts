@@ -1,0 +1,241 @@
+/**
+ * The connections of a node to its database.
+ *
+ * ```
+ *   lane     1 connection     changes of jobs and batches, in group commits   (JobLane.ts)
+ *   writer   1 connection     transactions on control data and webhooks, one at a time
+ *   readers  2 connections    single statements on committed data, pipelined
+ * ```
+ *
+ * A lost connection is opened again by the next operation. While the database is away, operations fail with `StoreUnavailable`, at once or after
+ * `deadlineMs`, and the log says when the outage begins and ends.
+ */
+import * as OutageLog from "@stint/store/OutageLog"
+import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import type * as Claims from "./Claims.ts"
+import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
+import * as JobLane from "./JobLane.ts"
+import { openTables } from "./OpenTables.ts"
+import { ConnectFailed, PostgresOpenError, StartFailed } from "./PostgresOpenError.ts"
+import * as TallyRows from "./TallyRows.ts"
+import type { Needs, Transaction } from "./Transaction.ts"
+import * as UnreadableRows from "./UnreadableRows.ts"
+
+/** How to reach the database. */
+export interface Options {
+  /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`. */
+  readonly url: Redacted.Redacted
+  /** Replaces the password of the address, so that the address can be in a file that others may read. */
+  readonly password?: Redacted.Redacted | undefined
+  /**
+   * How long a statement may take, in milliseconds. Then its connection is closed and the operation fails. Default: 10,000. A shorter time finds a
+   * silent network sooner, but also ends long statements of a busy server.
+   */
+  readonly deadlineMs?: number | undefined
+}
+
+export class PostgresDatabase extends Context.Service<PostgresDatabase, {
+  /** The address without user and password. */
+  readonly name: string
+  /** Reads committed data. */
+  readonly read: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
+  /** Runs a transaction that changes no jobs. `run` may run again, so it must change only the database. */
+  readonly write: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
+  /** Changes jobs in the next group commit. `run` may run again, so it must change only the transaction. */
+  readonly shared: <A>(operation: string, needs: Needs, run: (transaction: Transaction) => A) => Effect.Effect<A, StoreError>
+  readonly claim: (claim: Claims.Claim) => Effect.Effect<Claims.Claimed, StoreError>
+  /** Changes jobs and batches in a transaction of its own. */
+  readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
+  readonly unreadable: UnreadableRows.UnreadableRows
+}>()("@stint/store-postgres/PostgresDatabase") {}
+
+/** The number of connections for reads. */
+const READERS = 2
+
+/** The pause after a failed attempt to connect: the operations in between fail at once. */
+const RECONNECT_MILLIS = 250
+
+const DISK_FULL = "53100"
+
+/** States in which the server accepts no statements: shutdown, start, crash of another backend, too many connections, a standby. */
+const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006"])
+
+/** The host, port and database of an address. */
+const nameOf = (url: string): string => {
+  if (!URL.canParse(url)) return "the given address"
+  const { host, pathname } = new URL(url)
+  return `${host}${pathname}`
+}
+
+/** A connection that is opened when it is needed, and again after it was lost. */
+interface Slot {
+  readonly get: () => Promise<Connection>
+  readonly close: () => Promise<void>
+}
+
+const makeSlot = (options: ConnectionOptions): Slot => {
+  let current: Promise<Connection> | undefined
+  let failedAt = -Infinity
+  let failure: unknown
+  let closed = false
+
+  const open = async (): Promise<Connection> => {
+    if (closed) throw new Error("the store is closed")
+    if (performance.now() - failedAt < RECONNECT_MILLIS) throw failure
+    try {
+      const connection = await connect(options)
+      connection.onEnd(() => {
+        current = undefined
+      })
+      return connection
+    } catch (cause) {
+      failedAt = performance.now()
+      failure = cause
+      current = undefined
+      throw cause
+    }
+  }
+
+  return {
+    get: () => {
+      current ??= open().catch((cause: unknown) => {
+        current = undefined
+        throw cause
+      })
+      return current
+    },
+    close: async () => {
+      closed = true
+      const connection = await current?.catch(() => undefined)
+      await connection?.end()
+    }
+  }
+}
+
+/** Runs transactions one at a time. */
+const makeWriter = (slot: Slot) => {
+  let last: Promise<unknown> = Promise.resolve()
+  const transact = async <A>(run: (query: Query) => Promise<A>): Promise<A> => {
+    const connection = await slot.get()
+    try {
+      const begun = connection.execute("BEGIN")
+      const [, value] = await Promise.all([begun, run(connection.query)])
+      await connection.execute("COMMIT")
+      return value
+    } catch (cause) {
+      if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
+      throw cause
+    }
+  }
+  return <A>(run: (query: Query) => Promise<A>): Promise<A> => {
+    const next = last.then(() => transact(run))
+    last = next.catch(() => {})
+    return next
+  }
+}
+
+const problemOf = (cause: unknown): string => {
+  if (cause instanceof AggregateError) return cause.errors.map(problemOf).join("; ")
+  return cause instanceof Error && cause.message !== "" ? cause.message : String(cause)
+}
+
+const openError = (database: string, cause: unknown): PostgresOpenError => {
+  if (cause instanceof PostgresOpenError) return cause
+  const state = sqlStateOf(cause)
+  const problem = problemOf(cause)
+  // Classes 08, 28, 3D: connection, password, unknown database.
+  const isConnection = state === undefined || /^(08|28|3D|53|57)/.test(state)
+  return new PostgresOpenError({ database, reason: isConnection ? new ConnectFailed({ problem }) : new StartFailed({ problem }) })
+}
+
+/** The database. Migrates its tables first. Commands that were submitted finish before the connections are closed. */
+export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresOpenError> =>
+  Layer.effect(
+    PostgresDatabase,
+    Effect.gen(function*() {
+      const url = Redacted.value(options.url)
+      const name = nameOf(url)
+      const connection: ConnectionOptions = {
+        url,
+        ...(options.password === undefined ? {} : { password: Redacted.value(options.password) }),
+        deadlineMs: options.deadlineMs ?? 10_000,
+        prepare: true
+      }
+      const slots = Array.from({ length: READERS + 2 }, () => makeSlot(connection))
+      const [laneSlot = makeSlot(connection), writerSlot = makeSlot(connection), ...readers] = slots
+      yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
+      const node = yield* Effect.tryPromise({
+        try: async () => openTables(await laneSlot.get(), name),
+        catch: (cause) => openError(name, cause)
+      })
+
+      const unreadable = UnreadableRows.make()
+      const lane = JobLane.make(laneSlot.get, TallyRows.make(node), unreadable)
+      yield* Effect.addFinalizer(() => Effect.promise(lane.idle))
+      const writer = makeWriter(writerSlot)
+
+      let failing = false
+      const outage = OutageLog.make({
+        onFailure: (problem) =>
+          Effect.logError(
+            `PostgreSQL at ${name} cannot be used: ${problem}. Requests are rejected with 503, and nothing is acknowledged that is not stored. ` +
+              "The platform continues by itself when the database is back."
+          ),
+        onRecovery: Effect.logInfo(`PostgreSQL at ${name} can be used again.`)
+      })
+
+      const failed = (operation: string, cause: unknown): Effect.Effect<never, StoreError> => {
+        const state = sqlStateOf(cause)
+        if (state === DISK_FULL) return Effect.fail(new StoreError({ reason: new StoreFull({ operation }) }))
+        if (state !== undefined && !AWAY.has(state)) {
+          return Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause }) }))
+        }
+        failing = true
+        const error = Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause, logged: true }) }))
+        return Effect.andThen(outage.failed(problemOf(cause)), error)
+      }
+
+      const done = <A>(value: A): Effect.Effect<A> => {
+        if (!failing) return Effect.succeed(value)
+        failing = false
+        return Effect.as(outage.succeeded, value)
+      }
+
+      const settled = <A>(operation: string, run: () => Promise<A>): Effect.Effect<A, StoreError> =>
+        Effect.callback<A, StoreError>((resume) => {
+          const attempt = async () => {
+            try {
+              resume(done(await run()))
+            } catch (cause) {
+              resume(failed(operation, cause))
+            }
+          }
+          void attempt()
+        })
+
+      const submitted = <A>(
+        operation: string,
+        submit: (settle: (result: JobLane.CommandResult<A>) => void) => void
+      ): Effect.Effect<A, StoreError> =>
+        Effect.callback<A, StoreError>((resume) => {
+          submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause)))
+        })
+
+      let turn = 0
+      const reader = (): Slot => readers[turn++ % readers.length] ?? writerSlot
+
+      return PostgresDatabase.of({
+        name,
+        read: (operation, run) => settled(operation, async () => run((await reader().get()).query)),
+        write: (operation, run) => settled(operation, () => writer(run)),
+        shared: (operation, needs, run) => submitted(operation, (settle) => lane.shared(needs, run, settle)),
+        claim: (claim) => submitted("claim", (settle) => lane.claim(claim, settle)),
+        alone: (operation, run) => submitted(operation, (settle) => lane.alone(run, settle)),
+        unreadable
+      })
+    })
+  )

@@ -1,0 +1,156 @@
+/**
+ * Endpoints in PostgreSQL, and their releases. All endpoints are cached in memory, because each request reads one.
+ *
+ * Changes by other nodes appear within {@link REFRESH}; an endpoint that the cache does not have is read at once, so that a request that
+ * follows its creation on another node finds it.
+ *
+ * The ids of removed endpoints are stored, and later transactions reject jobs for these endpoints. A removal and the insertion of jobs take the
+ * same advisory lock, so no job can be inserted between the check for unfinished jobs and the removal.
+ */
+import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
+import * as OutageLog from "@stint/store/OutageLog"
+import { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type { Query } from "./Connection.ts"
+import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as PostgresReleases from "./PostgresReleases.ts"
+import { endpointLock, lockNumber } from "./Transaction.ts"
+
+/** The longest time until a change of an endpoint reaches the other nodes. */
+const REFRESH: Duration.Input = "1 second"
+
+/** For how long an unknown id is not looked up again, so that requests for unknown endpoints do not load the database. */
+const UNKNOWN_MILLIS = 500
+const MAX_UNKNOWN = 1_000
+
+const Body = Schema.fromJsonString(Endpoint)
+const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
+const encodeBody = Schema.encodeSync(Body)
+
+const readEndpoint = async (query: Query, id: string): Promise<Endpoint | undefined> => {
+  const [row] = await query(`SELECT body FROM stint.endpoints WHERE id = $1`, [id])
+  return row === undefined ? undefined : decodeRow(row)[0]
+}
+
+const BUSY =
+  `SELECT EXISTS (SELECT 1 FROM stint.ready WHERE endpoint = $1) OR EXISTS (SELECT 1 FROM stint.delayed WHERE endpoint = $1)
+  OR EXISTS (SELECT 1 FROM stint.running WHERE endpoint = $1)
+  OR EXISTS (SELECT 1 FROM stint.batches WHERE endpoint = $1 AND NOT ended AND body::json ->> 'status' <> 'DRAFT')`
+
+const make = Effect.gen(function*() {
+  const db = yield* PostgresDatabase
+  const endpoints = new Map<string, Endpoint>()
+  const unknown = new Map<string, number>()
+  /** Incremented with each change of this node: a read that began before must not overwrite it. */
+  let changes = 0
+
+  const known = (endpoint: Endpoint) => {
+    changes += 1
+    endpoints.set(endpoint.id, endpoint)
+    unknown.delete(endpoint.id)
+  }
+
+  const refresh = Effect.suspend(() => {
+    const before = changes
+    return Effect.map(db.read("read endpoints", (query) => query(`SELECT body FROM stint.endpoints`)), (rows) => {
+      if (changes !== before) return
+      const read = rows.map((row) => decodeRow(row)[0])
+      endpoints.clear()
+      for (const endpoint of read) endpoints.set(endpoint.id, endpoint)
+    })
+  })
+  yield* refresh
+  const outage = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logWarning(
+        `The endpoints cannot be refreshed: ${problem}. The node continues with the settings that it has read before.`
+      )
+  })
+  yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(REFRESH)))
+
+  const write = async (query: Query, endpoint: Endpoint) => {
+    await Promise.all([
+      query(`INSERT INTO stint.endpoints (id, body) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET body = excluded.body`, [
+        endpoint.id,
+        encodeBody(endpoint)
+      ]),
+      query(`DELETE FROM stint.removed_endpoints WHERE id = $1`, [endpoint.id])
+    ])
+  }
+
+  const lock = (query: Query, id: string) => query(`SELECT pg_advisory_xact_lock($1)`, [String(lockNumber(endpointLock(id)))])
+
+  const releases = PostgresReleases.make(db, { read: readEndpoint, write, lock, written: known })
+
+  const service = EndpointStore.of({
+    get: (id) =>
+      Effect.suspend((): Effect.Effect<Endpoint | undefined, StoreError> => {
+        const cached = endpoints.get(id)
+        if (cached !== undefined) return Effect.succeed(cached)
+        const time = performance.now()
+        if ((unknown.get(id) ?? -Infinity) > time - UNKNOWN_MILLIS) return Effect.succeed(undefined)
+        return Effect.map(db.read("read endpoint", (query) => readEndpoint(query, id)), (endpoint) => {
+          if (endpoint !== undefined) endpoints.set(id, endpoint)
+          else {
+            if (unknown.size >= MAX_UNKNOWN) unknown.clear()
+            unknown.set(id, time)
+          }
+          return endpoint
+        })
+      }),
+    list: Effect.map(
+      db.read("list endpoints", (query) => query(`SELECT body FROM stint.endpoints ORDER BY id`)),
+      (rows) => rows.map((row) => decodeRow(row)[0])
+    ),
+    create: (endpoint) =>
+      db.write("create endpoint", async (query) => {
+        await lock(query, endpoint.id)
+        if ((await readEndpoint(query, endpoint.id)) !== undefined) return false
+        await write(query, endpoint)
+        return true
+      }).pipe(
+        Effect.tap((created) => Effect.sync(() => created && known(endpoint))),
+        Effect.uninterruptible
+      ),
+    put: (endpoint) =>
+      db.write("put endpoint", async (query) => {
+        await lock(query, endpoint.id)
+        await write(query, endpoint)
+      }).pipe(
+        Effect.tap(() => Effect.sync(() => known(endpoint))),
+        Effect.uninterruptible
+      ),
+    remove: (id) =>
+      db.write("remove endpoint", async (query): Promise<RemoveResult> => {
+        await lock(query, id)
+        if ((await readEndpoint(query, id)) === undefined) return "missing"
+        if ((await query(BUSY, [id]))[0]?.[0] === true) return "busy"
+        await Promise.all([
+          query(`DELETE FROM stint.endpoints WHERE id = $1`, [id]),
+          releases.removeAll(query, id),
+          query(`INSERT INTO stint.removed_endpoints (id) VALUES ($1) ON CONFLICT DO NOTHING`, [id])
+        ])
+        return "removed"
+      }).pipe(
+        Effect.tap((removal) =>
+          Effect.sync(() => {
+            if (removal !== "removed") return
+            changes += 1
+            endpoints.delete(id)
+          })
+        ),
+        Effect.uninterruptible
+      )
+  })
+  return Context.make(EndpointStore, service).pipe(Context.add(ReleaseStore, releases.service))
+})
+
+/** The stores of endpoints and releases of a database. */
+export const layer: Layer.Layer<EndpointStore | ReleaseStore, StoreError, PostgresDatabase> = Layer.effectContext(make)

@@ -1,0 +1,182 @@
+/**
+ * Job logs in PostgreSQL.
+ *
+ * ```
+ *   job_logs     one row per job with lines: its last line number and its stored lines and bytes
+ *   log_pieces   pieces of lines as JSON text, dropped in the order in which they were written
+ *   tallies      stored bytes of all jobs, one row per node
+ * ```
+ *
+ * A piece is one row, so storing ten lines of a job takes one insert instead of ten.
+ */
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import {
+  bytesOf,
+  JobLogStore,
+  type LogBatch,
+  LogEntry,
+  LogLimits,
+  type LogLine,
+  type LogPage,
+  piecesOf,
+  READ_BYTES
+} from "@stint/store/JobLogStore"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { Query } from "./Connection.ts"
+import { anywhere } from "./JobColumns.ts"
+import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as TallyRows from "./TallyRows.ts"
+import type { Transaction } from "./Transaction.ts"
+
+const { attempt, level, message, source, time, worker } = LogEntry.fields
+
+/** A line in a piece. It is an array because property names would be repeated in each line. */
+const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
+
+const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
+const decodeJob = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.String]))
+const decodeLog = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
+const decodePiece = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String, Schema.Int, Schema.Int]))
+const decodeBody = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.String]))
+const decodeOwner = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.String, Schema.String]))
+
+/** The maximum number of pieces (of all jobs) that are dropped per added piece. */
+const DROP_LIMIT = 64
+
+/** The number of pieces that one read returns. A piece has up to 256 lines or 32 KiB. */
+const READ_PIECES = 16
+
+const PIECE = "seq, job, lines, bytes"
+
+const make = Effect.gen(function*() {
+  const db = yield* PostgresDatabase
+  const quotas = yield* LogLimits
+
+  /** Drops the oldest pieces of a job until it is within its quota. */
+  const makeRoom = async (query: Query, job: string, kept: { lines: number; bytes: number }) => {
+    const isFull = () => kept.lines > quotas.lines || kept.bytes > quotas.bytes
+    while (isFull()) {
+      const pieces = await query(`SELECT ${PIECE} FROM stint.log_pieces WHERE job = $1 ORDER BY last LIMIT $2`, [job, DROP_LIMIT])
+      if (pieces.length === 0) return
+      const dropped: Array<number> = []
+      for (const row of pieces) {
+        if (!isFull()) break
+        const [seq, , lines, bytes] = decodePiece(row)
+        dropped.push(seq)
+        kept.lines -= lines
+        kept.bytes -= bytes
+      }
+      await query(`DELETE FROM stint.log_pieces WHERE seq = ANY($1::bigint[])`, [dropped])
+    }
+  }
+
+  /** Drops the oldest pieces of all jobs until the total is within its quota. */
+  const makeRoomForAll = async ({ work: { query, tallies } }: Transaction) => {
+    let total = (await TallyRows.read(query, "logs", "")).bytes + tallies.of("logs", "").bytes
+    if (total <= quotas.totalBytes) return
+    const pieces = await query(`SELECT ${PIECE} FROM stint.log_pieces ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED`, [DROP_LIMIT])
+    for (const row of pieces) {
+      if (total <= quotas.totalBytes) return
+      const [seq, job, lines, bytes] = decodePiece(row)
+      const [[owner]] = await Promise.all([
+        query(`SELECT id, endpoint, owner FROM stint.jobs WHERE id = $1`, [job]),
+        query(`DELETE FROM stint.log_pieces WHERE seq = $1`, [seq]),
+        query(`UPDATE stint.job_logs SET lines = lines - $2, bytes = bytes - $3 WHERE job = $1`, [job, lines, bytes])
+      ])
+      if (owner !== undefined) {
+        const [, endpoint, key] = decodeOwner(owner)
+        tallies.logged(endpoint, key, -bytes)
+      }
+      total -= bytes
+    }
+  }
+
+  const append = async (transaction: Transaction, { endpoint, job: id, lines, missed }: LogBatch) => {
+    const { query, tallies } = transaction.work
+    const [row] = await query(`SELECT s.attempt, s.chunks, j.owner FROM ${anywhere("id = $1")} WHERE s.endpoint = $2`, [
+      id,
+      endpoint
+    ])
+    if (row === undefined) return
+    const [current, chunks, owner] = decodeJob(row)
+    // Creates the row that the transactions of other nodes wait for.
+    const [stored] = await query(
+      `INSERT INTO stint.job_logs (job, last, lines, bytes) VALUES ($1, 0, 0, 0)
+       ON CONFLICT (job) DO UPDATE SET last = job_logs.last RETURNING last, lines, bytes`,
+      [id]
+    )
+    const [lastBefore, linesBefore, bytesBefore] = decodeLog(stored)
+    const kept = { lines: linesBefore, bytes: bytesBefore }
+    let last = lastBefore + missed
+    for (const piece of piecesOf(lines, quotas)) {
+      kept.lines += piece.lines.length
+      kept.bytes += piece.bytes
+      await makeRoom(query, id, kept)
+      last += piece.lines.length
+      const cells = piece.lines.map((line): typeof Cells.Encoded => [
+        line.time,
+        line.level,
+        line.source,
+        line.attempt,
+        line.worker,
+        line.attempt === current ? chunks : 0,
+        line.message
+      ])
+      await query(`INSERT INTO stint.log_pieces (job, last, lines, bytes, body) VALUES ($1, $2, $3, $4, $5)`, [
+        id,
+        last,
+        piece.lines.length,
+        piece.bytes,
+        JSON.stringify(cells)
+      ])
+    }
+    await query(`UPDATE stint.job_logs SET last = $2, lines = $3, bytes = $4 WHERE job = $1`, [id, last, kept.lines, kept.bytes])
+    tallies.logged(endpoint, owner, kept.bytes - bytesBefore)
+    await makeRoomForAll(transaction)
+  }
+
+  const read = async (query: Query, endpoint: EndpointId, id: JobId, after: number, limit: number): Promise<LogPage> => {
+    const [row] = await query(
+      `SELECT l.last, l.lines, l.bytes FROM stint.job_logs l JOIN stint.jobs j ON j.id = l.job WHERE l.job = $1 AND j.endpoint = $2`,
+      [id, endpoint]
+    )
+    const last = row === undefined ? 0 : decodeLog(row)[0]
+    if (last <= after) return { lines: [], more: false, last }
+    const lines: Array<LogLine> = []
+    let bytes = 0
+    let position = after
+    while (true) {
+      const pieces = await query(
+        `SELECT last, lines, body FROM stint.log_pieces WHERE job = $1 AND last > $2 AND last <= $3 ORDER BY last LIMIT ${READ_PIECES}`,
+        [id, position, last]
+      )
+      for (const found of pieces) {
+        const [end, count, body] = decodeBody(found)
+        let number = end - count
+        for (const [time, level, source, attempt, worker, chunk, message] of decodeCells(body)) {
+          number += 1
+          if (number <= after) continue
+          if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last }
+          const line = { number, time, level, source, attempt, worker, chunk, message }
+          lines.push(line)
+          bytes += bytesOf(line)
+        }
+        position = end
+      }
+      if (pieces.length < READ_PIECES) return { lines, more: false, last }
+    }
+  }
+
+  return JobLogStore.of({
+    append: (batches) =>
+      db.alone("append log lines", async (transaction) => {
+        for (const batch of batches) await append(transaction, batch)
+      }),
+    read: (endpoint, job, after, limit) => db.read("read log lines", (query) => read(query, endpoint, job, after, limit))
+  })
+})
+
+/** The job logs of a database. */
+export const layer: Layer.Layer<JobLogStore, never, PostgresDatabase> = Layer.effect(JobLogStore, make)

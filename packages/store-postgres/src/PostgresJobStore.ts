@@ -1,0 +1,319 @@
+/**
+ * Jobs and batches in PostgreSQL.
+ *
+ * ```
+ *   change   in the next group commit of this node (JobLane.ts)
+ *   read     one statement on another connection, of committed data
+ * ```
+ *
+ * Hot path: submissions, claims, heartbeats, chunks and results share transactions. Timers, purges, drains and changes of batches have transactions
+ * of their own.
+ */
+import { type EndpointId, JobId } from "@stint/contract/Ids"
+import { JsonText } from "@stint/contract/Json"
+import { BatchStore } from "@stint/store/BatchStore"
+import { dueAt } from "@stint/store/JobMachine"
+import type { JobRecord } from "@stint/store/JobRecord"
+import {
+  type Ahead,
+  type ApplyResult,
+  type DrainResult,
+  type InsertResult,
+  JobStore,
+  MAX_READ_CHARACTERS,
+  type SubmissionKey
+} from "@stint/store/JobStore"
+import { exceededQuota, type Quotas } from "@stint/store/Quota"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { constraintOf, type Query } from "./Connection.ts"
+import { anywhere, LEAN, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
+import { listJobs } from "./JobLists.ts"
+import * as PostgresBatches from "./PostgresBatches.ts"
+import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as TallyRows from "./TallyRows.ts"
+import type { Transaction } from "./Transaction.ts"
+import type { Entry } from "./Work.ts"
+
+const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
+const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
+const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
+const decodeId = Schema.decodeUnknownSync(Schema.String)
+
+const DUE_PLACES: ReadonlyArray<Place> = ["running", "ready", "delayed", "ended"]
+
+const due = (place: Place) =>
+  `WITH s AS MATERIALIZED (
+     SELECT * FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($3::text[])${place === "ended" ? " AND batch IS NULL" : ""}
+     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+   ) SELECT ${LEAN} FROM s JOIN stint.jobs j ON j.id = s.id`
+
+const IS_DUE = `SELECT ${
+  DUE_PLACES.map((place) =>
+    `EXISTS (SELECT 1 FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($2::text[])${
+      place === "ended" ? " AND batch IS NULL" : ""
+    })`
+  ).join(" OR ")
+}`
+
+const TIMED = (place: "running" | "delayed") =>
+  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id FOR UPDATE OF s`
+
+const bySeq = (a: Entry, b: Entry): number => a.seq - b.seq
+
+/** The chunks of an attempt from a number, up to a number of characters. Reads them in steps, because one chunk can be several megabytes long. */
+const CHUNK_STEP = 100
+
+const readChunks = async (
+  query: Query,
+  job: JobId,
+  attempt: number,
+  from: number,
+  limit: number
+): Promise<ReadonlyArray<JsonText>> => {
+  const some: Array<JsonText> = []
+  let characters = 0
+  while (some.length < limit) {
+    const step = Math.min(CHUNK_STEP, limit - some.length)
+    const rows = await query(
+      `SELECT body FROM stint.chunks WHERE job = $1 AND attempt = $2 AND number >= $3 ORDER BY number LIMIT $4`,
+      [job, attempt, from + some.length, step]
+    )
+    for (const row of rows) {
+      const [body] = decodeChunk(row)
+      some.push(body)
+      characters += body.length
+      if (characters >= MAX_READ_CHARACTERS) return some
+    }
+    if (rows.length < step) break
+  }
+  return some
+}
+
+/**
+ * The smallest `queued_at` of the ready jobs without low priority. A job is never queued before it was created, so the scan in order of creation
+ * ends early; only jobs that returned to the queue make it longer.
+ */
+const OLDEST_STEP = 100
+
+const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<number | null> => {
+  let oldest: number | null = null
+  for (let offset = 0;; offset += OLDEST_STEP) {
+    const rows = await query(
+      `SELECT queued_at, created_at FROM stint.ready WHERE endpoint = $1 AND NOT low_priority
+       ORDER BY created_at, seq LIMIT ${OLDEST_STEP} OFFSET $2`,
+      [endpoint, offset]
+    )
+    for (const row of rows) {
+      const [queuedAt, createdAt] = decodeOldest(row)
+      if (oldest !== null && createdAt >= oldest) return oldest
+      oldest = Math.min(oldest ?? queuedAt, queuedAt)
+    }
+    if (rows.length < OLDEST_STEP) return oldest
+  }
+}
+
+/** IN_QUEUE jobs of an endpoint, in order of submission. */
+const waitingIds = async (
+  query: Query,
+  endpoint: EndpointId,
+  limit: number,
+  seen: ReadonlyArray<string>
+): Promise<ReadonlyArray<JobId>> => {
+  const rows = await query(
+    `SELECT id FROM (
+       (SELECT id, created_at, seq FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
+       UNION ALL
+       (SELECT id, created_at, seq FROM stint.delayed WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
+     ) s ORDER BY created_at, seq LIMIT $2`,
+    [endpoint, limit, seen]
+  )
+  return rows.map(([id]) => JobId.make(decodeId(id)))
+}
+
+const insert = (
+  transaction: Transaction,
+  job: JobRecord,
+  key: SubmissionKey | undefined,
+  quotas: Quotas | undefined
+): InsertResult => {
+  const known = key === undefined ? undefined : transaction.ofKey(job.endpoint, key)
+  if (known !== undefined) {
+    return known.fingerprint === key?.fingerprint
+      ? { _tag: "Duplicate", job: known.job }
+      : { _tag: "KeyConflict", id: known.job.id }
+  }
+  if (transaction.isRemoved(job.endpoint)) return { _tag: "EndpointGone" }
+  const owner = key?.owner ?? job.owner
+  const quota = quotas === undefined
+    ? undefined
+    : exceededQuota(job, quotas, (scope) => transaction.usageOf(scope, scope === "endpoint" ? job.endpoint : owner))
+  if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
+  transaction.work.insert(job, key)
+  return { _tag: "Inserted" }
+}
+
+const make = Effect.gen(function*() {
+  const db = yield* PostgresDatabase
+
+  /** Logs the errors of unreadable rows. */
+  const reportRowErrors = Effect.suspend(() =>
+    Effect.forEach(db.unreadable.takeErrors(), (problem) =>
+      Effect.logError(
+        `The job store skips a row that it cannot read: ${problem} The job stays as it is until the row is repaired or deleted.`
+      ), { discard: true })
+  )
+
+  const find = async (query: Query, columns: string, endpoint: EndpointId, id: JobId): Promise<StateRow | undefined> => {
+    const [row] = await query(`SELECT ${columns} FROM ${anywhere("id = $1")} WHERE s.endpoint = $2`, [id, endpoint])
+    return row === undefined ? undefined : toStateRow(row)
+  }
+
+  const jobs = JobStore.of({
+    durability: "D2",
+    insert: (job, key, quotas) =>
+      db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
+        Effect.catch((error) =>
+          error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+            ? Effect.die(new Error(`job ${job.id} already exists`))
+            : Effect.fail(error)
+        )
+      ),
+    apply: (endpoint, id, event) =>
+      db.shared(event._tag, { jobs: [id] }, ({ work }): ApplyResult => {
+        const entry = work.find(endpoint, id)
+        return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event)
+      }),
+    append: (endpoint, id, event, body) =>
+      db.shared("append", { jobs: [id] }, ({ work }): ApplyResult => {
+        const entry = work.find(endpoint, id)
+        return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event, body)
+      }),
+    claim: (endpoint, limit, event) => Effect.tap(db.claim({ endpoint, limit, event }), () => reportRowErrors),
+    tick: (event, limit) =>
+      Effect.flatMap(
+        db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
+        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+          isDue
+            ? db.alone("tick", async ({ lockBatches, unreadable, work }) => {
+              const found = await Promise.all(
+                DUE_PLACES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
+              )
+              const entries = unreadable.readable(found.flat(), event.now).map(work.add)
+                .sort((a, b) => dueAt(a.head) - dueAt(b.head) || bySeq(a, b))
+                .slice(0, limit)
+              await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
+              return entries.map((entry) => work.apply(entry, event))
+            })
+            : Effect.succeed([])
+      ).pipe(Effect.tap(() => reportRowErrors)),
+    applyRunning: (filter, event) =>
+      filter === "timed"
+        ? db.alone("applyRunning", async ({ load, work }) => {
+          const running = await load(work.query(TIMED("running")))
+          const delayed = await load(work.query(TIMED("delayed")))
+          return [...running, ...delayed].sort(bySeq).map((entry) => work.apply(entry, event))
+        })
+        : db.shared("applyRunning", { workers: [filter] }, ({ work }) =>
+          [...work.entries.values()]
+            .filter(({ head, removed }) =>
+              !removed && head.status === "IN_PROGRESS" && head.endpoint === filter.endpoint && head.worker === filter.worker
+            )
+            .sort(bySeq)
+            .map((entry) => work.apply(entry, event))),
+    applyWaiting: (endpoint, event, limit) =>
+      db.alone("applyWaiting", async ({ lockJobs, work }) => {
+        const applied: Array<ApplyResult> = []
+        const seen: Array<JobId> = []
+        while (applied.length < limit) {
+          const ids = await waitingIds(work.query, endpoint, limit - applied.length, seen)
+          if (ids.length === 0) break
+          seen.push(...ids)
+          await lockJobs(ids)
+          for (const id of ids) {
+            const entry = work.find(endpoint, id)
+            // Claimed by another node since.
+            if (entry?.head.status === "IN_QUEUE") applied.push(work.apply(entry, event))
+          }
+        }
+        return applied
+      }),
+    get: (endpoint, id) =>
+      db.read("get", async (query) => {
+        const row = await find(query, REPORT, endpoint, id)
+        return row === undefined ? undefined : toReport(row)
+      }),
+    traceOf: (endpoint, id) =>
+      db.read("traceOf", async (query) => {
+        const row = await find(query, TRACE, endpoint, id)
+        if (row === undefined) return undefined
+        const { input: { traceparent, tracestate }, outcome: { error, lastError } } = row
+        return { traceparent, tracestate, error, lastError }
+      }),
+    input: (endpoint, id) =>
+      db.read("input", async (query) => {
+        const [row] = await query(`SELECT input FROM stint.jobs WHERE id = $1 AND endpoint = $2`, [id, endpoint])
+        return row === undefined ? undefined : decodeChunk(row)[0]
+      }),
+    drain: (endpoint, id, limit) =>
+      Effect.flatMap(
+        db.read("drain", (query) => find(query, REPORT, endpoint, id)),
+        (seen): Effect.Effect<DrainResult | undefined, StoreError> => {
+          if (seen === undefined) return Effect.succeed(undefined)
+          if (seen.head.chunks === seen.head.drained) return Effect.succeed({ job: toReport(seen), chunks: [], more: false })
+          return db.alone("drain", async ({ lockJobs, work }) => {
+            await lockJobs([id])
+            const entry = work.find(endpoint, id)
+            const row = await find(work.query, REPORT, endpoint, id)
+            if (entry === undefined || row === undefined) return undefined
+            const { attempt, drained } = entry.head
+            const chunks = await readChunks(work.query, id, attempt, drained + 1, limit)
+            if (chunks.length > 0) entry.head = { ...entry.head, drained: drained + chunks.length }
+            return {
+              job: { ...toReport(row), drained: entry.head.drained },
+              chunks,
+              more: entry.head.drained < entry.head.chunks
+            }
+          })
+        }
+      ),
+    peek: (endpoint, id, after, limit) =>
+      db.read("peek", async (query) => {
+        const row = await find(query, REPORT, endpoint, id)
+        if (row === undefined) return undefined
+        const job = toReport(row)
+        const start = after.attempt === job.attempt ? after.chunk : 0
+        const stored = job.chunks > start ? await readChunks(query, id, job.attempt, start + 1, limit) : []
+        // Chunks that were stored after the job was read belong to the next read.
+        const chunks = stored.slice(0, job.chunks - start)
+        return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
+      }),
+    list: (endpoint, query) => db.read("list", (run) => listJobs(run, endpoint, query)),
+    ahead: (endpoint, id, limit) =>
+      db.read("ahead", async (query): Promise<Ahead | undefined> => {
+        const [row] = await query(
+          `SELECT (SELECT count(*) FROM (
+             SELECT 1 FROM stint.ready o WHERE o.endpoint = r.endpoint AND o.priority >= r.priority
+               AND (o.priority > r.priority OR o.seq < r.seq) ORDER BY o.priority DESC, o.seq LIMIT $3
+           ) first)::int FROM stint.ready r WHERE r.id = $1 AND r.endpoint = $2`,
+          [id, endpoint, limit + 1]
+        )
+        if (row === undefined) return undefined
+        const jobs = decodeNumber(row[0])
+        return { jobs: Math.min(jobs, limit), more: jobs > limit }
+      }),
+    depth: (endpoint) =>
+      db.read("depth", async (query) => {
+        const depth = TallyRows.depthOf(await TallyRows.read(query, "endpoint", endpoint))
+        return { ...depth, oldestQueuedAt: depth.waiting > depth.waitingLow ? await oldestQueuedAt(query, endpoint) : null }
+      })
+  })
+
+  return Context.make(JobStore, jobs).pipe(Context.add(BatchStore, PostgresBatches.make(db)))
+})
+
+/** The stores of jobs and batches of a database. */
+export const layer: Layer.Layer<JobStore | BatchStore, never, PostgresDatabase> = Layer.effectContext(make)

@@ -1,0 +1,42 @@
+/**
+ * Access keys in PostgreSQL, with all keys cached in memory (`KeyCache`): a revocation reaches the other nodes within `KeyCache.SHARED_REFRESH`.
+ */
+import * as KeyCache from "@stint/store/KeyCache"
+import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { Query } from "./Connection.ts"
+import { PostgresDatabase } from "./PostgresDatabase.ts"
+
+const Body = Schema.fromJsonString(KeyRecord)
+const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Body]))
+const encodeBody = Schema.encodeSync(Body)
+
+const write = (query: Query, key: KeyRecord) =>
+  query(`INSERT INTO stint.keys (id, body) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET body = excluded.body`, [
+    key.id,
+    encodeBody(key)
+  ])
+
+const make = Effect.gen(function*() {
+  const db = yield* PostgresDatabase
+  return yield* KeyCache.make({
+    all: db.read("read keys", async (query) => (await query(`SELECT body FROM stint.keys`)).map((row) => decodeRow(row)[0])),
+    put: (key) => Effect.asVoid(db.write("put key", (query) => write(query, key))),
+    update: (id, change) =>
+      db.write("update key", async (query) => {
+        const [row] = await query(`SELECT body FROM stint.keys WHERE id = $1 FOR UPDATE`, [id])
+        if (row === undefined) return undefined
+        const changed = change(decodeRow(row)[0])
+        await write(query, changed)
+        return changed
+      }),
+    remove: (id) =>
+      db.write("remove key", async (query) => (await query(`DELETE FROM stint.keys WHERE id = $1 RETURNING 1`, [id])).length > 0)
+  }, { refresh: KeyCache.SHARED_REFRESH })
+})
+
+/** The key store of a database. */
+export const layer: Layer.Layer<KeyStore, StoreError, PostgresDatabase> = Layer.effect(KeyStore, make)

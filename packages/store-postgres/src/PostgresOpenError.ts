@@ -1,0 +1,44 @@
+/** Why a database cannot be used. */
+import * as Schema from "effect/Schema"
+
+/** No connection: wrong address or password, or the server is down. */
+export class ConnectFailed extends Schema.TaggedError<ConnectFailed>()("ConnectFailed", { problem: Schema.String }) {}
+
+/** The server is too old. */
+export class ServerTooOld extends Schema.TaggedError<ServerTooOld>()("ServerTooOld", { version: Schema.String }) {}
+
+/** A newer version of Stint has changed the tables. */
+export class TablesNewer extends Schema.TaggedError<TablesNewer>()("TablesNewer", {
+  version: Schema.Int,
+  supported: Schema.Int
+}) {}
+
+/** A statement of the start failed. */
+export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed", { problem: Schema.String }) {}
+
+/** The oldest supported major version. */
+export const OLDEST_SERVER = 14
+
+/** The database cannot be used. The message never contains a password. */
+export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("PostgresOpenError", {
+  /** The address without user and password. */
+  database: Schema.String,
+  reason: Schema.Union([ConnectFailed, ServerTooOld, TablesNewer, StartFailed])
+}) {
+  override get message(): string {
+    const { database, reason } = this
+    switch (reason._tag) {
+      case "ConnectFailed":
+        return `No connection to PostgreSQL at ${database}: ${reason.problem}. Check that the server runs and accepts connections from this machine, and ` +
+          "check the user, the password and the name of the database in the address."
+      case "ServerTooOld":
+        return `PostgreSQL at ${database} has the version ${reason.version}. Stint needs PostgreSQL ${OLDEST_SERVER} or newer.`
+      case "TablesNewer":
+        return `The tables at ${database} have the version ${reason.version}, and this version of Stint knows versions up to ${reason.supported}. ` +
+          "Start the version of Stint that the other nodes run."
+      case "StartFailed":
+        return `PostgreSQL at ${database} cannot be used: ${reason.problem}. The user of the address must own the database, or have the right to ` +
+          "create the schema `stint` in it."
+    }
+  }
+}

@@ -1,0 +1,358 @@
+/**
+ * One transaction on jobs and batches: locks and loads rows for {@link Work}.
+ *
+ * Every transaction locks in the same order, so that transactions of different nodes wait for each other but do not deadlock: advisory locks by
+ * number, then the four tables of states, then batches; rows by id. A claim never waits (`SKIP LOCKED`).
+ */
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { isReady } from "@stint/store/JobMachine"
+import type { JobRecord } from "@stint/store/JobRecord"
+import type { SubmissionKey } from "@stint/store/JobStore"
+import { NO_OWNER } from "@stint/store/Owner"
+import type { Quotas, QuotaScope, QuotaUsage } from "@stint/store/Quota"
+import { hash } from "node:crypto"
+import { toBatch } from "./BatchRows.ts"
+import type { Connection, Row } from "./Connection.ts"
+import { anywhere, LEAN, type Place, PLACES, RECORD, toRecord, toStateRow } from "./JobColumns.ts"
+import * as TallyRows from "./TallyRows.ts"
+import type * as Unreadable from "./UnreadableRows.ts"
+import * as Work from "./Work.ts"
+
+/** A job that a command may insert. */
+export interface Insertion {
+  readonly job: JobRecord
+  readonly key: SubmissionKey | undefined
+  readonly quotas: Quotas | undefined
+}
+
+/** The worker of an endpoint. */
+export interface WorkerOf {
+  readonly endpoint: EndpointId
+  readonly worker: string
+}
+
+/** What commands of the transaction need. */
+export interface Needs {
+  readonly jobs?: ReadonlyArray<JobId>
+  readonly workers?: ReadonlyArray<WorkerOf>
+  readonly insertions?: ReadonlyArray<Insertion>
+  readonly claims?: ReadonlyArray<
+    { readonly endpoint: EndpointId; readonly limit: number; readonly event: { readonly now: number } }
+  >
+}
+
+/** The job of an idempotency key. */
+interface Keyed {
+  readonly owner: string
+  readonly id: JobId
+  readonly fingerprint: string
+}
+
+/** A transaction with its loaded rows. */
+export interface Transaction {
+  readonly work: Work.Work
+  /** Loads what commands need, in one round trip. */
+  readonly prepare: (needs: ReadonlyArray<Needs>) => Promise<void>
+  /** Locks jobs, wherever they are. */
+  readonly lockJobs: (ids: ReadonlyArray<JobId>) => Promise<void>
+  /** Loads rows of a query that selects {@link LEAN} or {@link RECORD}, and locks their batches. */
+  readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<Work.Entry>>
+  readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
+  /** Waits until no other transaction has these locks, and takes them until the commit. */
+  readonly lockNames: (names: ReadonlyArray<string>, shared?: "shared") => Promise<void>
+  readonly isRemoved: (endpoint: EndpointId) => boolean
+  /** The job of a key: the owner's, else the one without an owner. Its record, if it was stored before. */
+  readonly ofKey: (
+    endpoint: EndpointId,
+    key: SubmissionKey
+  ) => { readonly fingerprint: string; readonly job: JobRecord } | undefined
+  /** What an endpoint or a key uses, with the changes of this transaction. */
+  readonly usageOf: (scope: QuotaScope, id: string) => QuotaUsage
+  /** Loads what {@link usageOf} and {@link isRemoved} need, for an insertion that was not known before. */
+  readonly admit: (endpoint: EndpointId, owner: string, quotas: Quotas | undefined, seqs: number) => Promise<void>
+  /** Locks further ready jobs of an endpoint, in claim order. Returns their number. */
+  readonly lockReady: (endpoint: EndpointId, limit: number, now: number, only?: "shared") => Promise<number>
+  /** The ids of unreadable rows, which claims and timers skip. */
+  readonly unreadable: Unreadable.UnreadableRows
+  /** Whether the transaction has only one command. */
+  readonly isAlone: boolean
+  /** Endpoints that have isolated jobs. */
+  readonly isolated: ReadonlySet<string>
+  /** Whether more ready jobs than the loaded ones may exist; undefined: the place of the last loaded one. */
+  readonly lastReady: Map<EndpointId, Work.Entry>
+}
+
+/** The number of an advisory lock: 63 bits of a hash. */
+export const lockNumber = (name: string): bigint => BigInt.asIntN(64, BigInt(`0x${hash("sha256", name, "hex").slice(0, 16)}`))
+
+const bySize = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0)
+
+/** The name of the lock that keeps an endpoint from being removed while jobs are inserted. */
+export const endpointLock = (endpoint: string): string => `endpoint\n${endpoint}`
+
+const keyLock = (endpoint: string, key: string): string => `key\n${endpoint}\n${key}`
+const quotaLock = ([scope, id]: readonly [QuotaScope, string]): string => `quota\n${scope}\n${id}`
+
+/**
+ * The planner takes the hot tables for empty, because they often are when statistics are collected, and would read them sequentially after
+ * they have grown. Where a sequential read remains (the timers of running jobs), its cost counts as extremely high, and PostgreSQL would compile
+ * the statement, which takes a second.
+ */
+const BEGIN = [
+  "enable_seqscan = off",
+  "enable_hashjoin = off",
+  "enable_mergejoin = off",
+  "jit = off",
+  "plan_cache_mode = force_generic_plan"
+]
+  .reduce((text, setting) => `${text}; SET LOCAL ${setting}`, "BEGIN")
+
+const lockedState = (place: Place) =>
+  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
+
+/** How often a job that moves between the tables is looked for again. */
+const MAX_LOOKS = 20
+
+const hasLimit = (quotas: Quotas | undefined, scope: QuotaScope): boolean =>
+  quotas?.[scope].storedBytes !== undefined || quotas?.[scope].waitingJobs !== undefined
+
+/** Begins a transaction on a connection. The caller commits it (WorkWrites.ts) or rolls it back. */
+export const begin = (
+  connection: Connection,
+  tallies: TallyRows.TallyChanges,
+  unreadable: Unreadable.UnreadableRows,
+  isAlone: boolean
+): Transaction => {
+  const { query } = connection
+  // A failure also fails every later statement of the transaction, whose promises the callers wait for.
+  connection.execute(BEGIN).catch(() => {})
+  const seqs: Array<number> = []
+  const work = Work.make(query, tallies, {
+    next: () => {
+      const value = seqs.shift()
+      return value === undefined ? { done: true, value: undefined } : { value }
+    }
+  })
+  const removed = new Set<string>()
+  const isolated = new Set<string>()
+  const keyed = new Map<string, Array<Keyed>>()
+  const records = new Map<JobId, JobRecord>()
+  const usage = new Map<string, QuotaUsage>()
+  const lastReady = new Map<EndpointId, Work.Entry>()
+
+  const lockNames: Transaction["lockNames"] = async (names, shared) => {
+    if (names.length === 0) return
+    const numbers = [...new Set(names.map(lockNumber))].sort(bySize)
+    await query(`SELECT pg_advisory_xact_lock${shared === undefined ? "" : "_shared"}(n) FROM unnest($1::bigint[]) AS n`, [
+      numbers
+    ])
+  }
+
+  const lockBatches: Transaction["lockBatches"] = async (ids) => {
+    const unknown = ids.filter((id) => !work.batches.has(id))
+    if (unknown.length === 0) return
+    const rows = await query(`SELECT body FROM stint.batches WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE`, [unknown])
+    for (const row of rows) work.addBatch(toBatch(row))
+  }
+
+  const lockBatchesOfJobs = () =>
+    lockBatches([...new Set([...work.entries.values()].flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))])
+
+  const addRows = (rows: ReadonlyArray<Row>) => rows.map((row) => work.add(toStateRow(row)))
+
+  const load: Transaction["load"] = async (rows) => {
+    const entries = addRows(await rows)
+    await lockBatchesOfJobs()
+    return entries
+  }
+
+  const sendJobLocks = (ids: ReadonlyArray<JobId>): Promise<ReadonlyArray<ReadonlyArray<Row>>> =>
+    Promise.all(ids.length === 0 ? [] : PLACES.map((place) => query(lockedState(place), [ids])))
+
+  /** A job can move into a table that was read before. Then it is in none of the results, but it still exists. */
+  const lockMoved = async (ids: ReadonlyArray<JobId>) => {
+    let missing = ids.filter((id) => !work.entries.has(id))
+    for (let look = 0; missing.length > 0 && look < MAX_LOOKS; look++) {
+      const existing = await query(`SELECT id FROM stint.jobs WHERE id = ANY($1::text[])`, [missing])
+      const known = new Set(existing.map(([id]) => id))
+      missing = missing.filter((id) => known.has(id))
+      if (missing.length === 0) return
+      for (const rows of await sendJobLocks(missing)) addRows(rows)
+      missing = missing.filter((id) => !work.entries.has(id))
+    }
+  }
+
+  const lockJobs: Transaction["lockJobs"] = async (ids) => {
+    const unknown = ids.filter((id) => !work.entries.has(id))
+    for (const rows of await sendJobLocks(unknown)) addRows(rows)
+    await lockMoved(unknown)
+    await lockBatchesOfJobs()
+  }
+
+  const lockReady: Transaction["lockReady"] = async (endpoint, limit, now, only) => {
+    const known = [...work.entries.values()].filter(({ head, input }) => head.endpoint === endpoint && input.input !== null)
+    const rows = await query(
+      // `MATERIALIZED`: a subquery may run once for each row, and then locks more rows than its limit.
+      `WITH s AS MATERIALIZED (
+         SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${only === undefined ? "" : " AND NOT isolated"}
+         ORDER BY priority DESC, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+       ) SELECT ${RECORD} FROM s JOIN stint.jobs j ON j.id = s.id ORDER BY s.priority DESC, s.seq`,
+      [endpoint, limit, [...known.map(({ head }) => head.id), ...unreadable.ids(now)]]
+    )
+    const last = unreadable.readable(rows, now).map(work.add).at(-1)
+    if (only === undefined) {
+      if (rows.length === limit && last !== undefined) lastReady.set(endpoint, last)
+      else lastReady.delete(endpoint)
+    }
+    return rows.length
+  }
+
+  const loadUsage = async (scope: QuotaScope, id: string) => {
+    usage.set(`${scope}\n${id}`, TallyRows.usageOf(await TallyRows.read(query, scope, id)))
+  }
+
+  const loadKeys = async (keys: ReadonlyArray<{ readonly endpoint: EndpointId; readonly key: string }>) => {
+    if (keys.length === 0) return
+    const rows = await query(
+      `SELECT j.endpoint, j.idempotency_key, j.owner, j.id, j.fingerprint
+       FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[])) AS u (endpoint, key)
+       JOIN stint.jobs j ON j.endpoint = u.endpoint AND j.idempotency_key = u.key`,
+      [keys.map(({ endpoint }) => endpoint), keys.map(({ key }) => key)]
+    )
+    if (rows.length === 0) return
+    const found = await query(`SELECT ${RECORD} FROM ${anywhere("id = ANY($1::text[])")}`, [rows.map(([, , , id]) => id)])
+    for (const row of found) {
+      const record = toRecord(toStateRow(row))
+      records.set(record.id, record)
+    }
+    for (const [endpoint, key, owner, id, fingerprint] of rows) {
+      const record = [...records.values()].find((one) => one.id === id)
+      // Removed since: the key is free.
+      if (record === undefined) continue
+      const name = keyLock(String(endpoint), String(key))
+      keyed.set(name, [...(keyed.get(name) ?? []), { owner: String(owner), id: record.id, fingerprint: String(fingerprint) }])
+    }
+  }
+
+  const loadRemoved = async (endpoints: ReadonlyArray<string>) => {
+    if (endpoints.length === 0) return
+    const rows = await query(`SELECT id FROM stint.removed_endpoints WHERE id = ANY($1::text[])`, [endpoints])
+    for (const [id] of rows) removed.add(String(id))
+  }
+
+  const reserve = async (count: number) => {
+    if (count === 0) return
+    const rows = await query(`SELECT nextval('stint.job_seq') FROM generate_series(1, $1)`, [count])
+    seqs.push(...rows.map(([seq]) => Number(seq)))
+  }
+
+  const loadIsolated = async (endpoints: ReadonlyArray<string>) => {
+    if (endpoints.length === 0) return
+    const rows = await query(
+      (["ready", "delayed", "running"] as const).map((place) =>
+        `SELECT endpoint FROM stint.${place} WHERE isolated AND endpoint = ANY($1::text[])`
+      ).join(" UNION "),
+      [endpoints]
+    )
+    for (const [endpoint] of rows) isolated.add(String(endpoint))
+  }
+
+  const quotaScopes = (owner: string, endpoint: string, quotas: Quotas | undefined) =>
+    ([["endpoint", endpoint], ["key", owner]] as const).filter(([scope]) => hasLimit(quotas, scope))
+
+  const prepare: Transaction["prepare"] = async (needs) => {
+    const jobs = [...new Set(needs.flatMap(({ jobs = [] }) => jobs))]
+    const workers = needs.flatMap(({ workers = [] }) => workers)
+    const insertions = needs.flatMap(({ insertions = [] }) => insertions)
+    const keys = insertions.flatMap(({ job: { endpoint }, key }) => key === undefined ? [] : [{ endpoint, key: key.key }])
+    const scopes = new Map(
+      insertions.flatMap(({ job, key, quotas }) =>
+        quotaScopes(key?.owner ?? job.owner, job.endpoint, quotas).map((one) => [quotaLock(one), one] as const)
+      )
+    )
+    const endpoints = [...new Set(insertions.map(({ job }) => job.endpoint))]
+    const wanted = new Map<EndpointId, { readonly limit: number; readonly now: number }>()
+    for (const { endpoint, event: { now }, limit } of needs.flatMap(({ claims = [] }) => claims)) {
+      wanted.set(endpoint, { limit: (wanted.get(endpoint)?.limit ?? 0) + limit, now })
+    }
+    const states = await Promise.all([
+      lockNames([...keys.map(({ endpoint, key }) => keyLock(endpoint, key)), ...scopes.keys()]),
+      lockNames(endpoints.map(endpointLock), "shared"),
+      reserve(insertions.length),
+      loadRemoved(endpoints),
+      loadKeys(keys),
+      Promise.all([...scopes.values()].map(([scope, id]) => loadUsage(scope, id))),
+      sendJobLocks(jobs),
+      workers.length === 0 ? [] : query(
+        `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
+         WHERE s.id IN (SELECT r.id FROM unnest($1::text[], $2::text[]) AS u (endpoint, worker)
+           JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker)
+         ORDER BY s.id FOR UPDATE OF s`,
+        [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
+      ),
+      loadIsolated([...wanted.keys()]),
+      // Last, because a claim never waits, and no command may wait for a lock that a claim has.
+      Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
+    ]).then(([, , , , , , ofJobs, ofWorkers]) => [...ofJobs, ofWorkers])
+    for (const rows of states) addRows(rows)
+    await lockMoved(jobs)
+    await lockBatchesOfJobs()
+  }
+
+  return {
+    work,
+    prepare,
+    lockJobs,
+    load,
+    lockBatches,
+    lockNames,
+    lockReady,
+    unreadable,
+    isAlone,
+    isolated,
+    lastReady,
+    isRemoved: (endpoint) => removed.has(endpoint),
+    ofKey: (endpoint, { key, owner }) => {
+      const own = [...work.entries.values()].filter((entry) =>
+        !entry.removed && entry.head.endpoint === endpoint && entry.key?.key === key
+      )
+      const inserted = own.find((entry) => entry.head.owner === owner) ?? own.find((entry) => entry.head.owner === NO_OWNER)
+      const stored = keyed.get(keyLock(endpoint, key)) ?? []
+      const found = stored.find((one) => one.owner === owner) ?? stored.find((one) => one.owner === NO_OWNER)
+      if (inserted !== undefined && (found === undefined || inserted.head.owner === owner)) {
+        return { fingerprint: inserted.key?.fingerprint ?? "", job: Work.recordOf(inserted) }
+      }
+      const job = found === undefined ? undefined : records.get(found.id)
+      return found === undefined || job === undefined ? undefined : { fingerprint: found.fingerprint, job }
+    },
+    usageOf: (scope, id) => {
+      const base = usage.get(`${scope}\n${id}`) ?? { waiting: 0, bytes: 0 }
+      const changed = TallyRows.usageOf(work.tallies.of(scope, id))
+      return { waiting: base.waiting + changed.waiting, bytes: base.bytes + changed.bytes }
+    },
+    admit: async (endpoint, owner, quotas, count) => {
+      const scopes = quotaScopes(owner, endpoint, quotas)
+      await Promise.all([
+        lockNames(scopes.map(quotaLock)),
+        lockNames([endpointLock(endpoint)], "shared"),
+        reserve(count),
+        loadRemoved([endpoint]),
+        ...scopes.map(([scope, id]) => loadUsage(scope, id))
+      ])
+    }
+  }
+}
+
+/**
+ * The loaded ready jobs of an endpoint in claim order, up to the place behind which others may exist that are not loaded. `all`: also behind
+ * it.
+ */
+export const readyEntries = ({ lastReady, work }: Transaction, endpoint: EndpointId, all?: "all"): ReadonlyArray<Work.Entry> => {
+  const last = all === undefined ? lastReady.get(endpoint) : undefined
+  return [...work.entries.values()]
+    .filter(({ head, input, removed }) => !removed && head.endpoint === endpoint && isReady(head) && input.input !== null)
+    .sort(inClaimOrder)
+    .filter((entry) => last === undefined || inClaimOrder(entry, last) <= 0)
+}
+
+const inClaimOrder = (a: Work.Entry, b: Work.Entry): number => b.head.priority - a.head.priority || a.seq - b.seq

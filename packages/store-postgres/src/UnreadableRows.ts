@@ -1,0 +1,48 @@
+/**
+ * Rows of jobs that cannot be decoded, for example because someone edited them. Claims and timers skip such a row for an hour, so that it does
+ * not block other jobs, and its error is logged once.
+ */
+import type { Row } from "./Connection.ts"
+import { type StateRow, toStateRow } from "./JobColumns.ts"
+
+/** For how long a row is skipped. */
+const QUARANTINE_MILLIS = 3_600_000
+
+/** The unreadable rows that this process has found. */
+export interface UnreadableRows {
+  /** The ids that must be skipped now. */
+  readonly ids: (now: number) => ReadonlyArray<string>
+  /** Decodes rows that begin with their id, and skips the unreadable ones. */
+  readonly readable: (rows: ReadonlyArray<Row>, now: number) => ReadonlyArray<StateRow>
+  /** The errors since the last call. Each row is reported once. */
+  readonly takeErrors: () => ReadonlyArray<string>
+}
+
+export const make = (): UnreadableRows => {
+  const until = new Map<string, number>()
+  const reported = new Set<string>()
+  let errors: Array<string> = []
+  return {
+    ids: (now) => {
+      for (const [id, time] of until) if (time <= now) until.delete(id)
+      return [...until.keys()]
+    },
+    readable: (rows, now) =>
+      rows.flatMap((row) => {
+        try {
+          return [toStateRow(row)]
+        } catch (cause) {
+          const id = String(row[0])
+          until.set(id, now + QUARANTINE_MILLIS)
+          if (!reported.has(id)) errors.push(cause instanceof Error ? cause.message : String(cause))
+          reported.add(id)
+          return []
+        }
+      }),
+    takeErrors: () => {
+      const taken = errors
+      errors = []
+      return taken
+    }
+  }
+}

@@ -1,0 +1,277 @@
+/**
+ * The jobs and batches that one transaction reads and changes.
+ *
+ * ```
+ *   lock and load rows  -->  transition (the state machine), in memory  -->  write each changed row once, commit
+ *   one round trip           no round trip                                   one round trip
+ * ```
+ *
+ * Many commands share one transaction, so their rows are loaded together and written together.
+ */
+import type { BatchId } from "@stint/contract/Batch"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { JobId as toJobId } from "@stint/contract/Ids"
+import type { JsonText } from "@stint/contract/Json"
+import { batchJson } from "@stint/store/BatchJson"
+import * as BatchMachine from "@stint/store/BatchMachine"
+import { webhookJson } from "@stint/store/JobJson"
+import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobRecord"
+import type { ApplyResult, SubmissionKey } from "@stint/store/JobStore"
+import { webhookEventOf } from "@stint/store/JobWebhookEvents"
+import { inputBytes, outcomeBytes, payloadBytes } from "@stint/store/Quota"
+import { type NewDelivery, newDelivery, type WebhookDelivery } from "@stint/store/WebhookStore"
+import * as Result from "effect/Result"
+import type { Query } from "./Connection.ts"
+import type { StateRow } from "./JobColumns.ts"
+import type { TallyChanges } from "./TallyRows.ts"
+
+/** A chunk that is not stored yet. */
+export interface NewChunk {
+  readonly attempt: number
+  readonly number: number
+  readonly body: JsonText
+}
+
+/** A job of the transaction. */
+export interface Entry {
+  readonly seq: number
+  /** As it is stored; undefined for a new job. */
+  readonly stored: JobHead | undefined
+  head: JobHead
+  removed: boolean
+  /** The parts of the outcome that were loaded or have changed. */
+  outcome: Partial<JobOutcome>
+  /** Whether only the progress of a running job changed. */
+  progressed: boolean
+  input: Omit<JobInput, "input"> & { readonly input: JsonText | null }
+  readonly inputBytes: number
+  outcomeBytes: number
+  chunkBytes: number
+  /** Delete the stored chunks. */
+  discard: boolean
+  chunks: Array<NewChunk>
+  readonly key: SubmissionKey | undefined
+}
+
+/** A batch of the transaction. */
+export interface BatchEntry {
+  readonly stored: BatchMachine.BatchRecord | undefined
+  batch: BatchMachine.BatchRecord
+  removed: boolean
+}
+
+/** The rows of one transaction. */
+export interface Work {
+  readonly query: Query
+  readonly tallies: TallyChanges
+  readonly entries: Map<JobId, Entry>
+  readonly batches: Map<string, BatchEntry>
+  readonly deliveries: Array<WebhookDelivery>
+  /** The next position in the order of submission. */
+  readonly nextSeq: () => number
+  /** The loaded job of an endpoint. */
+  readonly find: (endpoint: EndpointId, id: JobId) => Entry | undefined
+  /** Adds a loaded row, unless it is there. */
+  readonly add: (row: StateRow) => Entry
+  readonly addBatch: (batch: BatchMachine.BatchRecord) => void
+  readonly batch: (id: BatchId | string | null) => BatchMachine.BatchRecord | undefined
+  readonly insertBatch: (batch: BatchMachine.BatchRecord) => void
+  /** Changes a batch, and writes its webhook delivery when it ended. */
+  readonly putBatch: (after: BatchMachine.BatchRecord, now: number) => void
+  readonly removeBatch: (id: BatchId) => void
+  readonly insert: (job: JobRecord, key?: SubmissionKey) => Entry
+  readonly apply: (entry: Entry, event: JobMachineEvent, chunk?: JsonText) => ApplyResult
+}
+
+/** The complete job of an entry whose input was loaded. */
+export const recordOf = ({ head, input: { input, ...rest }, outcome }: Entry): JobRecord => {
+  if (input === null) throw new Error(`the input of job ${head.id} was not loaded`)
+  return { ...head, progress: null, output: null, error: null, lastError: null, ...outcome, ...rest, input }
+}
+
+/** Starts a transaction without rows. `seqs`: positions in the order of submission, one for each job that may be inserted. */
+export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>): Work => {
+  const entries = new Map<JobId, Entry>()
+  const batches = new Map<string, BatchEntry>()
+  const deliveries: Array<WebhookDelivery> = []
+
+  const nextSeq = (): number => {
+    const next = seqs.next()
+    if (next.done === true) throw new Error("no position in the order of submission was reserved for the job")
+    return next.value
+  }
+
+  const deliver = (delivery: NewDelivery) => {
+    if (delivery.event === "progress") {
+      const unsent = deliveries.findIndex(({ event, job }) => event === "progress" && job === delivery.job)
+      if (unsent !== -1) deliveries.splice(unsent, 1)
+    }
+    deliveries.push(newDelivery(delivery))
+  }
+
+  const batch: Work["batch"] = (id) => {
+    const found = id === null ? undefined : batches.get(id)
+    return found?.removed === false ? found.batch : undefined
+  }
+
+  const putBatch: Work["putBatch"] = (after, now) => {
+    const entry = batches.get(after.id)
+    if (entry === undefined || entry.batch === after) return
+    const event = BatchMachine.webhookEventOf(entry.batch, after)
+    entry.batch = after
+    if (event === undefined || after.webhook === null) return
+    deliver({
+      job: toJobId.make(after.id),
+      // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
+      traceparent: null,
+      tracestate: null,
+      endpoint: after.endpoint,
+      event,
+      url: after.webhook,
+      body: batchJson(after),
+      createdAt: now
+    })
+  }
+
+  const enqueueWebhook = (entry: Entry, event: JobMachineEvent, before: JobHead, chunk: JsonText | undefined) => {
+    const { endpoint, id: job, webhook } = entry.head
+    const webhookEvent = webhookEventOf(event, before, entry.head)
+    if (webhook === null || webhookEvent === undefined) return
+    const record = recordOf(entry)
+    const { traceparent, tracestate } = record
+    const body = webhookJson(record, record, webhook, webhookEvent, chunk)
+    deliver({ job, endpoint, event: webhookEvent, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
+  }
+
+  const isBatchExpired = ({ batchId }: JobHead, now: number): boolean => {
+    const found = batch(batchId)
+    return found !== undefined && BatchMachine.isExpired(found, now)
+  }
+
+  /** Updates the batch of a job whose status has changed. Returns the net change to the job, which includes a cancel by the batch. */
+  const updateBatch = (entry: Entry, before: JobHead, now: number): ApplyResult => {
+    const { batchId, endpoint, status } = entry.head
+    const found = batch(batchId)
+    if (found !== undefined) {
+      const changed = BatchMachine.jobChanged(found, before.status, status, now)
+      putBatch(changed, now)
+      if (BatchMachine.mustCancel(changed, status)) {
+        const cancelled = apply(entry, { _tag: "Cancel", now, endpoint })
+        if (cancelled._tag === "Changed") return { ...cancelled, before }
+      }
+    }
+    return { _tag: "Changed", before, after: entry.head }
+  }
+
+  const apply: Work["apply"] = (entry, event, chunk) => {
+    const before = entry.head
+    if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
+      return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
+    }
+    const decided = transition(before, event)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
+    const bytesBefore = entry.outcomeBytes + entry.chunkBytes
+    if (decided.success._tag === "Remove") {
+      entry.removed = true
+      tallies.count(before, undefined, -bytesBefore - entry.inputBytes)
+      return { _tag: "Removed", before }
+    }
+    const { discardChunks, job: after, outcome } = decided.success
+    entry.head = after
+    if (Object.keys(outcome).length > 0) {
+      entry.outcome = { ...entry.outcome, ...outcome }
+      // Every payload that was not loaded is null after a change of the outcome: the machine replaces or removes it.
+      entry.outcomeBytes = outcomeBytes({ progress: null, output: null, error: null, lastError: null, ...entry.outcome })
+      if (event._tag === "Progress") entry.progressed = true
+    }
+    if (discardChunks) {
+      entry.discard = true
+      entry.chunks = []
+      entry.chunkBytes = 0
+    }
+    if (chunk !== undefined) {
+      entry.chunks.push({ attempt: after.attempt, number: after.chunks, body: chunk })
+      entry.chunkBytes += payloadBytes(chunk)
+    }
+    const bytes = entry.outcomeBytes + entry.chunkBytes - bytesBefore
+    if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after, bytes)
+    else if (bytes !== 0) tallies.count(before, after, bytes)
+    if (after.webhook !== null) enqueueWebhook(entry, event, before, chunk)
+    if (after.batchId !== null && before.status !== after.status) return updateBatch(entry, before, event.now)
+    return { _tag: "Changed", before, after: entry.head }
+  }
+
+  return {
+    query,
+    tallies,
+    entries,
+    batches,
+    deliveries,
+    nextSeq,
+    find: (endpoint, id) => {
+      const entry = entries.get(id)
+      return entry?.removed === false && entry.head.endpoint === endpoint ? entry : undefined
+    },
+    add: ({ chunkBytes, head, input, inputBytes, outcome, outcomeBytes, seq }) => {
+      const known = entries.get(head.id)
+      if (known !== undefined) {
+        // The row was loaded without its input before.
+        if (known.input.input === null) known.input = input
+        return known
+      }
+      const entry: Entry = {
+        seq,
+        stored: head,
+        head,
+        removed: false,
+        outcome,
+        progressed: false,
+        input,
+        inputBytes,
+        outcomeBytes,
+        chunkBytes,
+        discard: false,
+        chunks: [],
+        key: undefined
+      }
+      entries.set(head.id, entry)
+      return entry
+    },
+    addBatch: (batch) => {
+      if (!batches.has(batch.id)) batches.set(batch.id, { stored: batch, batch, removed: false })
+    },
+    batch,
+    insertBatch: (batch) => {
+      batches.set(batch.id, { stored: undefined, batch, removed: false })
+    },
+    putBatch,
+    removeBatch: (id) => {
+      const entry = batches.get(id)
+      if (entry !== undefined) entry.removed = true
+    },
+    insert: (job, key) => {
+      const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+      const outcome = { progress, output, error, lastError }
+      const entry: Entry = {
+        seq: nextSeq(),
+        stored: undefined,
+        head: { ...head, owner: key?.owner ?? head.owner },
+        removed: false,
+        outcome,
+        progressed: false,
+        input: { input, s3Config, traceparent, tracestate },
+        inputBytes: inputBytes(job),
+        outcomeBytes: outcomeBytes(outcome),
+        chunkBytes: 0,
+        discard: false,
+        chunks: [],
+        key
+      }
+      entries.set(job.id, entry)
+      tallies.count(undefined, entry.head, entry.inputBytes + entry.outcomeBytes)
+      return entry
+    },
+    apply
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * All stores of Stint in one PostgreSQL database, for one or several nodes.
+ */
+import type { BatchStore } from "@stint/store/BatchStore"
+import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobLogStore } from "@stint/store/JobLogStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { KeyStore } from "@stint/store/KeyStore"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { SecretStore } from "@stint/store/SecretStore"
+import type { StoreError } from "@stint/store/StoreError"
+import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
+import * as Layer from "effect/Layer"
+import * as PostgresDatabase from "./PostgresDatabase.ts"
+import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
+import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
+import * as PostgresJobStore from "./PostgresJobStore.ts"
+import * as PostgresKeyStore from "./PostgresKeyStore.ts"
+import type { PostgresOpenError } from "./PostgresOpenError.ts"
+import * as PostgresSecretStore from "./PostgresSecretStore.ts"
+import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
+import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
+import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
+
+export * as PostgresDatabase from "./PostgresDatabase.ts"
+export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
+export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
+export * as PostgresJobStore from "./PostgresJobStore.ts"
+export * as PostgresKeyStore from "./PostgresKeyStore.ts"
+export * as PostgresOpenError from "./PostgresOpenError.ts"
+export * as PostgresSecretStore from "./PostgresSecretStore.ts"
+export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
+export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
+export * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
+
+/** All stores in one database. */
+export const layer = (
+  options: PostgresDatabase.Options
+): Layer.Layer<
+  | JobStore
+  | JobLogStore
+  | BatchStore
+  | EndpointStore
+  | ReleaseStore
+  | KeyStore
+  | SecretStore
+  | WebhookStore
+  | WebhookSecretStore
+  | WebhookAttemptStore,
+  PostgresOpenError | StoreError
+> =>
+  Layer.mergeAll(
+    PostgresJobStore.layer,
+    PostgresJobLogStore.layer,
+    PostgresEndpointStore.layer,
+    PostgresKeyStore.layer,
+    PostgresSecretStore.layer,
+    PostgresWebhookStore.layer,
+    PostgresWebhookSecretStore.layer,
+    PostgresWebhookAttemptStore.layer
+  ).pipe(Layer.provide(PostgresDatabase.layer(options)))

@@ -1,0 +1,12 @@
+import { assert, describe, it } from "@effect/vitest"
+import { hash } from "node:crypto"
+import * as Migrations from "../src/Migrations.ts"
+
+/** The hashes of the released steps. Only append. */
+const RELEASED = ["d5be96990d999265"]
+
+describe("migrations", () => {
+  it("changes no released step", () => {
+    assert.deepStrictEqual(Migrations.steps.map((step) => hash("sha256", step, "hex").slice(0, 16)), RELEASED)
+  })
+})

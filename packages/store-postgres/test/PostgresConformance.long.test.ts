@@ -1,0 +1,42 @@
+import { describe, vi } from "@effect/vitest"
+import {
+  batchStoreSuite,
+  endpointRemovalSuite,
+  endpointStoreSuite,
+  jobLogStoreSuite,
+  jobStoreSuite,
+  keyStoreSuite,
+  outboxSuite,
+  releaseStoreSuite,
+  secretStoreSuite
+} from "@stint/store-testing"
+import * as Layer from "effect/Layer"
+import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
+import * as PostgresJobLogStore from "../src/PostgresJobLogStore.ts"
+import * as PostgresJobStore from "../src/PostgresJobStore.ts"
+import * as PostgresKeyStore from "../src/PostgresKeyStore.ts"
+import * as PostgresSecretStore from "../src/PostgresSecretStore.ts"
+import * as PostgresWebhookStore from "../src/PostgresWebhookStore.ts"
+import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
+
+// A database on a busy machine takes longer than a store in this process.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
+
+describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
+  const cluster = testCluster()
+  const { layer } = makeDatabases(cluster)
+
+  jobStoreSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)), { sequences: 60, storms: 2 })
+  releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
+  endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
+  keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))
+  secretStoreSuite("postgres", PostgresSecretStore.layer.pipe(Layer.provide(layer)))
+  outboxSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)))
+  endpointRemovalSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresEndpointStore.layer).pipe(Layer.provide(layer)))
+  batchStoreSuite(
+    "postgres",
+    Layer.mergeAll(PostgresJobStore.layer, PostgresEndpointStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)),
+    { sequences: 25 }
+  )
+  jobLogStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresJobLogStore.layer).pipe(Layer.provide(layer)))
+})
