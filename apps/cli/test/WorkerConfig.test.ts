@@ -7,7 +7,7 @@ import * as Option from "effect/Option"
 import process from "node:process"
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
 import * as WorkerConfig from "../src/config/WorkerConfig.ts"
-import { warningsFor } from "../src/platform/SafetyWarnings.ts"
+import { isolationOf, warningsFor } from "../src/platform/SafetyWarnings.ts"
 
 const load = (env: Readonly<Record<string, string>>) =>
   Effect.runPromise(Effect.result(Effect.provide(WorkerConfig.load, ConfigProvider.layer(ConfigProvider.fromEnv({ env })))))
@@ -95,5 +95,16 @@ describe("warnings at the start", () => {
     [{ ...safe, isRoot: true, host: "::" }, ["STINT_WORKER_USER", "without TLS"]]
   ])("%j: %j", (facts, expected) => {
     expect(warningsFor(facts)).toEqual(expected.map((words) => expect.stringContaining(words)))
+  })
+
+  it("say for each kind of user what a handler can read, and that processes have no limits", () => {
+    expect(isolationOf({ workerUser: "platform" })).toContain("can read the platform's files and environment")
+    expect(isolationOf({ workerUser: "shared" })).toMatch(
+      /can read the environment and the files of other workers.*200000-265535/
+    )
+    expect(isolationOf({ workerUser: "per-endpoint" })).toBe(
+      "The worker processes of each endpoint run as a user of their own. Their CPU, memory and number of processes are not limited. Workers in " +
+        "containers are isolated and limited."
+    )
   })
 })
