@@ -26,7 +26,6 @@ import type { Emit, Runnable } from "./Runnable.ts"
 import { previewValue } from "./ValuePreview.ts"
 
 export { fromBatchFunction } from "./BatchFunction.ts"
-export type { BatchFunction, BatchOptions } from "./BatchFunction.ts"
 export { fromFunction } from "./HandlerFunction.ts"
 export type { FunctionOptions, HandlerFunction } from "./HandlerFunction.ts"
 export type { Runnable } from "./Runnable.ts"
