@@ -69,9 +69,12 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
   const { work } = transaction
   await transaction.lockNames([`claim\n${endpoint}`])
   const [workers, counts] = await Promise.all([
-    work.query(`SELECT worker, count(*)::int, bool_or(isolated) FROM stint.running WHERE endpoint = $1 GROUP BY worker`, [
-      endpoint
-    ]),
+    work.query(
+      `SELECT worker, count(*)::int, bool_or(isolated) FROM stint.running WHERE endpoint = $1 AND worker IS NOT NULL GROUP BY worker`,
+      [
+        endpoint
+      ]
+    ),
     work.query(
       `SELECT (${
         ["ready", "delayed", "running"].map((place) => `(SELECT count(*) FROM stint.${place} WHERE isolated AND endpoint = $1)`)

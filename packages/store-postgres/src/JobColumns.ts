@@ -36,6 +36,7 @@ const STATE = {
   attempt: "int",
   retries: "int",
   worker: "text",
+  release: "int",
   started_at: "bigint",
   lease_expires_at: "bigint",
   finished_at: "bigint",
@@ -165,6 +166,7 @@ export const toStateRow = (row: Row): StateRow => {
     attempt,
     retries,
     worker,
+    release,
     startedAt,
     leaseExpiresAt,
     finishedAt,
@@ -196,6 +198,9 @@ export const toStateRow = (row: Row): StateRow => {
       attempt,
       retries,
       worker,
+      release,
+      // The store refuses jobs with a concurrency key.
+      concurrency: null,
       startedAt,
       leaseExpiresAt,
       finishedAt,
@@ -256,6 +261,7 @@ export const stateValues = (
   head.attempt,
   head.retries,
   head.worker,
+  head.release,
   head.startedAt,
   head.leaseExpiresAt,
   head.finishedAt,
@@ -270,6 +276,11 @@ export const stateValues = (
   outcome.output ?? null,
   escapeNul(outcome.error ?? null)
 ]
+
+/** Why a job is refused: a store that ignored its concurrency key would run too many jobs of the key at a time. */
+export const noConcurrency = ({ endpoint }: JobHead): string =>
+  `the endpoint ${endpoint} limits the concurrency of keys, which the store in PostgreSQL does not support yet. ` +
+  "Remove the limit from the endpoint, or use the store in SQLite"
 
 /** `INSERT` of many rows, one array for each column. */
 export const insertAll = (table: string, columns: Readonly<Record<string, string>>): string =>

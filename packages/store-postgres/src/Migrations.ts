@@ -35,6 +35,7 @@ const STATE = `
   attempt int NOT NULL,
   retries int NOT NULL,
   worker text,
+  release int,
   started_at bigint,
   lease_expires_at bigint,
   finished_at bigint,

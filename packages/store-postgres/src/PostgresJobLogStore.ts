@@ -30,10 +30,10 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Transaction } from "./Transaction.ts"
 
-const { attempt, level, message, source, time, worker } = LogEntry.fields
+const { attempt, level, message, release, source, time, worker } = LogEntry.fields
 
 /** A line in a piece. It is an array because property names would be repeated in each line. */
-const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
+const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 const decodeJob = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.String]))
@@ -115,15 +115,13 @@ const make = Effect.gen(function*() {
       kept.bytes += piece.bytes
       await makeRoom(query, id, kept)
       last += piece.lines.length
-      const cells = piece.lines.map((line): typeof Cells.Encoded => [
-        line.time,
-        line.level,
-        line.source,
-        line.attempt,
-        line.worker,
-        line.attempt === current ? chunks : 0,
-        line.message
-      ])
+      const cells = piece.lines.map((line): typeof Cells.Encoded => {
+        const { attempt, level, message, release, source, time, worker } = line
+        const chunk = attempt === current ? chunks : 0
+        return release === undefined
+          ? [time, level, source, attempt, worker, chunk, message]
+          : [time, level, source, attempt, worker, chunk, message, release]
+      })
       await query(`INSERT INTO stint.log_pieces (job, last, lines, bytes, body) VALUES ($1, $2, $3, $4, $5)`, [
         id,
         last,
@@ -155,11 +153,21 @@ const make = Effect.gen(function*() {
       for (const found of pieces) {
         const [end, count, body] = decodeBody(found)
         let number = end - count
-        for (const [time, level, source, attempt, worker, chunk, message] of decodeCells(body)) {
+        for (const [time, level, source, attempt, worker, chunk, message, release] of decodeCells(body)) {
           number += 1
           if (number <= after) continue
           if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last }
-          const line = { number, time, level, source, attempt, worker, chunk, message }
+          const line = {
+            number,
+            time,
+            level,
+            source,
+            attempt,
+            worker,
+            chunk,
+            message,
+            ...(release === undefined ? {} : { release })
+          }
           lines.push(line)
           bytes += bytesOf(line)
         }

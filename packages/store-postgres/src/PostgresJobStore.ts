@@ -24,13 +24,13 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { exceededQuota, type Quotas } from "@stint/store/Quota"
-import type { StoreError } from "@stint/store/StoreError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { constraintOf, type Query } from "./Connection.ts"
-import { anywhere, LEAN, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
+import { anywhere, LEAN, noConcurrency, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
@@ -60,7 +60,9 @@ const IS_DUE = `SELECT ${
 }`
 
 const TIMED = (place: "running" | "delayed") =>
-  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id FOR UPDATE OF s`
+  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id${
+    place === "running" ? " WHERE s.worker IS NOT NULL" : ""
+  } ORDER BY s.id FOR UPDATE OF s`
 
 const bySeq = (a: Entry, b: Entry): number => a.seq - b.seq
 
@@ -156,6 +158,9 @@ const insert = (
   return { _tag: "Inserted" }
 }
 
+const refuseConcurrency = (job: JobRecord): Effect.Effect<never, StoreError> =>
+  Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "insert", cause: new Error(noConcurrency(job)) }) }))
+
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
 
@@ -175,13 +180,15 @@ const make = Effect.gen(function*() {
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
-      db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
-        Effect.catch((error) =>
-          error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-            ? Effect.die(new Error(`job ${job.id} already exists`))
-            : Effect.fail(error)
-        )
-      ),
+      job.concurrency !== null ?
+        refuseConcurrency(job) :
+        db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
+          Effect.catch((error) =>
+            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+              ? Effect.die(new Error(`job ${job.id} already exists`))
+              : Effect.fail(error)
+          )
+        ),
     apply: (endpoint, id, event) =>
       db.shared(event._tag, { jobs: [id] }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
@@ -305,6 +312,8 @@ const make = Effect.gen(function*() {
         const jobs = decodeNumber(row[0])
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
+    // No job is held.
+    keyUsage: () => Effect.succeed(undefined),
     depth: (endpoint) =>
       db.read("depth", async (query) => {
         const depth = TallyRows.depthOf(await TallyRows.read(query, "endpoint", endpoint))

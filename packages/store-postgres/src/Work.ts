@@ -15,7 +15,7 @@ import type { JsonText } from "@stint/contract/Json"
 import { batchJson } from "@stint/store/BatchJson"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { webhookJson } from "@stint/store/JobJson"
-import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, SubmissionKey } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
@@ -195,8 +195,10 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       entry.chunkBytes += payloadBytes(chunk)
     }
     const bytes = entry.outcomeBytes + entry.chunkBytes - bytesBefore
-    if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after, bytes)
-    else if (bytes !== 0) tallies.count(before, after, bytes)
+    if (
+      bytes !== 0 || before.status !== after.status || isReady(before) !== isReady(after) ||
+      isParked(before) !== isParked(after) || before.retries !== after.retries || before.isolated !== after.isolated
+    ) tallies.count(before, after, bytes)
     if (after.webhook !== null) enqueueWebhook(entry, event, before, chunk)
     if (after.batchId !== null && before.status !== after.status) return updateBatch(entry, before, event.now)
     return { _tag: "Changed", before, after: entry.head }

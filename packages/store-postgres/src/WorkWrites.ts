@@ -43,7 +43,9 @@ const encodeBatch = Schema.encodeSync(BatchBody)
 const staysInPlace = (before: JobHead, after: JobHead): boolean => {
   const place = placeOf(after)
   if (placeOf(before) !== place || before.attempt !== after.attempt) return false
-  return place === "running" || (place === "ended" && before.status === after.status && before.finishedAt === after.finishedAt)
+  if (place === "ended") return before.status === after.status && before.finishedAt === after.finishedAt
+  return place === "running" && before.worker === after.worker && before.notBefore === after.notBefore &&
+    before.retries === after.retries && before.isolated === after.isolated
 }
 
 /** The changes, by table. */

@@ -1,5 +1,5 @@
 /**
- * All stores of Stint in one PostgreSQL database, for one or several nodes.
+ * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no stores of runs and builds yet.
  */
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
@@ -35,7 +35,7 @@ export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 export * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
-/** All stores in one database. */
+/** The stores in one database. */
 export const layer = (
   options: PostgresDatabase.Options
 ): Layer.Layer<

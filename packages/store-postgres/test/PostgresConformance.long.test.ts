@@ -26,7 +26,11 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   const cluster = testCluster()
   const { layer } = makeDatabases(cluster)
 
-  jobStoreSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)), { sequences: 60, storms: 2 })
+  jobStoreSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)), {
+    sequences: 60,
+    storms: 2,
+    concurrencyKeys: false
+  })
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))

@@ -41,7 +41,8 @@ const twoNodes = (address: string) =>
         peek: (...args) => any().peek(...args),
         list: (...args) => any().list(...args),
         ahead: (...args) => any().ahead(...args),
-        depth: (...args) => any().depth(...args)
+        depth: (...args) => any().depth(...args),
+        keyUsage: (...args) => any().keyUsage(...args)
       })
     })
   )
@@ -51,6 +52,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const { url } = makeDatabases(cluster)
   jobStoreSuite("postgres, each call at a random one of two nodes", Layer.unwrap(Effect.map(url, twoNodes)), {
     sequences: 40,
-    storms: 1
+    storms: 1,
+    concurrencyKeys: false
   })
 })

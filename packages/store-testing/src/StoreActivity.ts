@@ -46,7 +46,8 @@ export const counting = <A, E, R>(store: Layer.Layer<A | JobStore, E, R>): Layer
         peek: (...args) => counted(jobs.peek(...args)),
         list: (...args) => counted(jobs.list(...args)),
         ahead: (...args) => counted(jobs.ahead(...args)),
-        depth: (...args) => counted(jobs.depth(...args))
+        depth: (...args) => counted(jobs.depth(...args)),
+        keyUsage: (...args) => counted(jobs.keyUsage(...args))
       }))
     ).pipe(Layer.provide(store))
   )

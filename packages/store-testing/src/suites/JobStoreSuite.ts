@@ -48,11 +48,13 @@ export interface SuiteOptions {
   readonly keys?: number
   /** The number of storms: callers, workers, timers and readers over a store that fails. Default: 4. */
   readonly storms?: number
+  /** Default: true. False for a store that refuses jobs with a concurrency key: their rules are left out. */
+  readonly concurrencyKeys?: boolean
 }
 
 /** Registers the rules for a job store and the queue on top of it. */
 export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
-  const { keys = 1_000, sequences = 400, storms = 4 } = options
+  const { concurrencyKeys = true, keys = 1_000, sequences = 400, storms = 4 } = options
   const store = counting(tested)
   const rule = storeRule(store)
   describe(`job queue: ${name}`, () => {
@@ -62,7 +64,7 @@ export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>,
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule))
     describe("isolated jobs", () => isolationRules(rule))
-    describe("concurrency keys", () => concurrencyRules(rule))
+    for (const rules of concurrencyKeys ? [concurrencyRules] : []) describe("concurrency keys", () => rules(rule))
     describe("priority", () => priorityRules(rule))
     describe("deliver", () => resultRules(rule))
     describe("stream", () => streamRules(rule))
@@ -80,6 +82,6 @@ export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>,
       chaosRules(store, storms)
       idempotencyChaosRules(store, keys)
     })
-    describe("model", () => modelRules(store, sequences))
+    describe("model", () => modelRules(store, sequences, concurrencyKeys))
   })
 }
