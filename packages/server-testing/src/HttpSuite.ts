@@ -43,6 +43,7 @@ import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
 import { jobTakes } from "./workers/JobTakeSuite.ts"
+import { runJournals } from "./workers/RunJournalSuite.ts"
 import { workerIdentity } from "./workers/WorkerIdentitySuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has its own endpoints. */
@@ -69,6 +70,7 @@ export const suite = <E>(
     describe("job-take", () => jobTakes(it))
     describe("job-done and ping", () => jobDone(it))
     describe("chunks", () => chunks(it))
+    describe("run-journal", () => runJournals(it))
     describe("worker identity", () => workerIdentity(it))
     describe("authorization", () => authorization(it))
     describe("keys", () => keys(it))

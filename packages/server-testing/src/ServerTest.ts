@@ -11,6 +11,7 @@ import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -30,6 +31,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { RunStore } from "@stint/store/RunStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -123,6 +125,7 @@ export type Stores =
   | BatchStore
   | EndpointStore.EndpointStore
   | ReleaseStore
+  | RunStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -179,7 +182,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
       BatchTimers.layer({ interval: 25 })
     ]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
-    Layer.provide(BatchQueue.layer),
+    Layer.provide([BatchQueue.layer, RunQueue.layer]),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),

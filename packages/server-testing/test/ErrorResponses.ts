@@ -87,7 +87,7 @@ const operatorsKey = Layer.effect(
 ).pipe(Layer.provide(outage))
 
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
-  template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
+  template.startsWith("/api/") ? "control" : /\/(?:job-|ping|run-journal)/.test(template) ? "worker" : "jobs"
 
 /** A valid body for operations that read a body. */
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
@@ -95,6 +95,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
   if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
+  if (template.includes("/run-journal/")) return { runs: [] }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
   if (template.endsWith("/build-settings")) return { repository: "https://git.example.com/team/words.git" }

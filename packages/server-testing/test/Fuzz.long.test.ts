@@ -205,7 +205,7 @@ const bytesOf = (one: Generated, real: Ids, workerKey: string): Buffer => {
     const place = at++ % 4
     return (one.isReal[place] ? idsFor(operation, real)[name] : one.words[place]) ?? "none"
   })
-  const right = /\/(?:job-|ping)/.test(operation.template) ? workerKey : `Bearer ${ADMIN_KEY}`
+  const right = /\/(?:job-|ping|run-journal)/.test(operation.template) ? workerKey : `Bearer ${ADMIN_KEY}`
   const plain = Buffer.from(one.request.body)
   const body = one.encoding === "gzip"
     ? gzipSync(plain)
@@ -258,7 +258,7 @@ describe("chaos: hostile requests", () => {
             method,
             headers: { connection: "close" },
             ...(json === undefined ? {} : { json }),
-            ...(/\/(?:job-|ping)/.test(template) ? { authorization: worker.key } : {})
+            ...(/\/(?:job-|ping|run-journal)/.test(template) ? { authorization: worker.key } : {})
           })
         }
         return proxy.requests()

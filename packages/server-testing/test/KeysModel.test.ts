@@ -8,6 +8,7 @@ import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
+import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as AccessKeys from "@stint/server/AccessKeys"
@@ -67,7 +68,7 @@ class World {
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN)))),
       Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
-      Layer.provide(BatchQueue.layer),
+      Layer.provide([BatchQueue.layer, RunQueue.layer]),
       Layer.provide(JobQueue.layer),
       Layer.provide(JobLogs.layer),
       Layer.provide([layerMemory, WorkerRegistry.layer]),

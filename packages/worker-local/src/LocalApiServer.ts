@@ -15,6 +15,7 @@ import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import { AccessKeys } from "@stint/server/AccessKeys"
@@ -143,7 +144,7 @@ const layerWebhooks = Layer.merge(
   )
 )
 
-const layerQueue = BatchQueue.layer.pipe(
+const layerQueue = Layer.merge(BatchQueue.layer, RunQueue.layer).pipe(
   Layer.provideMerge(LocalJobQueue.layer.pipe(Layer.provide(JobQueue.layer))),
   Layer.provideMerge(JobLogs.layer),
   Layer.provideMerge(Layer.merge(layerStores, WorkerRegistry.layer)),

@@ -25,6 +25,7 @@ import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -47,6 +48,7 @@ import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { RunStore } from "@stint/store/RunStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
@@ -121,6 +123,7 @@ type Stores =
   | BatchStore
   | EndpointStore.EndpointStore
   | ReleaseStore
+  | RunStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -248,7 +251,7 @@ export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   // A backup holds it: nothing may be removed to which its copy of the database refers.
   const sweepLock = Semaphore.makeUnsafe(1)
-  const queue = BatchQueue.layer.pipe(
+  const queue = Layer.merge(BatchQueue.layer, RunQueue.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),

@@ -101,6 +101,7 @@ export const EndBody = Schema.Struct({
   /** `TIMED_OUT` without `job`: the time of a `wait` is over. */
   status: Schema.optionalKey(Schema.Literals(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])),
   job: Schema.optionalKey(Schema.String),
+  endpoint: Schema.optionalKey(Schema.String),
   output: Schema.optionalKey(Schema.Json),
   error: Schema.optionalKey(Schema.String)
 })

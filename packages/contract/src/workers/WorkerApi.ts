@@ -10,6 +10,7 @@ import * as Schema from "effect/Schema"
 import { WorkerAuthorization } from "../Authorization.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
+import { RunJournalRequest, RunJournalResponse } from "./RunJournal.ts"
 import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.ts"
 
 const worker = {
@@ -115,6 +116,27 @@ export class WorkerApi extends HttpApiGroup.make("workers")
         example: 1
       }],
       request: { output: "Hel" }
+    })),
+    HttpApiEndpoint.post("runJournal", "/:endpoint/run-journal/:worker", {
+      params: worker,
+      payload: RunJournalRequest,
+      success: RunJournalResponse,
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Record what pipeline runs did",
+      description:
+        "Stores what a pipeline's worker recorded, for up to 1,000 runs in one commit, and lets runs park or end. Entries are stored once, so a " +
+        "repeated request changes nothing. With `waitMs`, the response is held for an entry before the runs with `park` park. Each run has its " +
+        "own answer: a run whose lease the worker does not hold is `lost`.",
+      request: {
+        runs: [{ run: taken.id, attempt: 1, records: [{ path: "list", kind: "step", body: ["a.jpg"] }] }]
+      },
+      responses: {
+        200: {
+          now: 1_790_000_000_000,
+          runs: [{ run: taken.id, state: "running", n: 1, entries: [], phase: "doing", chunks: 0 }]
+        }
+      }
     })),
     HttpApiEndpoint.get("jobStop", "/:endpoint/job-stop/:worker", {
       params: worker,

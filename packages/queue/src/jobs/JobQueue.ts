@@ -126,7 +126,13 @@ export class JobQueue extends Context.Service<
     readonly notifyEnqueued: (endpoint: EndpointId, count: number) => Effect.Effect<void>
 
     /** Wakes the waiters and webhook senders for changes that were made directly in the store. */
-    readonly notifyChanged: (applied: ReadonlyArray<ApplyResult>) => Effect.Effect<void>
+    readonly notifyChanged: (applied: ReadonlyArray<ApplyResult>, by?: string) => Effect.Effect<void>
+
+    /** Registers a waiter for any change of a job or of its run's journal, before the caller reads. */
+    readonly watch: (job: JobId) => Effect.Effect<WaitList.Ticket>
+
+    /** Whether the queue completes its waits, because the server shuts down. */
+    readonly isClosing: () => boolean
 
     /** Returns when any job of the endpoint becomes ready, is claimed or ends, or after `waitMs`. */
     readonly awaitDemand: (endpoint: EndpointId, waitMs: number) => Effect.Effect<void>
@@ -310,7 +316,9 @@ const make = Effect.gen(function*() {
     ...LeaseOperations.make({ store, registry, notifier, apply, now, elapsed, random }),
     depth: (endpoint) => store.depth(endpoint),
     notifyEnqueued: (endpoint, count) => Effect.sync(() => notifier.notifyEnqueued(endpoint, count)),
-    notifyChanged: (applied) => Effect.andThen(notifyAll(applied), Effect.sync(() => webhookSenders.wake(""))),
+    notifyChanged: (applied, by) => Effect.andThen(notifyAll(applied, by), Effect.sync(() => webhookSenders.wake(""))),
+    watch: (job) => followers.register(job),
+    isClosing: () => notifier.isClosing(),
     awaitDemand: (endpoint, waitMs) =>
       Effect.flatMap(demand.register(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     awaitDeliveries: (waitMs) => Effect.flatMap(webhookSenders.register(""), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),

@@ -92,7 +92,8 @@ export const authorization = (it: ServerIt): void => {
         ["POST", "job-stream/w/x"],
         ["GET", "job-stop/w"],
         ["GET", "ping/w"],
-        ["POST", "ping/w"]
+        ["POST", "ping/w"],
+        ["POST", "run-journal/w"]
       ]
       const calls = [
         ...operations.map(([method, operation]) => [method, `/v2/no-such-endpoint/${operation}`] as const),

@@ -42,6 +42,7 @@ import {
   tooLarge
 } from "../http/RequestBody.ts"
 import { claimedJobJson } from "../jobs/JobView.ts"
+import * as JournalOperation from "../runs/JournalOperation.ts"
 import { splitText } from "./ChunkSplit.ts"
 import * as DeliveryWatch from "./DeliveryWatch.ts"
 import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
@@ -186,6 +187,7 @@ const make = Effect.gen(function*() {
   const limits = yield* Limits
   const findEndpointNow = yield* endpointFinder
   const watchDelivery = yield* DeliveryWatch.make
+  const writeJournal = yield* JournalOperation.operation
   const resultRemedy = remedyFor(
     "Upload the result to an object store and return its URL.",
     "STINT_LIMIT_RESULT",
@@ -450,7 +452,26 @@ const make = Effect.gen(function*() {
     return yield* recordPing(endpoint, worker, ping, identity)
   })
 
+  /** Whether the worker may write to a run: the proof of its lease, or why it may not. */
+  const proofOf = (endpoint: Endpoint, worker: string, identity: WorkerIdentity): JournalOperation.Proof => (write) => {
+    const holder = { endpoint: endpoint.id, worker, job: JobId.make(write.run) }
+    if (write.leaseToken === undefined) {
+      return needsToken(endpoint, worker, write.run, identity)
+        ? { cause: tokenMissing(holder).error }
+        : { attempt: write.attempt }
+    }
+    const attempt = keys.attemptOfLeaseToken(write.leaseToken, holder)
+    return attempt === write.attempt ? { attempt } : { cause: tokenInvalid(holder).error }
+  }
+
+  const journal = Effect.fnUntraced(function*({ identity, params, request }: WorkerCall) {
+    const endpoint = yield* findEndpoint(params.endpoint)
+    const worker = yield* workerOf(parseWorkerUrl(request.url))
+    return yield* writeJournal({ request }, { endpoint, worker, proof: proofOf(endpoint, worker, identity) })
+  })
+
   return {
+    journal,
     /** Must run in an uninterruptible region. It can be interrupted only while it waits. */
     take: take(() => 1, renderOne),
     /** Must run in the same way as `take`. */

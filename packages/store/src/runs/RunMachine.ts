@@ -120,10 +120,10 @@ export const parked = (run: RunRecord, wakeAfter: number, unseen: Unseen): RunRe
 
 /** The body and the urgency of the entry with which a child's end settles its path. */
 export const childEnd = (
-  child: { readonly id: JobId; readonly status: JobStatus },
+  child: { readonly id: JobId; readonly endpoint: EndpointId; readonly status: JobStatus },
   error: string | null
 ): { readonly body: JsonText; readonly news: News } => ({
-  body: toJsonText({ status: child.status, job: child.id, ...(error === null ? {} : { error }) }),
+  body: toJsonText({ status: child.status, job: child.id, endpoint: child.endpoint, ...(error === null ? {} : { error }) }),
   news: child.status === "COMPLETED" ? 1 : 2
 })
 

@@ -1,0 +1,134 @@
+/**
+ * Tests run-journal (docs/spec/pipelines.md#run-journal).
+ */
+import { expect } from "@effect/vitest"
+import { RunJournalResponse } from "@stint/contract/RunJournal"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import type * as Schema from "effect/Schema"
+import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
+import { expectJson, expectProblem } from "../WireClient.ts"
+
+const HASH = "a".repeat(64)
+
+type Members = Readonly<Record<string, Schema.Json>>
+const graph = { name: "letters", nodes: [{ address: "write", kind: "step" }, { address: "stamp", kind: "run" }] }
+
+/** A pipeline with a worker that has taken a run, and an endpoint for its children. */
+const make = Effect.gen(function*() {
+  const server = yield* ServerTest
+  const pipeline = yield* server.endpoint()
+  const children = yield* server.endpoint()
+  const worker = yield* pipeline.worker()
+  const { id } = yield* pipeline.run({})
+  yield* worker.next
+
+  const post = (body: Schema.Json, name = worker.id) =>
+    worker.call(new URL(pipeline.path(`run-journal/${name}`), worker.addresses.stop).href, { json: body })
+  const journal = (run: Members, rest: Members = {}, name = worker.id) =>
+    Effect.flatMap(post({ ...rest, runs: [{ run: id, attempt: 1, ...run }] }, name), expectJson(200, RunJournalResponse)).pipe(
+      Effect.map(({ runs: [answer] }) => answer ?? expect.fail("no answer"))
+    )
+  const start = () => journal({ start: { definition: HASH } }, { definitions: [{ hash: HASH, graph }] })
+  return { children, id, journal, pipeline, post, start, worker }
+})
+
+/** Registers the tests. */
+export const runJournals = (it: ServerIt): void => {
+  it.effect("run-journal: stores the records of a run once and ends it with the last of them", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline } = yield* make
+      expect(yield* journal({ start: { definition: HASH } })).toMatchObject({ state: "running", definition: "unknown", n: 0 })
+      const begun = { start: { definition: HASH }, records: [{ path: "write", kind: "step", body: { text: "grüße" } }] }
+      expect(yield* journal(begun, { definitions: [{ hash: HASH, graph }] })).toMatchObject({
+        state: "running",
+        n: 1,
+        entries: []
+      })
+      expect(yield* journal(begun)).toMatchObject({
+        n: 1,
+        entries: [{ path: "write", kind: "step", n: 1, body: { text: "grüße" } }]
+      })
+      const last = yield* journal({ records: [{ path: "post", kind: "step" }], finish: { output: { pages: 2 } }, after: 1 })
+      expect(last).toMatchObject({ state: "ended", n: 2, entries: [{ path: "post", kind: "step", n: 2 }] })
+      expect(yield* pipeline.status(id)).toMatchObject({ status: "COMPLETED", output: { pages: 2 } })
+      expect(yield* journal({ finish: {} })).toMatchObject({ state: "ended" })
+    }))
+
+  it.effect("run-journal: refuses a worker that does not hold the run, and stores nothing of it", () =>
+    Effect.gen(function*() {
+      const { journal, start } = yield* make
+      yield* start()
+      const records = [{ path: "write", kind: "step" }]
+      expect(yield* journal({ records }, {}, "another")).toMatchObject({
+        state: "lost",
+        cause: expect.stringContaining("another")
+      })
+      expect(yield* journal({ records, attempt: 2 })).toMatchObject({ state: "lost" })
+      expect(yield* journal({ after: 0 })).toMatchObject({ state: "running", n: 0, entries: [] })
+    }))
+
+  it.effect("run-journal: starts a child, parks, and gives the child's output to the next activation", () =>
+    Effect.gen(function*() {
+      const { children, id, journal, pipeline, start, worker } = yield* make
+      yield* start()
+      const spawn = { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: { letter: 7 } } }
+      expect(yield* journal({ records: [spawn], park: { seen: 1 } })).toMatchObject({ state: "parked", n: 1 })
+      expect(yield* pipeline.status(id)).toMatchObject({ status: "IN_PROGRESS" })
+      expect((yield* pipeline.health).jobs).toMatchObject({ inProgress: 0, inQueue: 0 })
+      const stamper = yield* children.worker()
+      const child = yield* stamper.next
+      expect(child).toMatchObject({ id: expect.stringMatching(/^step-/), input: { letter: 7 } })
+      yield* stamper.finish(child.id, { stamped: true })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      const resumed = yield* journal({ attempt: 2, start: { definition: HASH }, after: 0 })
+      expect(resumed.entries).toMatchObject([
+        { path: "stamp", kind: "spawn", body: { endpoint: children.id, job: child.id } },
+        { path: "stamp", kind: "end", body: { status: "COMPLETED", job: child.id, output: { stamped: true } } }
+      ])
+    }))
+
+  it.effect("run-journal: holds the answer of a run that would park until its child ends", () =>
+    Effect.gen(function*() {
+      const { children, journal, start } = yield* make
+      yield* start()
+      const spawn = { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: {} } }
+      const held = yield* Effect.forkChild(journal({ records: [spawn], park: { seen: 1 } }, { waitMs: 30_000 }))
+      const stamper = yield* children.worker()
+      const child = yield* stamper.next
+      yield* stamper.deliver(child.id, { error: "no stamps" })
+      expect(yield* Fiber.join(held)).toMatchObject({
+        state: "running",
+        entries: [{ path: "stamp", kind: "spawn" }, {
+          path: "stamp",
+          kind: "end",
+          body: { status: "FAILED", error: "no stamps" }
+        }]
+      })
+    }))
+
+  it.effect("run-journal: parks after the hold, and a sleep wakes the run", () =>
+    Effect.gen(function*() {
+      const { id, journal, start, worker } = yield* make
+      yield* start()
+      const sleep = { path: "cool", kind: "sleep", body: { ms: 40 } }
+      const until = { path: "rest", kind: "sleep", body: { until: 0 } }
+      expect(yield* journal({ records: [until], park: { seen: 1 } }, { waitMs: 30_000 })).toMatchObject({
+        state: "running",
+        entries: [{ path: "rest", kind: "sleep" }, { path: "rest", kind: "end" }]
+      })
+      expect(yield* journal({ records: [sleep], park: { seen: 3 } })).toMatchObject({ state: "parked" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      expect(yield* journal({ attempt: 2, after: 3 })).toMatchObject({ entries: [{ path: "cool", kind: "end" }] })
+    }))
+
+  it.effect("run-journal: rejects a body that is not a journal with 400, and names the wrong value", () =>
+    Effect.gen(function*() {
+      const { id, post } = yield* make
+      const records = [{ path: "a b", kind: "step" }]
+      for (const body of [[], { runs: [{ run: id }] }, { runs: [{ run: id, attempt: 1, records }] }]) {
+        yield* Effect.flatMap(post(body), expectProblem(400))
+      }
+    }))
+}

@@ -1,0 +1,179 @@
+/**
+ * `run-journal`: a pipeline's worker records what its runs did (docs/spec/pipelines.md#run-journal).
+ *
+ * Bodies stay text in the store. Each run has its own answer, so that one lost lease does not fail the writes of the others.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { jsonNull, toJsonText } from "@stint/contract/Json"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
+import {
+  DEFAULT_RUN_MILLIS,
+  FailedBody,
+  type JournalRecord,
+  MAX_JOURNAL_RECORDS,
+  RunJournalRequest,
+  type RunWrite,
+  SleepBody,
+  SpawnBody,
+  WaitBody
+} from "@stint/contract/RunJournal"
+import { JobQueue } from "@stint/queue/JobQueue"
+import { RunQueue, type RunRecordRequest, type RunRequest } from "@stint/queue/RunQueue"
+import { Secrets } from "@stint/secrets/Secrets"
+import { memberOf, type RunEntry } from "@stint/store/RunMachine"
+import type { JournalResult } from "@stint/store/RunStore"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { trackedJson } from "../http/JsonResponse.ts"
+import { Limits, remedyFor } from "../http/Limits.ts"
+import { mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, readText, scanJson } from "../http/RequestBody.ts"
+import type { WorkerCall } from "../workers/WorkerOperations.ts"
+
+const hint =
+  "Send {\"runs\": [{\"run\": \"...\", \"attempt\": 1, \"records\": [{\"path\": \"list\", \"kind\": \"step\", \"body\": 1}]}]}."
+
+const decodeRequest = decoder(RunJournalRequest, hint)
+const decodeSpawn = decoder(SpawnBody, "The body of a spawn is like {\"endpoint\": \"thumbnail\", \"input\": {}}.")
+const decodeSleep = decoder(SleepBody, "The body of a sleep is like {\"ms\": 5000}.")
+const decodeWait = decoder(WaitBody, "The body of a wait is like {\"name\": \"approved\", \"key\": \"\"}.")
+const decodeFailed = decoder(FailedBody, "The body of a failed record is like {\"error\": \"no such city\"}.")
+
+const isJobId = Schema.is(JobId)
+
+/** What proves that a worker holds a run: the attempt, or why not. */
+export type Proof = (write: RunWrite) => { readonly attempt: number } | { readonly cause: string }
+
+const textOf = (body: unknown) => body === undefined ? jsonNull : toJsonText(body)
+
+/** A journal entry as the worker receives it. `output`: of the child that ended. */
+const entryJson = ({ at, body, kind, n, path }: RunEntry, output: string | undefined): string => {
+  const text = body === null || output === undefined ? body : `${body.slice(0, -1)},"output":${output}}`
+  const head = `{"path":${JSON.stringify(path)},"kind":"${kind}","n":${n},"at":${at}`
+  return text === null ? `${head}}` : `${head},"body":${text}}`
+}
+
+const make = Effect.gen(function*() {
+  const runs = yield* RunQueue
+  const jobs = yield* JobQueue
+  const secrets = yield* Secrets
+  const limits = yield* Limits
+  const remedy = remedyFor("Upload large outputs to an object store and record their URLs.", "STINT_LIMIT_RESULT", true, limits)
+
+  const toRecord = Effect.fnUntraced(function*(
+    { body, kind, path }: JournalRecord,
+    mask: (text: string) => string
+  ): Effect.fn.Return<RunRecordRequest, InvalidRequest> {
+    switch (kind) {
+      case "spawn": {
+        const { input, ...spawn } = yield* decodeSpawn(body)
+        return { kind, path, ...spawn, input: textOf(input) }
+      }
+      case "sleep":
+        return { kind, path, ...(yield* decodeSleep(body)) }
+      case "wait":
+        return { kind, path, ...(yield* decodeWait(body)) }
+      case "failed": {
+        const { error, ...rest } = yield* decodeFailed(body)
+        return { kind, path, body: toJsonText({ error: mask(error), ...rest }) }
+      }
+      default:
+        return { kind, path, body: textOf(body) }
+    }
+  })
+
+  const toRequest = Effect.fnUntraced(function*(
+    { after, finish, park, records = [], start }: RunWrite,
+    run: JobId,
+    attempt: number,
+    mask: (text: string) => string
+  ): Effect.fn.Return<RunRequest, InvalidRequest> {
+    return {
+      run,
+      attempt,
+      after,
+      records: yield* Effect.forEach(records, (record) => toRecord(record, mask)),
+      start: start === undefined
+        ? undefined
+        : { definition: start.definition, ttlMs: start.ttlMs ?? DEFAULT_RUN_MILLIS, undo: start.undo ?? false },
+      park: park === undefined ? undefined : { seen: park.seen, wakeAfter: park.wakeAfter ?? 1, until: park.until ?? null },
+      finish: finish === undefined
+        ? undefined
+        : "error" in finish
+        ? { output: null, error: mask(finish.error), cancelled: false }
+        : "cancelled" in finish
+        ? { output: null, error: null, cancelled: true }
+        : { output: finish.output === undefined ? null : textOf(finish.output), error: null, cancelled: false }
+    }
+  })
+
+  /** The output of the child that ended with an entry. */
+  const outputOf = Effect.fnUntraced(function*(entry: RunEntry) {
+    const [job, endpoint] = entry.kind === "end" && memberOf(entry, "status") === "COMPLETED"
+      ? [memberOf(entry, "job"), memberOf(entry, "endpoint")]
+      : []
+    if (job === undefined || endpoint === undefined) return undefined
+    return yield* jobs.get(EndpointId.make(endpoint), job).pipe(
+      Effect.map(({ output }) => output ?? undefined),
+      Effect.catchTag("JobMissing", () => Effect.succeed(undefined))
+    )
+  })
+
+  const answerJson = Effect.fnUntraced(function*(run: string, result: JournalResult) {
+    const entries = yield* Effect.forEach(
+      result.entries,
+      (entry) => Effect.map(outputOf(entry), (output) => entryJson(entry, output))
+    )
+    const state = result.state === "unknown" || result.state === "idle" ? "running" : result.state
+    return `{"run":${JSON.stringify(run)},"state":"${state}","n":${result.last},"entries":[${entries.join(",")}]` +
+      `,"phase":"${result.phase}","chunks":${result.chunks}` + (result.more ? ",\"more\":true" : "") +
+      (result.state === "unknown" ? ",\"definition\":\"unknown\"" : "") +
+      (result.cause === null ? "}" : `,"cause":${JSON.stringify(result.cause)}}`)
+  })
+
+  const lostJson = (run: string, cause: string): string =>
+    `{"run":${JSON.stringify(run)},"state":"lost","n":0,"entries":[],"phase":"doing","chunks":0,"cause":${JSON.stringify(cause)}}`
+
+  return Effect.fnUntraced(function*(
+    { request }: Pick<WorkerCall, "request">,
+    { endpoint, proof, worker }: { readonly endpoint: Endpoint; readonly worker: string; readonly proof: Proof }
+  ) {
+    const text = yield* readText(request, limits.resultBytes, remedy)
+    yield* scanJson(text, hint)
+    // Bodies of records are not decoded: the schema does not look into them.
+    const { definitions = [], runs: writes, waitMs = 0 } = yield* decodeRequest(JSON.parse(text))
+    if (writes.reduce((count, { records = [] }) => count + records.length, 0) > MAX_JOURNAL_RECORDS) {
+      return yield* new InvalidRequest(problemMembers(
+        `The request has more than ${MAX_JOURNAL_RECORDS} records. Nothing was stored.`,
+        "Send the records in several requests."
+      ))
+    }
+    const mask = secrets.maskOf(endpoint) ?? ((error: string) => error)
+    if (definitions.length > 0) {
+      yield* mapStoreErrors(
+        runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))
+      )
+    }
+    const answers = new Map<number, string>()
+    const requests: Array<{ readonly at: number; readonly request: RunRequest }> = []
+    for (const [at, write] of writes.entries()) {
+      const proven = isJobId(write.run) ? proof(write) : { cause: `There is no job "${write.run}".` }
+      if ("cause" in proven || !isJobId(write.run)) answers.set(at, lostJson(write.run, "cause" in proven ? proven.cause : ""))
+      else requests.push({ at, request: yield* toRequest(write, write.run, proven.attempt, mask) })
+    }
+    const results = requests.length === 0
+      ? []
+      : yield* mapStoreErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
+    for (const [index, { at, request }] of requests.entries()) {
+      const result = results[index]
+      if (result !== undefined) answers.set(at, yield* mapStoreErrors(answerJson(request.run, result)))
+    }
+    const now = yield* Clock.currentTimeMillis
+    return yield* trackedJson(`{"now":${now},"runs":[${writes.map((_, at) => answers.get(at)).join(",")}]}`)
+  })
+})
+
+/** Reads a request of `run-journal`, writes it and answers. The caller has checked the worker's key. */
+export const operation = make
