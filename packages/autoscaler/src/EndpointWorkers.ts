@@ -47,9 +47,9 @@ import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
-import type { ExternalWorkers, Observation, PolicyWorker } from "./ScalingPolicy.ts"
+import type { Observation, PolicyWorker } from "./ScalingPolicy.ts"
 import { WorkerConnection } from "./WorkerConnection.ts"
-import { assessHealth, type HealthLimits, isReady, isWorking } from "./WorkerHealth.ts"
+import { assessHealth, countExternalWorkers, type HealthLimits, IDLE_WORKER_HINT, isReady, isWorking } from "./WorkerHealth.ts"
 import { newWorkerId } from "./WorkerIds.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
 import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
@@ -88,14 +88,6 @@ const CLOCK_JUMP_MILLIS = 5_000
  * wakes the loop.
  */
 const QUIET_INTERVALS = 5
-
-/** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
-const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
-
-/** What to do about a worker that is idle but takes no jobs. */
-const IDLE_WORKER_HINT =
-  "Check its last output. If it uses RunPod's Python SDK 1.7 to 1.9, a file .runpod_jobs.pkl in its working directory stops it: delete the " +
-  "file, and remove the endpoint's cwd setting, so that each worker has a folder of its own."
 
 /** The fingerprint of workers of an earlier platform, which only finish their jobs. */
 const ADOPTED = ""
@@ -270,12 +262,10 @@ export const make = Effect.fnUntraced(function*(
       )
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
+    // Its model may be another one, or be gone: the worker runs already.
+    const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
-      Effect.andThen(
-        // Its model may be another one, or be gone: the worker runs already.
-        Effect.ignore(model.hold(initial.endpoint)),
-        orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
-      ),
+      Effect.andThen(Effect.ignore(model.hold(initial.endpoint)), adopting),
       orphan.id,
       now(),
       ADOPTED
@@ -383,16 +373,6 @@ export const make = Effect.fnUntraced(function*(
     }
   }
 
-  const countExternalWorkers = (all: Iterable<WorkerStatus>, leaseMs: number): ExternalWorkers => {
-    const heardSince = now() - Math.max(leaseMs, EXTERNAL_WORKER_SILENT_MILLIS)
-    const externalWorkers = { idle: 0, running: 0 }
-    for (const { id: worker, lastSeenAt, state } of all) {
-      if (lifecycles.has(worker) || lastSeenAt < heardSince) continue
-      if (state === "idle" || state === "running") externalWorkers[state] += 1
-    }
-    return externalWorkers
-  }
-
   /** Gives the canary its share of the jobs, and rolls it back when they fail. */
   const superviseCanary = Effect.fnUntraced(function*(known: ReadonlyMap<string, WorkerStatus>) {
     const canary = target === undefined ? undefined : roll.canaryOf(target)
@@ -458,7 +438,7 @@ export const make = Effect.fnUntraced(function*(
         depth: jobs,
         workers,
         roll: endpoint.release === undefined ? undefined : previous === undefined ? "replacing" : "proving",
-        externalWorkers: countExternalWorkers(known.values(), endpoint.leaseMs),
+        externalWorkers: countExternalWorkers(known.values(), lifecycles, endpoint.leaseMs, now()),
         lastStartAt,
         now: time
       }
@@ -487,12 +467,10 @@ export const make = Effect.fnUntraced(function*(
         const tryAt = triedAt + settings.intervalMs
         const state = yield* model.state(tried)
         if (state._tag === "Failed") yield* FiberSet.run(fibers, yield* stopRoll(state.reason))
+        else if (state._tag === "Ready" && time < tryAt) times.push(tryAt)
         else if (state._tag === "Ready") {
-          if (time < tryAt) times.push(tryAt)
-          else {
-            triedAt = time
-            yield* start(tried)
-          }
+          triedAt = time
+          yield* start(tried)
         }
       }
       const serving = previous ?? current

@@ -19,6 +19,7 @@
  * Workers that hold a job are not checked here, because their lease and the job's execution timeout cover them.
  */
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
+import type { ExternalWorkers } from "./ScalingPolicy.ts"
 
 /** Time limits in milliseconds. See `Autoscaler` for defaults and trade-offs. */
 export interface HealthLimits {
@@ -94,4 +95,28 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
   if (now < stuckAt) return healthy(Math.min(silentAt, stuckAt))
   const reason = `it took no job for ${seconds(limits.stuckAfterMs)} although jobs waited`
   return { _tag: "Drain", requestExitAt: now, reason, failed: !observation.tookJob }
+}
+
+/** What to do about a worker that is idle but takes no jobs. */
+export const IDLE_WORKER_HINT =
+  "Check its last output. If it uses RunPod's Python SDK 1.7 to 1.9, a file .runpod_jobs.pkl in its working directory stops it: delete the " +
+  "file, and remove the endpoint's cwd setting, so that each worker has a folder of its own."
+
+/** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
+const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
+
+/** Counts the workers that the platform has not started, without silent ones. `now`: monotonic, like the times of the workers. */
+export const countExternalWorkers = (
+  all: Iterable<WorkerStatus>,
+  own: ReadonlyMap<string, unknown>,
+  leaseMs: number,
+  now: number
+): ExternalWorkers => {
+  const heardSince = now - Math.max(leaseMs, EXTERNAL_WORKER_SILENT_MILLIS)
+  const externalWorkers = { idle: 0, running: 0 }
+  for (const { id: worker, lastSeenAt, state } of all) {
+    if (own.has(worker) || lastSeenAt < heardSince) continue
+    if (state === "idle" || state === "running") externalWorkers[state] += 1
+  }
+  return externalWorkers
 }

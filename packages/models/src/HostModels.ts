@@ -110,7 +110,7 @@ export const make = Effect.fnUntraced(function*(
       model,
       problem: error.isFull ? `the disk is full (${error.detail})` : `the cache ${error.message}`,
       hint: error.isFull
-        ? "Free space, or remove models: stint models list"
+        ? `Free space on the disk of ${cache.home}.`
         : "Make the folder writable for the platform, or set another one: STINT_MODELS_DIR.",
       isTransient: false
     })
@@ -403,7 +403,7 @@ export const make = Effect.fnUntraced(function*(
         return yield* new ModelsRefused({
           kind: "missing",
           message: `The model ${id} is not in the cache.`,
-          hint: "List the models with: stint models list"
+          hint: "Correct the id."
         })
       }
       const before = yield* CacheLayout.storedBytes(cache, id)
