@@ -23,17 +23,10 @@ import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
-import { dueAt, isParked, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import { dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
 import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
-import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
-import {
-  type ApplyResult,
-  CLAIM_EXPIRED_LIMIT,
-  type InsertResult,
-  JobStore,
-  MAX_READ_CHARACTERS,
-  type SubmissionKey
-} from "../jobs/JobStore.ts"
+import type { JobHead, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
+import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
 import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
@@ -44,73 +37,21 @@ import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
+import {
+  byTime,
+  comesBefore,
+  type EndpointJobs,
+  type Entry,
+  isWaiting,
+  keyOf,
+  limitChunks,
+  nodeComesBefore,
+  recordOf
+} from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
 import * as MemorySlots from "./MemorySlots.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
-
-interface Entry {
-  head: JobHead
-  readonly input: JobInput
-  outcome: JobOutcome
-  chunks: Array<JsonText>
-  readonly key: SubmissionKey | undefined
-  /** Order of submission. It does not change when the job returns to the queue. */
-  readonly order: number
-  /** When the job received the slot of its concurrency key: a position among all slots. 0 without a key. */
-  turn: number
-  /** The time of the job's valid node in `due`; undefined when it has no valid node. */
-  dueNodeAt: number | undefined
-}
-
-/** A heap node with the time, or in `ready` the turn, that the entry had when the node was pushed. */
-interface HeapNode {
-  readonly entry: Entry
-  readonly at: number
-}
-
-/** The jobs of one endpoint. */
-interface EndpointJobs {
-  /** In order of submission. */
-  readonly all: Set<Entry>
-  /** Ready jobs, in claim order. */
-  readonly ready: MinHeap.MinHeap<HeapNode>
-  /** Ready jobs without `lowPriority`, by `queuedAt`. */
-  readonly oldest: MinHeap.MinHeap<HeapNode>
-  readonly running: Set<Entry>
-  readonly tally: Tally.Tally
-}
-
-/** Claim order. */
-const nodeComesBefore = ({ at: turn, entry: a }: HeapNode, { at: other, entry: b }: HeapNode): boolean =>
-  a.head.priority !== b.head.priority
-    ? a.head.priority > b.head.priority
-    : turn === other
-    ? a.order < b.order
-    : turn < other
-
-const comesBefore = (a: Entry, b: Entry): boolean => nodeComesBefore({ entry: a, at: a.turn }, { entry: b, at: b.turn })
-
-const byTime = (a: HeapNode, b: HeapNode): boolean => a.at < b.at || (a.at === b.at && a.entry.order < b.entry.order)
-
-const isWaiting = (entry: Entry): boolean => isReady(entry.head)
-
-const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, "key" | "owner">): string =>
-  `${endpoint}\n${owner}\n${key}`
-
-const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
-
-/** Up to `limit` chunks from `start`. Stops at {@link MAX_READ_CHARACTERS}. */
-const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
-  const some: Array<JsonText> = []
-  let characters = 0
-  for (const body of chunks.slice(start, start + limit)) {
-    some.push(body)
-    characters += body.length
-    if (characters >= MAX_READ_CHARACTERS) break
-  }
-  return some
-}
 
 const make = (
   endpoints: Pick<Endpoints, "wasRemoved">,

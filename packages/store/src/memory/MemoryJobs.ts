@@ -1,0 +1,79 @@
+/**
+ * The jobs of the memory store, and the order in which its heaps keep them.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import type { JsonText } from "@stint/contract/Json"
+import { isReady } from "../jobs/JobMachine.ts"
+import type { JobHead, JobInput, JobOutcome, JobRecord } from "../jobs/JobRecord.ts"
+import { MAX_READ_CHARACTERS, type SubmissionKey } from "../jobs/JobStore.ts"
+import type * as Tally from "../jobs/Tally.ts"
+import type * as MinHeap from "./MinHeap.ts"
+
+/** A job of the memory store. */
+export interface Entry {
+  head: JobHead
+  readonly input: JobInput
+  outcome: JobOutcome
+  chunks: Array<JsonText>
+  readonly key: SubmissionKey | undefined
+  /** Order of submission. It does not change when the job returns to the queue. */
+  readonly order: number
+  /** When the job received the slot of its concurrency key: a position among all slots. 0 without a key. */
+  turn: number
+  /** The time of the job's valid node in `due`; undefined when it has no valid node. */
+  dueNodeAt: number | undefined
+}
+
+/** A heap node with the time, or in `ready` the turn, that the entry had when the node was pushed. */
+export interface HeapNode {
+  readonly entry: Entry
+  readonly at: number
+}
+
+/** The jobs of one endpoint. */
+export interface EndpointJobs {
+  /** In order of submission. */
+  readonly all: Set<Entry>
+  /** Ready jobs, in claim order. */
+  readonly ready: MinHeap.MinHeap<HeapNode>
+  /** Ready jobs without `lowPriority`, by `queuedAt`. */
+  readonly oldest: MinHeap.MinHeap<HeapNode>
+  readonly running: Set<Entry>
+  readonly tally: Tally.Tally
+}
+
+/** Claim order of heap nodes. */
+export const nodeComesBefore = ({ at: turn, entry: a }: HeapNode, { at: other, entry: b }: HeapNode): boolean =>
+  a.head.priority !== b.head.priority
+    ? a.head.priority > b.head.priority
+    : turn === other
+    ? a.order < b.order
+    : turn < other
+
+/** Claim order of jobs. */
+export const comesBefore = (a: Entry, b: Entry): boolean => nodeComesBefore({ entry: a, at: a.turn }, { entry: b, at: b.turn })
+
+/** Earliest first. */
+export const byTime = (a: HeapNode, b: HeapNode): boolean => a.at < b.at || (a.at === b.at && a.entry.order < b.entry.order)
+
+/** Whether the job can be claimed. */
+export const isWaiting = (entry: Entry): boolean => isReady(entry.head)
+
+/** Identifies an idempotency key of an owner. */
+export const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, "key" | "owner">): string =>
+  `${endpoint}\n${owner}\n${key}`
+
+/** The complete job. */
+export const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
+
+/** Up to `limit` chunks from `start`. Stops at {@link MAX_READ_CHARACTERS}. */
+export const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
+  const some: Array<JsonText> = []
+  let characters = 0
+  for (const body of chunks.slice(start, start + limit)) {
+    some.push(body)
+    characters += body.length
+    if (characters >= MAX_READ_CHARACTERS) break
+  }
+  return some
+}
