@@ -15,7 +15,7 @@
 import * as Schema from "effect/Schema"
 
 /** The longest path of an entry, in characters. */
-export const MAX_PATH = 512
+const MAX_PATH = 512
 
 const NAME = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
 
@@ -52,13 +52,13 @@ export type EntryKind = typeof EntryKind.Type
 export const SETTLING: ReadonlySet<EntryKind> = new Set<EntryKind>(["step", "failed", "event", "end"])
 
 /** The kinds that a worker may record. */
-export const RecordKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait"])
-export type RecordKind = typeof RecordKind.Type
+const RecordKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait"])
+type RecordKind = typeof RecordKind.Type
 
 const millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** The longest life of a run, in milliseconds: ten years. */
-export const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
+const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
 
 /** The life of a run whose definition sets none, in milliseconds: one year. */
 export const DEFAULT_RUN_MILLIS = 365 * 24 * 60 * 60 * 1000
@@ -80,10 +80,10 @@ export const SpawnBody = Schema.Struct({
 export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.Struct({ until: millis })])
 
 /** The longest name and key of an event, in characters. */
-export const MAX_EVENT_NAME = 255
+const MAX_EVENT_NAME = 255
 
 /** The name or key of an event. */
-export const EventName = Schema.String.check(Schema.isMaxLength(MAX_EVENT_NAME))
+const EventName = Schema.String.check(Schema.isMaxLength(MAX_EVENT_NAME))
 
 /** The body of a `wait` record. */
 export const WaitBody = Schema.Struct({
@@ -127,7 +127,7 @@ export const JournalEntry = Schema.Struct({
 export type JournalEntry = typeof JournalEntry.Type
 
 /** The hash of a definition: SHA-256, in hexadecimal. */
-export const DefinitionHash = Schema.String.check(
+const DefinitionHash = Schema.String.check(
   Schema.isPattern(/^[0-9a-f]{64}$/, { message: "a definition hash is a SHA-256 in 64 hexadecimal digits" })
 )
 
@@ -155,7 +155,7 @@ export const MAX_JOURNAL_RUNS = 1_000
 export const MAX_JOURNAL_RECORDS = 10_000
 
 /** How long a response may be held for an entry, in milliseconds. */
-export const MAX_JOURNAL_WAIT_MILLIS = 30_000
+const MAX_JOURNAL_WAIT_MILLIS = 30_000
 
 /** How a run ends: COMPLETED, FAILED, or CANCELLED after it has undone what it did. */
 export const RunFinish = Schema.Union([
