@@ -12,9 +12,12 @@ const Album = Schema.Struct({ title: Schema.NonEmptyString, photos: Schema.Array
 
 const Page = Schema.Struct({ title: Schema.String, thumbnails: Schema.Array(Schema.String) })
 
+/** The photo cannot be read. Callers receive the message as the error of the run. */
+export class UnreadablePhoto extends Schema.TaggedError<UnreadablePhoto>()("UnreadablePhoto", { message: Schema.String }) {}
+
 /** Where the photos are and where thumbnails are uploaded to. Tests replace it. */
 export class Photos extends Context.Service<Photos, {
-  readonly read: (name: string) => Effect.Effect<Uint8Array, Error>
+  readonly read: (name: string) => Effect.Effect<Uint8Array, UnreadablePhoto>
   /** Uploads a file and returns its address. The same key replaces the file, so a repeated upload does no harm. */
   readonly upload: (key: string, bytes: Uint8Array) => Effect.Effect<string>
 }>()("example-pipelines/Photos") {}
@@ -24,7 +27,7 @@ export const layer: Layer.Layer<Photos> = Layer.succeed(Photos, {
   read: (name) =>
     Effect.tryPromise({
       try: () => sharp({ create: { width: 400, height: 300, channels: 3, background: name } }).jpeg().toBuffer(),
-      catch: (cause) => new Error(`${name} is not a color that can be painted`, { cause })
+      catch: () => new UnreadablePhoto({ message: `${name} is not a color that can be painted` })
     }),
   upload: (key, bytes) => Effect.succeed(`memory:${key}.jpg?bytes=${bytes.length}`)
 })

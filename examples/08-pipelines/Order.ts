@@ -15,6 +15,9 @@ export class Shop extends Context.Service<Shop, {
   readonly ship: (item: string) => Effect.Effect<string>
 }>()("example-pipelines/Shop") {}
 
+/** A person said no. Callers receive the message as the error of the run. */
+export class OrderDeclined extends Schema.TaggedError<OrderDeclined>()("OrderDeclined", { message: Schema.String }) {}
+
 const Approval = Schema.Struct({ approved: Schema.Boolean, by: Schema.String })
 
 export const Order = Pipeline.make("order", {
@@ -36,6 +39,6 @@ export const Order = Pipeline.make("order", {
     ({ approved, by }, { input }) =>
       approved
         ? Effect.flatMap(Shop, (shop) => shop.ship(input.item))
-        : Effect.fail(new Error(`${by} declined the order`))
+        : Effect.fail(new OrderDeclined({ message: `${by} declined the order` }))
   )
   .end(Schema.String)

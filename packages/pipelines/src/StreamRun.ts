@@ -26,6 +26,9 @@ const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =
     ? Stream.fromAsyncIterable(returned, (thrown) => thrown)
     : Stream.fail(new TypeError("A stream step returns a Stream or an async iterable, such as that of an async generator."))
 
+/** The handler of a stream failed. `message`: its error. */
+class StreamFailed extends Schema.TaggedError<StreamFailed>()("StreamFailed", { message: Schema.String }) {}
+
 /** Runs the handler of a stream as the runtime would, and fails with its error. */
 const consumeHandler = (
   handler: Runnable<unknown>,
@@ -34,7 +37,7 @@ const consumeHandler = (
 ) =>
   Effect.flatMap(
     handler.run(job, emit),
-    ({ error }) => error === undefined ? Effect.void : Effect.fail(new Error(error))
+    ({ error }) => error === undefined ? Effect.void : Effect.fail(new StreamFailed({ message: error }))
   )
 
 const toJson = Schema.decodeUnknownSync(Schema.Json)
