@@ -14,13 +14,13 @@ import {
   bytesOf,
   JobLogStore,
   type LogBatch,
-  LogEntry,
   LogLimits,
   type LogLine,
   type LogPage,
   piecesOf,
   READ_BYTES
 } from "@stint/store/JobLogStore"
+import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -30,16 +30,10 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Transaction } from "./Transaction.ts"
 
-const { attempt, level, message, release, source, time, worker } = LogEntry.fields
-
-/** A line in a piece. It is an array because property names would be repeated in each line. */
-const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
-
-const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 const decodeJob = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.String]))
 const decodeLog = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const decodePiece = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String, Schema.Int, Schema.Int]))
-const decodeBody = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.String]))
+const decodeBody = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String]))
 const decodeOwner = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.String, Schema.String]))
 
 /** The maximum number of pieces (of all jobs) that are dropped per added piece. */
@@ -115,19 +109,12 @@ const make = Effect.gen(function*() {
       kept.bytes += piece.bytes
       await makeRoom(query, id, kept)
       last += piece.lines.length
-      const cells = piece.lines.map((line): typeof Cells.Encoded => {
-        const { attempt, level, message, release, source, time, worker } = line
-        const chunk = attempt === current ? chunks : 0
-        return release === undefined
-          ? [time, level, source, attempt, worker, chunk, message]
-          : [time, level, source, attempt, worker, chunk, message, release]
-      })
       await query(`INSERT INTO stint.log_pieces (job, last, lines, bytes, body) VALUES ($1, $2, $3, $4, $5)`, [
         id,
         last,
         piece.lines.length,
         piece.bytes,
-        JSON.stringify(cells)
+        pieceText(piece.lines, (attempt) => attempt === current ? chunks : 0)
       ])
     }
     await query(`UPDATE stint.job_logs SET last = $2, lines = $3, bytes = $4 WHERE job = $1`, [id, last, kept.lines, kept.bytes])
@@ -147,27 +134,14 @@ const make = Effect.gen(function*() {
     let position = after
     while (true) {
       const pieces = await query(
-        `SELECT last, lines, body FROM stint.log_pieces WHERE job = $1 AND last > $2 AND last <= $3 ORDER BY last LIMIT ${READ_PIECES}`,
+        `SELECT last, body FROM stint.log_pieces WHERE job = $1 AND last > $2 AND last <= $3 ORDER BY last LIMIT ${READ_PIECES}`,
         [id, position, last]
       )
       for (const found of pieces) {
-        const [end, count, body] = decodeBody(found)
-        let number = end - count
-        for (const [time, level, source, attempt, worker, chunk, message, release] of decodeCells(body)) {
-          number += 1
-          if (number <= after) continue
+        const [end, body] = decodeBody(found)
+        for (const line of linesOf(body, end)) {
+          if (line.number <= after) continue
           if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last }
-          const line = {
-            number,
-            time,
-            level,
-            source,
-            attempt,
-            worker,
-            chunk,
-            message,
-            ...(release === undefined ? {} : { release })
-          }
           lines.push(line)
           bytes += bytesOf(line)
         }

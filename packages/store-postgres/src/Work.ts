@@ -10,10 +10,9 @@
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import { JobId as toJobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { batchJson } from "@stint/store/BatchJson"
 import * as BatchMachine from "@stint/store/BatchMachine"
+import { batchWebhook } from "@stint/store/BatchWebhook"
 import { webhookJson } from "@stint/store/JobJson"
 import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobRecord"
@@ -118,20 +117,9 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
   const putBatch: Work["putBatch"] = (after, now) => {
     const entry = batches.get(after.id)
     if (entry === undefined || entry.batch === after) return
-    const event = BatchMachine.webhookEventOf(entry.batch, after)
+    const delivery = batchWebhook(entry.batch, after, now)
     entry.batch = after
-    if (event === undefined || after.webhook === null) return
-    deliver({
-      job: toJobId.make(after.id),
-      // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
-      traceparent: null,
-      tracestate: null,
-      endpoint: after.endpoint,
-      event,
-      url: after.webhook,
-      body: batchJson(after),
-      createdAt: now
-    })
+    if (delivery !== undefined) deliver(delivery)
   }
 
   const enqueueWebhook = (entry: Entry, event: JobMachineEvent, before: JobHead, chunk: JsonText | undefined) => {

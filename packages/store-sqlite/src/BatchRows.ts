@@ -8,9 +8,9 @@ import type { BatchId } from "@stint/contract/Batch"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { Policy } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
-import { batchJson } from "@stint/store/BatchJson"
-import { BatchRecord, dueAt, webhookEventOf } from "@stint/store/BatchMachine"
+import { BatchRecord, dueAt } from "@stint/store/BatchMachine"
 import { type BatchRequest, RequestOptions } from "@stint/store/BatchStore"
+import { batchWebhook } from "@stint/store/BatchWebhook"
 import { NO_OWNER } from "@stint/store/Owner"
 import * as Schema from "effect/Schema"
 import type { DeliveryRows } from "./DeliveryRows.ts"
@@ -198,19 +198,8 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
     put: (before, after, now) => {
       if (before === after) return
       changed.set(after.id, after)
-      const event = webhookEventOf(before, after)
-      if (event === undefined || after.webhook === null) return
-      deliveries.add({
-        job: JobId.make(after.id),
-        // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
-        traceparent: null,
-        tracestate: null,
-        endpoint: after.endpoint,
-        event,
-        url: after.webhook,
-        body: batchJson(after),
-        createdAt: now
-      })
+      const delivery = batchWebhook(before, after, now)
+      if (delivery !== undefined) deliveries.add(delivery)
     },
     remove: (id) => {
       changed.delete(id)

@@ -15,7 +15,6 @@ import {
   bytesOf,
   JobLogStore,
   type LogBatch,
-  LogEntry,
   LogLimits,
   type LogLine,
   type LogPage,
@@ -23,6 +22,7 @@ import {
   piecesOf,
   READ_BYTES
 } from "@stint/store/JobLogStore"
+import { linesOf, pieceText } from "@stint/store/LogPieceText"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -30,15 +30,6 @@ import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
-const { attempt, level, message, release, source, time, worker } = LogEntry.fields
-
-/**
- * A line in a piece. It is an array because property names would be repeated in each line. Earlier versions stored no release, and a line
- * without one has none.
- */
-const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
-
-const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
 const decodeJob = Schema.decodeUnknownSync(
   Schema.Struct({ seq: Schema.Int, attempt: Schema.Int, chunks: Schema.Int, owner: Schema.String })
 )
@@ -47,7 +38,7 @@ const decodeLog = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lin
 const decodePiece = Schema.decodeUnknownSync(
   Schema.Struct({ seq: Schema.Int, job: Schema.Int, last: Schema.Int, lines: Schema.Int, bytes: Schema.Int })
 )
-const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, body: Schema.String }))
+const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, body: Schema.String }))
 const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
 
 /**
@@ -79,7 +70,7 @@ const make = Effect.gen(function*() {
     ),
     oldest: db.statement(`SELECT seq, job, last, lines, bytes FROM log_pieces ORDER BY seq LIMIT ? + 0`),
     bodies: db.statement(
-      `SELECT last, lines, body FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? AND last > ? ORDER BY last`
+      `SELECT last, body FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? AND last > ? ORDER BY last`
     ),
     total: db.statement(`SELECT bytes FROM log_total`)
   }))
@@ -131,14 +122,8 @@ const make = Effect.gen(function*() {
       kept.bytes += bytes
       makeRoom(job.seq, kept)
       last += lines.length
-      const cells = lines.map((line): typeof Cells.Encoded => {
-        const { attempt, level, message, release, source, time, worker } = line
-        const chunk = attempt === job.attempt ? job.chunks : 0
-        return release === undefined
-          ? [time, level, source, attempt, worker, chunk, message]
-          : [time, level, source, attempt, worker, chunk, message, release]
-      })
-      statements.addPiece.run(job.seq, last, lines.length, bytes, JSON.stringify(cells))
+      const text = pieceText(lines, (attempt) => attempt === job.attempt ? job.chunks : 0)
+      statements.addPiece.run(job.seq, last, lines.length, bytes, text)
     }
     for (const piece of piecesOf(lines, quotas)) add(piece)
     statements.putLog.run(job.seq, last, kept.lines, kept.bytes)
@@ -154,22 +139,9 @@ const make = Effect.gen(function*() {
     let bytes = 0
     for (const found of statements.bodies.iterate(decodeJob(row).seq, after)) {
       const piece = decodeBody(found)
-      let number = piece.last - piece.lines
-      for (const [time, level, source, attempt, worker, chunk, message, release] of decodeCells(piece.body)) {
-        number += 1
-        if (number <= after) continue
+      for (const line of linesOf(piece.body, piece.last)) {
+        if (line.number <= after) continue
         if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last: log.last }
-        const line = {
-          number,
-          time,
-          level,
-          source,
-          attempt,
-          worker,
-          chunk,
-          message,
-          ...(release === undefined ? {} : { release })
-        }
         lines.push(line)
         bytes += bytesOf(line)
       }

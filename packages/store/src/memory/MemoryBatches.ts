@@ -2,13 +2,13 @@
  * Batches in memory: part of the memory store, which changes a batch in the same step as its jobs.
  */
 import type { BatchId } from "@stint/contract/Batch"
-import { type EndpointId, JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { batchJson } from "../batches/BatchJson.ts"
 import * as BatchMachine from "../batches/BatchMachine.ts"
 import type { BatchRecord } from "../batches/BatchMachine.ts"
 import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchStore.ts"
+import { batchWebhook } from "../batches/BatchWebhook.ts"
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
@@ -61,19 +61,8 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
   const put = (entry: Entry, after: BatchRecord, now: number) => {
     const before = entry.record
     entry.record = after
-    const event = BatchMachine.webhookEventOf(before, after)
-    if (event === undefined || after.webhook === null) return
-    outbox.add({
-      job: JobId.make(after.id),
-      // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
-      traceparent: null,
-      tracestate: null,
-      endpoint: after.endpoint,
-      event,
-      url: after.webhook,
-      body: batchJson(after),
-      createdAt: now
-    })
+    const delivery = batchWebhook(before, after, now)
+    if (delivery !== undefined) outbox.add(delivery)
   }
 
   const change = (

@@ -1,0 +1,40 @@
+/**
+ * The text of a piece of a job's log, for stores that keep a piece as one row.
+ */
+import * as Schema from "effect/Schema"
+import { LogEntry, type LogLine } from "./JobLogStore.ts"
+
+const { attempt, level, message, release, source, time, worker } = LogEntry.fields
+
+/**
+ * A line: an array, because property names would be repeated in each line. Earlier versions stored no release, and a line without one has
+ * none.
+ */
+const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
+
+const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
+
+/** The text of the lines. `chunkOf`: the number of chunks that an attempt had written before its line. */
+export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: number) => number): string =>
+  JSON.stringify(lines.map(({ attempt, level, message, release, source, time, worker }): typeof Cells.Encoded => {
+    const chunk = chunkOf(attempt)
+    return release === undefined
+      ? [time, level, source, attempt, worker, chunk, message]
+      : [time, level, source, attempt, worker, chunk, message, release]
+  }))
+
+/** The lines of a text, of which the last one has the number `last`. */
+export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
+  const cells = decodeCells(text)
+  return cells.map(([time, level, source, attempt, worker, chunk, message, release], index) => ({
+    number: last - cells.length + index + 1,
+    time,
+    level,
+    source,
+    attempt,
+    worker,
+    chunk,
+    message,
+    ...(release === undefined ? {} : { release })
+  }))
+}
