@@ -289,7 +289,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
       })
       return { status: response.status, body: await response.json() }
     }
-    expect(await send("another-secret")).toMatchObject({ status: 401 })
+    expect(await send("another-secret")).toMatchObject({ status: 403 })
     expect(await send("the-webhook-secret")).toEqual({ status: 200, body: { build: 1, reason: "Push to main" } })
     expect(await ended("hooked", 1)).toMatchObject({
       state: "succeeded",

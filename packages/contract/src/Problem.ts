@@ -26,7 +26,7 @@ export class Unauthorized extends HttpApiError.Problem<Unauthorized>()("Unauthor
   title: "Unauthorized"
 }, members) {}
 
-/** 403: the key is valid, but does not permit this operation or endpoint. */
+/** 403: the key is valid, but does not permit this operation or endpoint. Or a webhook is not signed. */
 export class Forbidden extends HttpApiError.Problem<Forbidden>()("Forbidden", {
   type: "/problems/forbidden",
   status: 403,

@@ -158,6 +158,8 @@ export interface Options<E = never> {
   readonly stores?: Layer.Layer<Stores, E>
   /** The key of the secrets. Default: in memory. */
   readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
+  /** Default: builds of a machine without an engine. */
+  readonly builds?: Layer.Layer<never>
   /** Overrides of {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
   /** Overrides of the defaults of `Server.layerNode`, except for the port. */
@@ -190,7 +192,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide(
       Layer.merge(
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
-        layerBuilds.pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
+        (options.builds ?? layerBuilds).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
       ).pipe(Layer.provideMerge(stores))
     ),
     Layer.provide([

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { suite } from "../src/HttpSuite.ts"
 import { layerMemory } from "../src/ServerTest.ts"
+import { builtResponses } from "./BuildResponses.ts"
 import { sweep } from "./ErrorResponses.ts"
 import { DescribedAnswers } from "./OpenApiResponses.ts"
 
@@ -14,6 +15,7 @@ beforeAll(() => {
 afterAll(() => stop())
 
 suite("memory", layerMemory)
+builtResponses()
 sweep()
 
 describe("the OpenAPI document", () => {

@@ -17,7 +17,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { bodyErrors, BuildNotFound, Conflict, InvalidRequest, Unauthorized, Unavailable } from "../Problem.ts"
+import { bodyErrors, BuildNotFound, Conflict, Forbidden, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Build, BuildHookResult, BuildLogLine, BuildRequest, BuildSettings } from "./Build.ts"
 import { Release } from "./Release.ts"
 
@@ -147,7 +147,7 @@ export class BuildsApi extends HttpApiGroup.make("builds")
       params: endpoint,
       payload: Schema.Json,
       success: BuildHookResult,
-      error: [InvalidRequest, ...bodyErrors, Unauthorized, Conflict, Unavailable]
+      error: [InvalidRequest, ...bodyErrors, Forbidden, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Receive a webhook of a Git host",
       description:

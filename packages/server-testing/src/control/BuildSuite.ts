@@ -74,14 +74,14 @@ export const builds = (it: ServerIt): void => {
         call(`${path}/build-hook`, { method: "POST", json: body, authorization: null, headers })
       const signed = { "x-github-event": "push", "x-hub-signature-256": `sha256=${signature}` }
       // Without settings, without a secret in them, and with the secret: only the last one accepts the signature.
-      yield* Effect.flatMap(hook(signed), expectProblem(401))
+      yield* Effect.flatMap(hook(signed), expectProblem(403))
       yield* call(`${path}/build-settings`, { method: "PUT", json: { repository } })
-      yield* Effect.flatMap(hook(signed), expectProblem(401))
+      yield* Effect.flatMap(hook(signed), expectProblem(403))
       yield* call(`${path}/build-settings`, { method: "PUT", json: { repository, webhookSecret: secret } })
       const refused = yield* Effect.flatMap(hook(signed), expectProblem(409))
       expect(refused.error).toContain("no container engine")
-      yield* Effect.flatMap(hook({ ...signed, "x-hub-signature-256": `sha256=${"0".repeat(64)}` }), expectProblem(401))
-      yield* Effect.flatMap(hook({ "x-github-event": "push" }), expectProblem(401))
+      yield* Effect.flatMap(hook({ ...signed, "x-hub-signature-256": `sha256=${"0".repeat(64)}` }), expectProblem(403))
+      yield* Effect.flatMap(hook({ "x-github-event": "push" }), expectProblem(403))
       expect((yield* hook({ ...signed, "x-github-event": "ping" })).json).toEqual({
         reason: "The event \"ping\" starts no build: only pushes and releases do."
       })

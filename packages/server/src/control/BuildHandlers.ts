@@ -8,7 +8,7 @@ import { Api } from "@stint/contract/Api"
 import { CurrentOperator } from "@stint/contract/Authorization"
 import { Build, BuildRequest, BuildSettings, hasEnded } from "@stint/contract/Build"
 import { EndpointId } from "@stint/contract/Ids"
-import { BuildNotFound, Conflict, InvalidRequest, problemMembers, Unauthorized, type Unavailable } from "@stint/contract/Problem"
+import { BuildNotFound, Conflict, Forbidden, InvalidRequest, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { Secrets } from "@stint/secrets/Secrets"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
@@ -149,7 +149,7 @@ export const layer = HttpApiBuilder.group(
         "buildHook",
         Effect.fnUntraced(function*({ params, request }) {
           // The same answer for an unknown endpoint and a wrong signature: callers without a key learn nothing about endpoints.
-          const unsigned = new Unauthorized(problemMembers(
+          const unsigned = new Forbidden(problemMembers(
             "The webhook is not signed with the endpoint's secret.",
             "Set the same secret at the Git host and in the build settings: stint builds settings ENDPOINT --webhook-secret NAME. A webhook needs the " +
               "header X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token."
