@@ -325,7 +325,7 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ],
     ...["--limit", "5", "--cursor", "c"]
   ],
-  ["jobs", "retry", "e", ID],
+  ["jobs", "retry", "e", ID, "--from", "charge"],
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],

@@ -10,6 +10,7 @@ import type { JsonText } from "@stint/contract/Json"
 import { Models } from "@stint/models/Models"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { NodeUnknown, RunQueue } from "@stint/queue/RunQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Releases } from "@stint/releases/Releases"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -20,6 +21,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
 import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { nodeUnknown } from "../runs/RunProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { extendedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
@@ -42,6 +44,7 @@ export const layer = HttpApiBuilder.group(
     const registry = yield* WorkerRegistry
     const releases = yield* Releases
     const models = yield* Models
+    const runs = yield* RunQueue
     const limits = yield* Limits
     const { run, runsync } = yield* SubmitOperations
 
@@ -161,9 +164,14 @@ export const layer = HttpApiBuilder.group(
       )
       .handleRaw(
         "retry",
-        Effect.fnUntraced(function*({ params }) {
+        Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* CurrentEndpoint
-          return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
+          if (query.from === undefined) return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
+          const retried = runs.retryFrom(endpoint.id, params.id, query.from).pipe(
+            Effect.catchTag("NodeUnknown", (error) => Effect.succeed(error))
+          )
+          const result = yield* mapJobErrors(retried)
+          return result instanceof NodeUnknown ? yield* nodeUnknown(result, endpoint.id) : receipt(result)
         })
       )
       .handle(
