@@ -2,6 +2,7 @@
  * Tests the operations on runs for callers (docs/spec/pipelines.md#callers).
  */
 import { expect } from "@effect/vitest"
+import { ExplainedJob } from "@stint/contract/JobsApi"
 import { EventReceipt, RunSteps } from "@stint/contract/RunSteps"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -96,6 +97,33 @@ export const runCallers = (it: ServerIt): void => {
       const problem = yield* Effect.flatMap(pipeline.call(pipeline.path(`steps/${id}`)), expectProblem(409))
       expect(problem.error).toContain("not a run")
       expect(problem.hint).toContain(`/status/${id}?explain`)
+    }))
+
+  it.effect("explain: says what a parked run waits for, and that a held one waits for another definition", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, post, start, worker } = yield* make
+      const why = Effect.flatMap(pipeline.call(pipeline.path(`status/${id}?explain`)), expectJson(200, ExplainedJob)).pipe(
+        Effect.map(({ explain }) => explain)
+      )
+      yield* start()
+      expect(yield* why).toMatchObject({ reason: "running" })
+      yield* journal({ records: [{ path: "write", kind: "step", body: 1 }, WAIT], park: { seen: 2 } })
+      const waiting = yield* why
+      expect(waiting).toMatchObject({ reason: "parked", waitsFor: [{ path: "approve", event: { name: "approved", key: "7" } }] })
+      expect(waiting?.words).toContain("for the event \"approved\" with key \"7\" (until ")
+      expect(waiting).not.toHaveProperty("lease")
+      yield* send(pipeline, { name: "approved", key: "7" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      const other = { name: "letters", nodes: [{ address: "stamp", kind: "run" }] }
+      const hash = "c".repeat(64)
+      yield* post({
+        definitions: [{ hash, graph: other }],
+        runs: [{ run: id, attempt: 2, start: { definition: hash } }]
+      })
+      const held = yield* why
+      expect(held).toMatchObject({ reason: "held" })
+      expect(held?.words).toContain("the node \"write\"")
+      expect(yield* stepsOf(pipeline, id)).toMatchObject({ held: expect.stringContaining("the node \"write\"") })
     }))
 
   it.effect("definitions: returns the graph as its worker sent it", () =>

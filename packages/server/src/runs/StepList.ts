@@ -8,7 +8,7 @@ import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import type { RunStep } from "@stint/contract/RunSteps"
 import { CANCEL_PATH, memberOf, type RunEntry } from "@stint/store/RunMachine"
-import { MAX_PAGE_CHARACTERS } from "@stint/store/RunStore"
+import { MAX_PAGE_CHARACTERS, type OpenPath } from "@stint/store/RunStore"
 import { errorForCaller } from "../jobs/JobView.ts"
 
 /** What an entry that opens a path says. */
@@ -51,6 +51,13 @@ const opened = ({ at, body, kind, until }: Pick<RunEntry, "at" | "body" | "kind"
     ...(until === null ? {} : { until })
   }
 }
+
+/** An open path of a run, for an explanation. */
+export const openStep = (open: OpenPath): RunStep => ({
+  path: open.path,
+  kind: KINDS[open.kind],
+  ...opened(open)
+})
 
 /** What an entry changes about the step of its path. */
 const changes = (entry: RunEntry, endpoint: Pick<Endpoint, "errorTraceback">): Partial<StepText> => {
