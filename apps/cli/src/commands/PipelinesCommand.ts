@@ -16,16 +16,18 @@ const run = Argument.String("run").pipe(Argument.withDescription("Id of the run:
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
+/** How many characters of an output the table shows. */
+const MOST_OUTPUT = 60
+
 /** The last column: what an open step waits for, or how it ended. */
 const noteOf = ({ endpoint, error, event, job, output, state, until }: RunStep): string => {
   if (error !== undefined) return error.split("\n", 1)[0] ?? ""
-  const parts = [
+  return [
     ...(job === undefined ? [] : [`job ${job} of ${endpoint ?? ""}`]),
     ...(event === undefined ? [] : [`event ${event.name}${event.key === "" ? "" : `, key ${event.key}`}`]),
-    ...(until === undefined || state !== "open" ? [] : [`until ${timeText(until)}`])
-  ]
-  if (parts.length > 0) return parts.join(", ")
-  return output === undefined ? "" : JSON.stringify(output).slice(0, 60)
+    ...(until === undefined || state !== "open" ? [] : [`until ${timeText(until)}`]),
+    ...(output === undefined ? [] : [JSON.stringify(output).slice(0, MOST_OUTPUT)])
+  ].join(", ")
 }
 
 const rowOf = (step: RunStep): ReadonlyArray<string> => [
