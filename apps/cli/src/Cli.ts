@@ -15,6 +15,7 @@ import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
+import * as PipelinesCommand from "./commands/PipelinesCommand.ts"
 import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
 import * as RollbackCommand from "./commands/RollbackCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
@@ -40,6 +41,7 @@ const client = [
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
   TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),
   JobsCommand.jobs.pipe(Command.provide(PlatformClient.layer)),
+  PipelinesCommand.pipelines.pipe(Command.provide(PlatformClient.layer)),
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
   TopCommand.command.pipe(Command.provide(PlatformClient.layer)),
   LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),

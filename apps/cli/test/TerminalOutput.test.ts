@@ -33,11 +33,36 @@ const listed = {
   cursor: HOSTILE
 }
 
+const steps = {
+  run: HOSTILE,
+  status: "IN_PROGRESS",
+  phase: "doing",
+  definition: "a".repeat(64),
+  held: HOSTILE,
+  steps: [
+    { path: HOSTILE, kind: "run", state: "open", job: HOSTILE, endpoint: HOSTILE },
+    { path: "approve", kind: "waitFor", state: "open", event: { name: HOSTILE, key: HOSTILE } },
+    { path: "charge", kind: "step", state: "failed", error: HOSTILE },
+    { path: "ship", kind: "step", state: "completed", output: HOSTILE }
+  ]
+}
+
 const ANSWERS: Readonly<Record<string, unknown>> = {
   "/v2/e/run": { id: HOSTILE, status: "IN_QUEUE" },
   "/v2/e/requests": listed,
   "/v2/e/status/j": job,
   "/v2/e/logs/j": { lines: [line], cursor: 1, more: false },
+  "/v2/e/steps/j": steps,
+  [`/v2/e/definitions/${"a".repeat(64)}`]: {
+    name: HOSTILE,
+    nodes: [{ address: HOSTILE, kind: HOSTILE, endpoint: HOSTILE }, {
+      address: "ship",
+      kind: "step",
+      label: HOSTILE,
+      needs: [HOSTILE]
+    }]
+  },
+  "/v2/e/events": { delivered: HOSTILE },
   "/v2/e/batch": [batch],
   "/v2/e/batch/batch_1": batch
 }
@@ -62,6 +87,9 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["jobs", "list", "e"], code: 0 },
   { args: ["logs", "e", "j"], code: 0 },
   { args: ["logs", "e", "j", "--json"], code: 0 },
+  { args: ["pipelines", "steps", "e", "j"], code: 0 },
+  { args: ["pipelines", "graph", "e", "j"], code: 0 },
+  { args: ["pipelines", "event", "e", "approved"], code: 0 },
   { args: ["batch", "list", "e"], code: 0 },
   { args: ["batch", "list", "e", "--json"], code: 0 },
   { args: ["batch", "status", "e", "batch_1"], code: 0 }

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "batches", "control", "releases", "builds", "keys", "webhooks"]
+const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks"]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
@@ -160,6 +160,9 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
   "jobs.purgeQueue": { removed: 0, status: "completed" },
   "jobs.health": { jobs: counts, workers },
   "logs.logs": { lines: [], cursor: 0, more: false },
+  "runs.sendEvent": { delivered: ID },
+  "runs.steps": { run: ID, status: "IN_PROGRESS", phase: "doing", definition: "a".repeat(64), steps: [] },
+  "runs.definition": { name: "orders", nodes: [{ address: "charge", kind: "step" }] },
   "batches.createBatch": { id: BATCH, status: "DRAFT" },
   "batches.listBatches": [batch],
   "batches.batchRequests": { requests: [], total: 0, offset: 0, limit: 50, hasMore: false },
@@ -325,7 +328,10 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ],
     ...["--limit", "5", "--cursor", "c"]
   ],
-  ["jobs", "retry", "e", ID],
+  ["jobs", "retry", "e", ID, "--from", "charge"],
+  ["pipelines", "steps", "e", ID, "--after", "5", "--limit", "5"],
+  ["pipelines", "event", "e", "approved", "--key", "7", "--data", "{\"by\":\"Ada\"}", "--id", "a", "--ttl", "1h"],
+  ["pipelines", "graph", "e", ID],
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],
@@ -462,7 +468,7 @@ describe("the command line", () => {
 
   it("has every command in the reference", async () => {
     const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
-    const groups = ["jobs", "batch", "endpoints", "keys", "webhooks"]
+    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks"]
     const verbs = COMMANDS.map(([first = "", second = ""]) =>
       groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
     )

@@ -15,6 +15,7 @@ import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
 import { ProbesApi } from "./ProbesApi.ts"
+import { RunsApi } from "./runs/RunsApi.ts"
 import { WorkerApi } from "./workers/WorkerApi.ts"
 
 /** Markdown, for the first section of the API reference. */
@@ -30,6 +31,7 @@ const DESCRIPTION = [
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
   .add(LogsApi)
+  .add(RunsApi)
   .add(BatchApi)
   .add(OpenAiApi)
   .add(WorkerApi)

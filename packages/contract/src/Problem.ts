@@ -61,6 +61,13 @@ export class ReleaseNotFound extends HttpApiError.Problem<ReleaseNotFound>()("Re
   title: "Release not found"
 }, members) {}
 
+/** 404: the endpoint has no pipeline with this definition. */
+export class DefinitionNotFound extends HttpApiError.Problem<DefinitionNotFound>()("DefinitionNotFound", {
+  type: "/problems/definition-not-found",
+  status: 404,
+  title: "Definition not found"
+}, members) {}
+
 /** 404: the build does not exist, is not stored any more, or the endpoint has no build settings. */
 export class BuildNotFound extends HttpApiError.Problem<BuildNotFound>()("BuildNotFound", {
   type: "/problems/build-not-found",

@@ -16,15 +16,16 @@ const SHAPES: { readonly [kind: string]: readonly [string, string] } = {
 
 const BOX = ["[", "]"] as const
 
-/** Mermaid reads `"` and `#` in a label as syntax. */
-const escaped = (text: string): string => text.replaceAll("#", "#35;").replaceAll("\"", "#quot;")
+/** Mermaid reads `"` and `#` in a label as syntax, and the end of a line as the end of the label. */
+const escaped = (text: string): string =>
+  text.replaceAll("#", "#35;").replaceAll("\"", "#quot;").replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
 
 const nameOf = (address: string): string => address.slice(address.lastIndexOf(".") + 1)
 
 const describe = ({ address, endpoint, kind, label }: GraphNode): string => {
   const name = escaped(label ?? nameOf(address))
   const what = endpoint === undefined ? (kind === "step" ? undefined : kind) : `${kind} ${endpoint}`
-  return what === undefined ? name : `${name}<br/><small>${what}</small>`
+  return what === undefined ? name : `${name}<br/><small>${escaped(what)}</small>`
 }
 
 /** What a node's box shows besides its name, such as its state in one run. */

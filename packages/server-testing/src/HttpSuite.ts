@@ -39,6 +39,7 @@ import { submits } from "./jobs/SubmitSuite.ts"
 import { openAiErrors } from "./openai/OpenAiErrorSuite.ts"
 import { openAiStreams } from "./openai/OpenAiStreamSuite.ts"
 import { openAi } from "./openai/OpenAiSuite.ts"
+import { runCallers } from "./runs/RunSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { chunks } from "./workers/ChunkSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
@@ -71,6 +72,7 @@ export const suite = <E>(
     describe("job-done and ping", () => jobDone(it))
     describe("chunks", () => chunks(it))
     describe("run-journal", () => runJournals(it))
+    describe("runs", () => runCallers(it))
     describe("worker identity", () => workerIdentity(it))
     describe("authorization", () => authorization(it))
     describe("keys", () => keys(it))

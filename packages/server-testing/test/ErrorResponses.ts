@@ -93,6 +93,7 @@ const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
   if (method === "GET" || method === "DELETE") return undefined
   if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
+  if (template.endsWith("/events")) return { name: "approved" }
   if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
   if (template.includes("/run-journal/")) return { runs: [] }

@@ -134,6 +134,7 @@ const query = fc.oneof(
           "prefix",
           "state",
           "job",
+          "from",
           "reason"
         ),
         fc.oneof(
@@ -242,7 +243,12 @@ describe("chaos: hostile requests", () => {
       const endpoint = yield* server.endpoint({ leaseMs: 3_000, retentionMs: 1_000, ttlMs: 10_000, maxAttempts: 2 })
       const worker = yield* endpoint.worker("w-1")
       const { id } = yield* endpoint.run({})
-      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions" }
+      const hash = "a".repeat(64)
+      const graph = { name: "letters", nodes: [{ address: "write", kind: "step" }] }
+      yield* worker.call(new URL(endpoint.path("run-journal/w-1"), worker.addresses.stop).href, {
+        json: { definitions: [{ hash, graph }], runs: [] }
+      })
+      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions", hash }
       let requests = 0
 
       /** One recorded connection for each request of a client to each operation. */

@@ -6,6 +6,7 @@
  *   caller   --/v2/{endpoint}/batch ...-----> BatchHandlers ----+
  *   caller   --/v2/{endpoint}/openai/v1/ ---> OpenAiHandlers ---+
  *   caller   --/v2/{endpoint}/logs ...------> LogHandlers --------> JobLogs
+ *   caller   --/v2/{endpoint}/steps ...-----> RunHandlers --------> RunQueue
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
@@ -48,6 +49,7 @@ import * as LogHandlers from "./jobs/LogHandlers.ts"
 import * as SubmitOperations from "./jobs/SubmitOperations.ts"
 import * as OpenAiHandlers from "./openai/OpenAiHandlers.ts"
 import { OPENAPI_PATH } from "./pages/Paths.ts"
+import * as RunHandlers from "./runs/RunHandlers.ts"
 import * as WorkerHandlers from "./workers/WorkerHandlers.ts"
 import * as WorkerOperations from "./workers/WorkerOperations.ts"
 
@@ -56,6 +58,7 @@ const layerApi = Layer.mergeAll(
     Layer.provide([
       JobsHandlers.layer,
       LogHandlers.layer,
+      RunHandlers.layer,
       BatchHandlers.layer,
       OpenAiHandlers.layer,
       WorkerHandlers.layer,

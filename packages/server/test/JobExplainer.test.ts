@@ -1,6 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Explanation } from "@stint/contract/Explanation"
 import { EndpointId, JobId } from "@stint/contract/Ids"
+import type { RunStep } from "@stint/contract/RunSteps"
 import type { JobReport } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
@@ -296,6 +297,44 @@ describe("explain", () => {
     expect(JSON.stringify(explain(none))).not.toContain("secret.ts")
   })
 
+  it("says what a parked run of a pipeline waits for, and never that a worker runs it", () => {
+    const parked: JobReport = { ...job, status: "IN_PROGRESS", attempt: 1, startedAt: NOW - 4_000 }
+    const explained = (rest: Partial<NonNullable<ExplainInput["run"]>>) =>
+      explain(facts({ job: parked, ahead: null, run: { phase: "doing", held: null, steps: [], more: false, ...rest } }))
+    const wait: RunStep = {
+      path: "approve",
+      kind: "waitFor",
+      state: "open",
+      startedAt: NOW - 4_000,
+      event: { name: "approved", key: "7" },
+      until: NOW + 3_600_000
+    }
+    const child: RunStep = { path: "stamp", kind: "run", state: "open", job: "step-1", endpoint: "stamps" }
+    const sleep: RunStep = { path: "cool", kind: "sleep", state: "open", until: NOW + 90_000 }
+
+    expect(explained({ steps: [wait] })).toMatchObject({
+      reason: "parked",
+      waitsFor: [wait],
+      words: `It has recorded its progress and waits, without a worker, for the event "approved" with key "7" (until ${
+        new Date(NOW + 3_600_000).toISOString()
+      }, in 60 min). Send an event with POST /v2/e/events.`
+    })
+    expect(explained({ steps: [child, sleep] }).words).toBe(
+      `It has recorded its progress and waits, without a worker, for job step-1 of the endpoint "stamps", the end of the sleep "cool" (at ${
+        new Date(NOW + 90_000).toISOString()
+      }, in 90 s).`
+    )
+    expect(explained({ steps: [child, child, child, child, child], more: true }).words).toContain("and more than 2 more.")
+    expect(explained({ phase: "undoing", steps: [child] }).words).toMatch(/^It was cancelled, undoes what it did, and waits/)
+    expect(explained({}).words).toBe("It has recorded its progress and is about to continue.")
+    const cause = "The run has recorded the node \"stamp\", which the definition of the worker does not have."
+    expect(explained({ held: cause })).toMatchObject({
+      reason: "held",
+      words: expect.stringContaining(`${cause} Start a worker`)
+    })
+    expect(explain(facts({ job: parked, ahead: null }))).toMatchObject({ reason: "parked" })
+  })
+
   it("returns an explanation that has the contract's shape for every state of a job", () => {
     const time = fc.integer({ min: NOW - 1e9, max: NOW + 1e9 })
     const reports = fc.record({
@@ -349,7 +388,7 @@ describe("explain", () => {
         if (explanation.nextRetryAt !== undefined) expect(explanation.nextRetryAt).toBeGreaterThan(NOW)
         if (explanation.position !== undefined) expect(explanation.position.place).toBeLessThanOrEqual(explanation.position.of)
         if (workers.some(({ state }) => state === "idle") && explanation.reason !== "next") {
-          expect(["ended", "running", "scheduled", "backoff", "failing"]).toContain(explanation.reason)
+          expect(["ended", "running", "scheduled", "backoff", "failing", "parked"]).toContain(explanation.reason)
         }
       }),
       { numRuns: 500 }

@@ -79,9 +79,18 @@ const list = Command.make(
 
 const retry = Command.make(
   "retry",
-  { endpoint, jobId, json },
-  Effect.fnUntraced(function*({ endpoint, jobId, json }) {
-    const receipt = yield* call((api) => api.jobs.retry({ params: { endpoint, id: jobId } }))
+  {
+    endpoint,
+    jobId,
+    from: Flag.String("from").pipe(
+      Flag.withDescription("For a run of a pipeline: the node to run again, with all nodes after it"),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ endpoint, from, jobId, json }) {
+    const query = Option.isSome(from) ? { from: from.value } : {}
+    const receipt = yield* call((api) => api.jobs.retry({ params: { endpoint, id: jobId }, query }))
     yield* Output.print(
       json,
       receipt,

@@ -37,7 +37,7 @@ export const isForEveryEndpoint = (scopes: ReadonlyArray<KeyScope>): boolean =>
 export type JobsScope = "jobs:submit" | "jobs:read" | "jobs:manage"
 
 /**
- * The scope of each operation of the jobs API, batches, logs and the OpenAI route, by its identifier in the `HttpApi`
+ * The scope of each operation of the jobs API, batches, logs, runs and the OpenAI route, by its identifier in the `HttpApi`
  * (docs/spec/authentication.md#scopes-of-the-jobs-api). An operation that is missing here requires `jobs:manage`.
  */
 const jobScopes: { readonly [operation: string]: JobsScope } = {
@@ -48,6 +48,7 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   dropRequest: "jobs:submit",
   changeBatch: "jobs:submit",
   finalizeBatch: "jobs:submit",
+  sendEvent: "jobs:submit",
   openaiPost: "jobs:submit",
   openaiGet: "jobs:submit",
   openaiDelete: "jobs:submit",
@@ -61,6 +62,8 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   requests: "jobs:read",
   health: "jobs:read",
   logs: "jobs:read",
+  steps: "jobs:read",
+  definition: "jobs:read",
   listBatches: "jobs:read",
   getBatch: "jobs:read",
   batchRequests: "jobs:read",

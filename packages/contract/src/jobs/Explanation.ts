@@ -2,6 +2,7 @@
  * Explains a job's status: `GET /v2/{endpoint}/status/{id}?explain` (docs/spec/jobs-api.md#explaining-a-job).
  */
 import * as Schema from "effect/Schema"
+import { RunStep } from "../runs/RunSteps.ts"
 
 /**
  * What a job waits for.
@@ -11,7 +12,8 @@ import * as Schema from "effect/Schema"
  * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
  * for another worker | | `model` | the endpoint's model, which is being downloaded | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
  * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
- * nothing else: an idle worker will take it, or the platform will start a worker |
+ * nothing else: an idle worker will take it, or the platform will start a worker | | `parked` | runs of pipelines: an event, jobs of other
+ * endpoints, or a time | | `held` | runs of pipelines: a worker whose definition fits what the run has recorded |
  */
 export const WaitReason = Schema.Literals([
   "ended",
@@ -27,7 +29,9 @@ export const WaitReason = Schema.Literals([
   "low-priority",
   "behind",
   "starting",
-  "next"
+  "next",
+  "parked",
+  "held"
 ])
 export type WaitReason = typeof WaitReason.Type
 
@@ -106,6 +110,8 @@ export const Explanation = Schema.Struct({
     throttled: Schema.Int,
     unhealthy: Schema.Int
   }),
+  /** Parked runs only: the open steps, in the order in which they began, up to 20. `GET /v2/{endpoint}/steps/{id}` lists all. */
+  waitsFor: Schema.optionalKey(Schema.Array(RunStep)),
   /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
   /** The release that ran the last attempt, if the platform started its worker. */

@@ -10,7 +10,7 @@
  *   /v2/{endpoint}/events/{id}    GET    the job's events, as Server-Sent Events
  *   /v2/{endpoint}/requests       GET    the endpoint's jobs
  *   /v2/{endpoint}/cancel/{id}    POST
- *   /v2/{endpoint}/retry/{id}     POST
+ *   /v2/{endpoint}/retry/{id}     POST   with `?from=`, a run of a pipeline from that node on
  *   /v2/{endpoint}/purge-queue    POST
  *   /v2/{endpoint}/health         GET
  * ```
@@ -28,6 +28,7 @@ import {
   JobNotFound,
   Unavailable
 } from "../Problem.ts"
+import { MAX_PATH } from "../workers/RunJournal.ts"
 import { Explanation } from "./Explanation.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
@@ -234,11 +235,20 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     ),
     HttpApiEndpoint.post("retry", "/:endpoint/retry/:id", {
       params: job,
+      query: {
+        from: Schema.optionalKey(
+          Schema.String.check(Schema.isMaxLength(MAX_PATH)).annotate({
+            description: "Runs of pipelines only: the node of the pipeline to run again, with all nodes after it."
+          })
+        )
+      },
       success: JobReceipt,
       error: [...jobErrors, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Retry a job",
-      description: "Returns a FAILED or TIMED_OUT job to the queue, under the same id. Returns 409 for any other status.",
+      description:
+        "Returns a FAILED or TIMED_OUT job to the queue, under the same id. Returns 409 for any other status. A run of a pipeline keeps what " +
+        "its completed steps recorded; with `?from=NODE`, that node and all nodes after it run again.",
       responses: { 200: receipt }
     })),
     HttpApiEndpoint.post("purgeQueue", "/:endpoint/purge-queue", {

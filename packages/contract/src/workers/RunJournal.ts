@@ -15,7 +15,7 @@
 import * as Schema from "effect/Schema"
 
 /** The longest path of an entry, in characters. */
-const MAX_PATH = 512
+export const MAX_PATH = 512
 
 const NAME = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
 
@@ -58,7 +58,7 @@ type RecordKind = typeof RecordKind.Type
 const millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** The longest life of a run, in milliseconds: ten years. */
-const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
+export const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
 
 /** The life of a run whose definition sets none, in milliseconds: one year. */
 export const DEFAULT_RUN_MILLIS = 365 * 24 * 60 * 60 * 1000
@@ -83,7 +83,7 @@ export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.S
 const MAX_EVENT_NAME = 255
 
 /** The name or key of an event. */
-const EventName = Schema.String.check(Schema.isMaxLength(MAX_EVENT_NAME))
+export const EventName = Schema.String.check(Schema.isMaxLength(MAX_EVENT_NAME))
 
 /** The body of a `wait` record. */
 export const WaitBody = Schema.Struct({
@@ -127,7 +127,7 @@ export const JournalEntry = Schema.Struct({
 export type JournalEntry = typeof JournalEntry.Type
 
 /** The hash of a definition: SHA-256, in hexadecimal. */
-const DefinitionHash = Schema.String.check(
+export const DefinitionHash = Schema.String.check(
   Schema.isPattern(/^[0-9a-f]{64}$/, { message: "a definition hash is a SHA-256 in 64 hexadecimal digits" })
 )
 

@@ -74,9 +74,6 @@ export class NodeUnknown extends Schema.TaggedError<NodeUnknown>()("NodeUnknown"
   nodes: Schema.Array(Schema.String)
 }) {}
 
-/** How many entries a read returns at most. */
-const PAGE = 10_000
-
 export class RunQueue extends Context.Service<RunQueue, {
   /** Stores the graphs of definitions. Runs that are held for one of them return to the queue. */
   readonly define: (
@@ -100,8 +97,13 @@ export class RunQueue extends Context.Service<RunQueue, {
   /** A run and its job. Fails with `JobMissing` when the endpoint has no such run. */
   readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<RunReport, StoreError | JobMissing>
 
-  /** The entries of a run with a higher number than `after`, in order. */
-  readonly entries: (endpoint: EndpointId, id: JobId, after: number) => Effect.Effect<ReadonlyArray<RunEntry>, StoreError>
+  /** Up to `limit` entries of a run with a higher number than `after`, in order. */
+  readonly entries: (
+    endpoint: EndpointId,
+    id: JobId,
+    after: number,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<RunEntry>, StoreError>
 
   /** What a run waits for. */
   readonly open: (endpoint: EndpointId, id: JobId, limit: number) => Effect.Effect<ReadonlyArray<OpenPath>, StoreError>
@@ -247,7 +249,7 @@ const make = Effect.gen(function*() {
       const found = isJobId(id) ? yield* store.get(endpoint, id) : undefined
       return found ?? (yield* new JobMissing({ id }))
     }),
-    entries: (endpoint, id, after) => store.entries(endpoint, id, after, PAGE),
+    entries: store.entries,
     open: store.open,
     send: Effect.fnUntraced(function*(endpoint, { ttlMs, ...event }) {
       const time = now()

@@ -2,37 +2,11 @@
  * Tests run-journal (docs/spec/pipelines.md#run-journal).
  */
 import { expect } from "@effect/vitest"
-import { RunJournalResponse } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import type * as Schema from "effect/Schema"
+import { graph, HASH, make } from "../runs/TestPipeline.ts"
 import type { ServerIt } from "../ServerIt.ts"
-import { ServerTest } from "../ServerTest.ts"
-import { expectJson, expectProblem } from "../WireClient.ts"
-
-const HASH = "a".repeat(64)
-
-type Members = Readonly<Record<string, Schema.Json>>
-const graph = { name: "letters", nodes: [{ address: "write", kind: "step" }, { address: "stamp", kind: "run" }] }
-
-/** A pipeline with a worker that has taken a run, and an endpoint for its children. */
-const make = Effect.gen(function*() {
-  const server = yield* ServerTest
-  const pipeline = yield* server.endpoint()
-  const children = yield* server.endpoint()
-  const worker = yield* pipeline.worker()
-  const { id } = yield* pipeline.run({})
-  yield* worker.next
-
-  const post = (body: Schema.Json, name = worker.id) =>
-    worker.call(new URL(pipeline.path(`run-journal/${name}`), worker.addresses.stop).href, { json: body })
-  const journal = (run: Members, rest: Members = {}, name = worker.id) =>
-    Effect.flatMap(post({ ...rest, runs: [{ run: id, attempt: 1, ...run }] }, name), expectJson(200, RunJournalResponse)).pipe(
-      Effect.map(({ runs: [answer] }) => answer ?? expect.fail("no answer"))
-    )
-  const start = () => journal({ start: { definition: HASH } }, { definitions: [{ hash: HASH, graph }] })
-  return { children, id, journal, pipeline, post, start, worker }
-})
+import { expectProblem } from "../WireClient.ts"
 
 /** Registers the tests. */
 export const runJournals = (it: ServerIt): void => {

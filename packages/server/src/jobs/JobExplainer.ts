@@ -3,6 +3,7 @@
  *
  * ```
  *   ended? running? scheduled? backoff?   decided by the job alone
+ *   parked run of a pipeline?             held, parked
  *   held by its concurrency key?          concurrency
  *        |  none
  *   an idle worker?                   next, or failing when it does not take the job
@@ -22,11 +23,13 @@ import type { ModelState } from "@stint/models/Models"
 import { progressText } from "@stint/models/ProgressText"
 import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import type { KeyUsage } from "@stint/store/ConcurrencyRule"
-import { isScheduled } from "@stint/store/JobMachine"
+import { isParked, isScheduled } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { Ahead, Depth } from "@stint/store/JobStore"
 import { excerpt } from "../http/ProblemJson.ts"
+import { type ParkedRun, parkedWords } from "../runs/ParkedRun.ts"
 import { errorForCaller } from "./JobView.ts"
+import { span } from "./TimeSpan.ts"
 import { breakdownOf, type KnownStart } from "./WaitBreakdown.ts"
 
 /** What is known about the job, the queue and the workers at one moment. */
@@ -36,6 +39,8 @@ export interface ExplainInput {
   readonly ahead: Ahead | null
   /** The jobs of the same concurrency key. Absent unless this job is held because of them. */
   readonly key?: KeyUsage | undefined
+  /** What the job waits for, if it is a parked run of a pipeline. */
+  readonly run?: ParkedRun | undefined
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency" | "model" | "previousRelease">
   /** Where the endpoint's model is. Undefined for an endpoint without one. */
@@ -50,15 +55,6 @@ export interface ExplainInput {
 
 /** A live worker takes a waiting job within milliseconds; one that does not for this long is probably stuck. Milliseconds. */
 const UNUSED_MILLIS = 3_000
-
-/** `350 ms`, `4.2 s`, `12 min`, `3.5 h`: rounded for reading. */
-const span = (millis: number): string => {
-  const left = Math.max(0, Math.round(millis))
-  if (left < 1_000) return `${left} ms`
-  if (left < 120_000) return `${Math.round(left / 100) / 10} s`
-  if (left < 7_200_000) return `${Math.round(left / 60_000)} min`
-  return `${Math.round(left / 360_000) / 10} h`
-}
 
 const count = (amount: number, one: string, many = `${one}s`): string => `${amount} ${amount === 1 ? one : many}`
 
@@ -233,11 +229,18 @@ const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanatio
     "It becomes ready when one of them ends; the endpoint's concurrency.limit sets their number."
 }
 
+/** A run that was woken while its steps were read. */
+const NO_STEPS: ParkedRun = { phase: "doing", held: null, steps: [], more: false }
+
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
   const { job, now } = facts
   const tried = `attempt ${job.attempt} of ${job.maxAttempts}`
   if (isTerminal(job.status)) {
     return waitCause("ended", `It has ended: ${job.status}${job.attempt === 0 ? " before any attempt" : ` in ${tried}`}.`)
+  }
+  if (isParked(job)) {
+    const run = facts.run ?? NO_STEPS
+    return waitCause(run.held === null ? "parked" : "held", parkedWords(run, facts.endpoint.id, now))
   }
   if (job.status === "IN_PROGRESS") {
     const silence = job.leaseExpiresAt === null
@@ -294,6 +297,7 @@ export const explain = (facts: ExplainInput): Explanation => {
       throttled: countOf("throttled"),
       unhealthy: countOf("unhealthy")
     },
+    ...(facts.run === undefined ? {} : { waitsFor: facts.run.steps }),
     ...(running && job.worker !== null && job.leaseExpiresAt !== null
       ? { lease: { worker: job.worker, expiresAt: job.leaseExpiresAt, attempt: job.attempt } }
       : {}),

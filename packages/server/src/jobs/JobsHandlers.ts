@@ -10,8 +10,10 @@ import type { JsonText } from "@stint/contract/Json"
 import { Models } from "@stint/models/Models"
 import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { NodeUnknown, RunQueue } from "@stint/queue/RunQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Releases } from "@stint/releases/Releases"
+import { isParked } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -20,6 +22,9 @@ import { HttpApiBuilder } from "effect/http-api"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
 import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { MOST_STEPS } from "../runs/ParkedRun.ts"
+import { nodeUnknown } from "../runs/RunProblems.ts"
+import { openStep } from "../runs/StepList.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { extendedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
@@ -42,6 +47,7 @@ export const layer = HttpApiBuilder.group(
     const registry = yield* WorkerRegistry
     const releases = yield* Releases
     const models = yield* Models
+    const runs = yield* RunQueue
     const limits = yield* Limits
     const { run, runsync } = yield* SubmitOperations
 
@@ -56,6 +62,17 @@ export const layer = HttpApiBuilder.group(
       if (latest?.state !== "failed") return undefined
       const { number, reason } = latest
       return { state: "failed", release: number, serving: release, ...(reason === undefined ? {} : { reason }) } as const
+    })
+
+    /** What a parked run waits for. Undefined when the run has been removed meanwhile. */
+    const parkedRun = Effect.fnUntraced(function*({ endpoint, id }: JobHead) {
+      const found = yield* mapStoreErrors(
+        Effect.catchTag(runs.get(endpoint, id), "JobMissing", () => Effect.succeed(undefined))
+      )
+      if (found === undefined) return undefined
+      const open = yield* mapStoreErrors(runs.open(endpoint, id, MOST_STEPS + 1))
+      const { held, phase } = found.run
+      return { phase, held, steps: open.slice(0, MOST_STEPS).map(openStep), more: open.length > MOST_STEPS }
     })
 
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {
@@ -74,7 +91,8 @@ export const layer = HttpApiBuilder.group(
       }
       const roll = job.status === "IN_QUEUE" ? yield* mapStoreErrors(rollOf(endpoint)) : undefined
       const model = models.stateOf(endpoint)
-      const facts = { job, ahead, key, depth, endpoint, model, workers, workerStart, now, roll }
+      const parked = isParked(job) ? yield* parkedRun(job) : undefined
+      const facts = { job, ahead, key, run: parked, depth, endpoint, model, workers, workerStart, now, roll }
       return yield* trackedJson(extendedJobJson(job, endpoint, { explanation: explain(facts), input }))
     })
 
@@ -161,9 +179,14 @@ export const layer = HttpApiBuilder.group(
       )
       .handleRaw(
         "retry",
-        Effect.fnUntraced(function*({ params }) {
+        Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* CurrentEndpoint
-          return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
+          if (query.from === undefined) return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
+          const retried = runs.retryFrom(endpoint.id, params.id, query.from).pipe(
+            Effect.catchTag("NodeUnknown", (error) => Effect.succeed(error))
+          )
+          const result = yield* mapJobErrors(retried)
+          return result instanceof NodeUnknown ? yield* nodeUnknown(result, endpoint.id) : receipt(result)
         })
       )
       .handle(

@@ -12,6 +12,7 @@ import {
   FailedBody,
   type JournalRecord,
   MAX_JOURNAL_RECORDS,
+  PipelineGraph,
   RunJournalRequest,
   type RunWrite,
   SleepBody,
@@ -40,6 +41,11 @@ const decodeSpawn = decoder(SpawnBody, "The body of a spawn is like {\"endpoint\
 const decodeSleep = decoder(SleepBody, "The body of a sleep is like {\"ms\": 5000}.")
 const decodeWait = decoder(WaitBody, "The body of a wait is like {\"name\": \"approved\", \"key\": \"\"}.")
 const decodeFailed = decoder(FailedBody, "The body of a failed record is like {\"error\": \"no such city\"}.")
+
+const decodeGraph = decoder(
+  PipelineGraph,
+  "A graph is like {\"name\": \"gallery\", \"nodes\": [{\"address\": \"list\", \"kind\": \"step\"}]}."
+)
 
 const isJobId = Schema.is(JobId)
 
@@ -152,6 +158,8 @@ const make = Effect.gen(function*() {
     }
     const mask = secrets.maskOf(endpoint) ?? ((error: string) => error)
     if (definitions.length > 0) {
+      // Members that the schema does not list are stored, too.
+      yield* Effect.forEach(definitions, ({ graph }) => decodeGraph(graph), { discard: true })
       yield* mapStoreErrors(
         runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))
       )

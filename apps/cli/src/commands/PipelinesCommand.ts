@@ -1,0 +1,162 @@
+/**
+ * `stint pipelines` shows the runs of pipelines and sends them events.
+ */
+import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { call } from "../client/PlatformClient.ts"
+import { CliFailure } from "../CliFailure.ts"
+import { nodeStates } from "../output/NodeStates.ts"
+import * as Output from "../output/Output.ts"
+import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
+
+const run = Argument.String("run").pipe(Argument.withDescription("Id of the run: the id of its job"))
+
+const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
+
+/** How many characters of an output the table shows. */
+const MOST_OUTPUT = 60
+
+/** The last column: what an open step waits for, or how it ended. */
+const noteOf = ({ endpoint, error, event, job, output, state, until }: RunStep): string => {
+  if (error !== undefined) return error.split("\n", 1)[0] ?? ""
+  return [
+    ...(job === undefined ? [] : [`job ${job} of ${endpoint ?? ""}`]),
+    ...(event === undefined ? [] : [`event ${event.name}${event.key === "" ? "" : `, key ${event.key}`}`]),
+    ...(until === undefined || state !== "open" ? [] : [`until ${timeText(until)}`]),
+    ...(output === undefined ? [] : [JSON.stringify(output).slice(0, MOST_OUTPUT)])
+  ].join(", ")
+}
+
+const rowOf = (step: RunStep): ReadonlyArray<string> => [
+  step.path,
+  step.kind,
+  step.state,
+  step.startedAt === undefined ? "-" : timeText(step.startedAt),
+  step.endedAt === undefined ? "-" : timeText(step.endedAt),
+  noteOf(step)
+]
+
+const stepsText = ({ definition, held, next, phase, run, status, steps }: RunSteps): string =>
+  [
+    Output.field("run", Output.inline(run)),
+    Output.field("status", phase === "undoing" ? `${status}, undoing` : status),
+    Output.field("graph", Output.inline(definition)),
+    ...(held === undefined ? [] : [Output.field("held", held)]),
+    "",
+    steps.length === 0
+      ? "No steps."
+      : Output.table([["PATH", "KIND", "STATE", "STARTED", "ENDED", ""], ...steps.map(rowOf)]),
+    ...(next === undefined ? [] : ["", `More: repeat the command with --after ${next}`])
+  ].join("\n")
+
+const steps = Command.make(
+  "steps",
+  {
+    endpoint,
+    run,
+    after: Flag.Int("after").pipe(Flag.withDescription("Only steps after this number of steps"), Flag.optional),
+    limit: Flag.Int("limit").pipe(Flag.withDescription("Number of steps, 1 to 1000; default 200"), Flag.optional),
+    json
+  },
+  Effect.fnUntraced(function*({ after, endpoint, json, limit, run }) {
+    const query = {
+      ...(Option.isSome(after) ? { after: after.value } : {}),
+      ...(Option.isSome(limit) ? { limit: limit.value } : {})
+    }
+    const page = yield* call((api) => api.runs.steps({ params: { endpoint, id: run }, query }))
+    yield* Output.print(json, page, stepsText)
+  })
+).pipe(Command.withDescription("Show what a run has recorded and what it waits for; times are UTC"))
+
+const decodeData = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
+
+const event = Command.make(
+  "event",
+  {
+    endpoint,
+    name: Argument.String("name").pipe(Argument.withDescription("Name of the event")),
+    key: Flag.String("key").pipe(Flag.withDescription("The key that the run waits for, e.g. an order number"), Flag.optional),
+    data: Flag.String("data").pipe(Flag.withDescription("JSON that the run receives; default null"), Flag.optional),
+    id: Flag.String("id").pipe(
+      Flag.withDescription("Repeating the command with the same id sends the event once"),
+      Flag.optional
+    ),
+    ttl: duration("ttl").pipe(
+      Flag.withDescription("How long the event is kept when no run waits for it; default 7d"),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ data, endpoint, id, json, key, name, ttl }) {
+    const value = Option.isNone(data) ? undefined : yield* Effect.mapError(
+      decodeData(data.value),
+      () =>
+        new CliFailure({
+          message: `--data is not JSON: ${data.value}`,
+          hint: "Quote it for the shell, for example --data '{\"by\":\"Ada\"}' or --data '\"yes\"'.",
+          code: "invalid-option"
+        })
+    )
+    const payload = {
+      name,
+      ...(Option.isSome(key) ? { key: key.value } : {}),
+      ...(value === undefined ? {} : { data: value }),
+      ...(Option.isSome(id) ? { id: id.value } : {}),
+      ...(Option.isSome(ttl) ? { ttlMs: toMillis(ttl.value) } : {})
+    }
+    const receipt = yield* call((api) => api.runs.sendEvent({ params: { endpoint }, payload }))
+    yield* Output.print(json, receipt, ({ delivered, duplicate }) => {
+      if (duplicate === true) return "Nothing was sent: the platform already had an event with this id."
+      return delivered === null
+        ? `No run of "${endpoint}" waits for this event. It is kept for the next run that does.`
+        : `Delivered to run ${Output.inline(delivered)}.\nSee it: stint pipelines steps ${endpoint} ${Output.inline(delivered)}`
+    })
+  })
+).pipe(
+  Command.withDescription("Send an event to the run that waits for it"),
+  Command.withExamples([
+    { command: "stint pipelines event orders approved --key 4711 --data '{\"by\":\"Ada\"}'", description: "Approve one order" }
+  ])
+)
+
+const HASH = /^[0-9a-f]{64}$/
+
+/** All steps of a run, read page by page. */
+const allSteps = Effect.fnUntraced(function*(endpoint: string, id: string) {
+  const steps: Array<RunStep> = []
+  let after = 0
+  while (true) {
+    const page = yield* call((api) => api.runs.steps({ params: { endpoint, id }, query: { after, limit: 1_000 } }))
+    steps.push(...page.steps)
+    if (page.next === undefined) return { definition: page.definition, steps }
+    after = page.next
+  }
+})
+
+const graph = Command.make(
+  "graph",
+  {
+    endpoint,
+    definition: Argument.String("hash-or-run").pipe(Argument.withDescription("Hash of a definition, or id of a run")),
+    json
+  },
+  Effect.fnUntraced(function*({ definition, endpoint, json }) {
+    const run = HASH.test(definition) ? undefined : yield* allSteps(endpoint, definition)
+    const hash = run?.definition ?? definition
+    const found = yield* call((api) => api.runs.definition({ params: { endpoint, hash } }))
+    if (json) return yield* Output.print(json, found, () => "")
+    // Loaded here, because no other command draws a graph.
+    const { toMermaid } = yield* Effect.promise(() => import("@stint/pipelines/Mermaid"))
+    const marks = new Map([...nodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
+    yield* Output.text(toMermaid(found, marks).trimEnd())
+  })
+).pipe(Command.withDescription("Print the graph of a pipeline as a Mermaid diagram; for a run, with the state of its nodes"))
+
+/** `stint pipelines` and its subcommands. */
+export const pipelines = Command.make("pipelines").pipe(
+  Command.withDescription("Runs of pipelines: steps, event, graph"),
+  Command.withSubcommands([steps, event, graph])
+)

@@ -1,0 +1,162 @@
+/**
+ * Tests the operations on runs for callers (docs/spec/pipelines.md#callers).
+ */
+import { expect } from "@effect/vitest"
+import { ExplainedJob } from "@stint/contract/JobsApi"
+import { EventReceipt, RunSteps } from "@stint/contract/RunSteps"
+import * as Effect from "effect/Effect"
+import type * as Schema from "effect/Schema"
+import type { ServerIt } from "../ServerIt.ts"
+import type { TestEndpoint } from "../TestEndpoint.ts"
+import { expectJson, expectProblem } from "../WireClient.ts"
+import { graph, HASH, make } from "./TestPipeline.ts"
+
+const receipt = expectJson(200, EventReceipt)
+const stepsOf = (pipeline: TestEndpoint, run: string, query = "") =>
+  Effect.flatMap(pipeline.call(pipeline.path(`steps/${run}${query}`)), expectJson(200, RunSteps))
+const send = (pipeline: TestEndpoint, json: Schema.Json) => pipeline.call(pipeline.path("events"), { json })
+
+const WAIT = { path: "approve", kind: "wait", body: { name: "approved", key: "7", timeoutMs: 3_600_000 } }
+
+/** Registers the tests. */
+export const runCallers = (it: ServerIt): void => {
+  it.effect("events: wakes the run that waits for it, with the exact text of its data", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, start, worker } = yield* make
+      yield* start()
+      expect(yield* journal({ records: [WAIT], park: { seen: 1 } })).toMatchObject({ state: "parked" })
+      const other = yield* Effect.flatMap(send(pipeline, { name: "approved", key: "8" }), receipt)
+      expect(other).toEqual({ delivered: null })
+      const body = "{\"name\":\"approved\",\"key\":\"7\",\"data\":{\"order\":18446744073709551615}}"
+      const sent = yield* Effect.flatMap(pipeline.call(pipeline.path("events"), { method: "POST", body }), receipt)
+      expect(sent).toEqual({ delivered: id })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      expect((yield* pipeline.call(pipeline.path(`steps/${id}`))).text).toContain("\"output\":{\"order\":18446744073709551615}")
+    }))
+
+  it.effect("events: keeps an event until a run waits, and delivers an id once", () =>
+    Effect.gen(function*() {
+      const { journal, pipeline, start } = yield* make
+      yield* start()
+      const event = { name: "approved", key: "7", data: { by: "Ada" }, id: "approval-17" }
+      expect(yield* Effect.flatMap(send(pipeline, event), receipt)).toEqual({ delivered: null })
+      expect(yield* Effect.flatMap(send(pipeline, event), receipt)).toEqual({ delivered: null, duplicate: true })
+      expect((yield* journal({ records: [WAIT], after: 0 })).entries).toMatchObject([
+        { path: "approve", kind: "wait" },
+        { path: "approve", kind: "event", body: { by: "Ada" } }
+      ])
+    }))
+
+  it.effect("events: rejects a body that is not an event, and one that is too large", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* make
+      for (const body of [[], {}, { name: "" }, { name: 1 }, { name: "a", key: "k".repeat(256) }, { name: "a", ttlMs: -1 }]) {
+        const problem = yield* Effect.flatMap(send(pipeline, body), expectProblem(400))
+        expect(problem.hint).toContain("\"name\"")
+      }
+      const large = yield* Effect.flatMap(send(pipeline, { name: "a", data: "x".repeat(1_100_000) }), expectProblem(413))
+      expect(large.hint).toContain("send its URL")
+    }))
+
+  it.effect("steps: lists what a run recorded and what it waits for, in pages", () =>
+    Effect.gen(function*() {
+      const { children, id, journal, pipeline, start } = yield* make
+      yield* start()
+      yield* journal({
+        records: [
+          { path: "write", kind: "step", body: { text: "grüße" } },
+          { path: "charge~1", kind: "failed", body: { error: "card declined" } },
+          { path: "stamp", kind: "spawn", body: { endpoint: children.id, input: {} } },
+          { path: "lost", kind: "spawn", body: { endpoint: "no-such-endpoint", input: {} } },
+          WAIT
+        ],
+        park: { seen: 5 }
+      })
+      const all = yield* stepsOf(pipeline, id)
+      expect(all).toMatchObject({ run: id, status: "IN_PROGRESS", phase: "doing", definition: HASH })
+      expect(all).not.toHaveProperty("next")
+      expect(all.steps).toMatchObject([
+        { path: "write", kind: "step", state: "completed", output: { text: "grüße" } },
+        { path: "charge~1", kind: "step", state: "failed", error: "card declined" },
+        { path: "stamp", kind: "run", state: "open", endpoint: children.id, job: expect.stringMatching(/^step-/) },
+        { path: "lost", kind: "run", state: "failed", error: expect.stringContaining("no-such-endpoint") },
+        { path: "approve", kind: "waitFor", state: "open", event: { name: "approved", key: "7" }, until: expect.any(Number) }
+      ])
+      const first = yield* stepsOf(pipeline, id, "?limit=2")
+      expect(first).toEqual({ ...all, steps: all.steps.slice(0, 2), next: 2 })
+      expect(yield* stepsOf(pipeline, id, "?after=2&limit=3")).toEqual({ ...all, steps: all.steps.slice(2) })
+      yield* Effect.flatMap(pipeline.call(pipeline.path(`steps/${id}?limit=0`)), expectProblem(400))
+      yield* pipeline.cancel(id)
+      expect((yield* stepsOf(pipeline, id)).steps.map(({ state }) => state)).not.toContain("open")
+    }))
+
+  it.effect("steps: tells an unknown run from a job that is not a run", () =>
+    Effect.gen(function*() {
+      const { id, pipeline } = yield* make
+      yield* Effect.flatMap(pipeline.call(pipeline.path("steps/no-such-run")), expectProblem(404))
+      const problem = yield* Effect.flatMap(pipeline.call(pipeline.path(`steps/${id}`)), expectProblem(409))
+      expect(problem.error).toContain("not a run")
+      expect(problem.hint).toContain(`/status/${id}?explain`)
+    }))
+
+  it.effect("explain: says what a parked run waits for, and that a held one waits for another definition", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, post, start, worker } = yield* make
+      const why = Effect.flatMap(pipeline.call(pipeline.path(`status/${id}?explain`)), expectJson(200, ExplainedJob)).pipe(
+        Effect.map(({ explain }) => explain)
+      )
+      yield* start()
+      expect(yield* why).toMatchObject({ reason: "running" })
+      yield* journal({ records: [{ path: "write", kind: "step", body: 1 }, WAIT], park: { seen: 2 } })
+      const waiting = yield* why
+      expect(waiting).toMatchObject({ reason: "parked", waitsFor: [{ path: "approve", event: { name: "approved", key: "7" } }] })
+      expect(waiting?.words).toContain("for the event \"approved\" with key \"7\" (until ")
+      expect(waiting).not.toHaveProperty("lease")
+      yield* send(pipeline, { name: "approved", key: "7" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      const other = { name: "letters", nodes: [{ address: "stamp", kind: "run" }] }
+      const hash = "c".repeat(64)
+      yield* post({
+        definitions: [{ hash, graph: other }],
+        runs: [{ run: id, attempt: 2, start: { definition: hash } }]
+      })
+      const held = yield* why
+      expect(held).toMatchObject({ reason: "held" })
+      expect(held?.words).toContain("the node \"write\"")
+      expect(yield* stepsOf(pipeline, id)).toMatchObject({ held: expect.stringContaining("the node \"write\"") })
+    }))
+
+  it.effect("definitions: returns the graph as its worker sent it", () =>
+    Effect.gen(function*() {
+      const { children, pipeline, post, start } = yield* make
+      yield* start()
+      expect((yield* pipeline.call(pipeline.path(`definitions/${HASH}`))).json).toEqual(graph)
+      for (const path of [children.path(`definitions/${HASH}`), pipeline.path("definitions/none")]) {
+        expect(yield* Effect.flatMap(pipeline.call(path), expectProblem(404))).toMatchObject({
+          type: "/problems/definition-not-found"
+        })
+      }
+      // A graph that cannot be read would fail later calls.
+      yield* Effect.flatMap(post({ definitions: [{ hash: "b".repeat(64), graph: { nodes: 1 } }], runs: [] }), expectProblem(400))
+    }))
+
+  it.effect("retry: runs a failed run again from a node, and names the nodes when there is no such node", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, start, worker } = yield* make
+      yield* start()
+      const records = ["write", "stamp"].map((path) => ({ path, kind: "step", body: 1 }))
+      yield* journal({ records, finish: { error: "no stamps" } })
+      const retry = (run: string, from: string) => pipeline.call(pipeline.path(`retry/${run}?from=${from}`), { method: "POST" })
+      const unknown = yield* Effect.flatMap(retry(id, "post"), expectProblem(400))
+      expect(unknown.error).toContain("no node \"post\"")
+      expect(unknown.hint).toContain("write, stamp")
+      yield* Effect.flatMap(retry("no-such-run", "write"), expectProblem(404))
+      const { id: plain } = yield* pipeline.run({})
+      yield* Effect.flatMap(retry(plain, "write"), expectProblem(409))
+      yield* pipeline.cancel(plain)
+      expect((yield* retry(id, "stamp")).json).toEqual({ id, status: "IN_QUEUE" })
+      expect((yield* stepsOf(pipeline, id)).steps).toMatchObject([{ path: "write", state: "completed" }])
+      expect(yield* worker.next).toMatchObject({ id })
+      yield* Effect.flatMap(retry(id, "stamp"), expectProblem(409))
+    }))
+}

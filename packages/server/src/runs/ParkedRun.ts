@@ -1,0 +1,52 @@
+/**
+ * What a parked run waits for, in words (docs/spec/jobs-api.md#explaining-a-job). Pure.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import type { RunPhase } from "@stint/contract/RunJournal"
+import type { RunStep } from "@stint/contract/RunSteps"
+import { excerpt } from "../http/ProblemJson.ts"
+import { span } from "../jobs/TimeSpan.ts"
+
+/** What is known about a parked run. */
+export interface ParkedRun {
+  readonly phase: RunPhase
+  /** Why it waits for a worker with another definition; null: it does not. */
+  readonly held: string | null
+  /** The open steps, in the order in which they began. */
+  readonly steps: ReadonlyArray<RunStep>
+  /** There are more open steps. */
+  readonly more: boolean
+}
+
+/** How many open steps an explanation contains at most. */
+export const MOST_STEPS = 20
+
+/** How many open steps the words name at most. */
+const MOST_NAMED = 3
+
+const timeText = (millis: number, now: number): string => `${new Date(millis).toISOString()}, in ${span(millis - now)}`
+
+/** What one step waits for, as a part of a sentence. */
+const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): string => {
+  const limit = until === undefined ? "" : ` (until ${timeText(until, now)})`
+  if (event !== undefined) {
+    const key = event.key === "" ? "without a key" : `with key "${excerpt(event.key)}"`
+    return `the event "${excerpt(event.name)}" ${key}${limit}`
+  }
+  if (job !== undefined) return `job ${excerpt(job)} of the endpoint "${excerpt(endpoint ?? "")}"${limit}`
+  return `the end of the sleep "${excerpt(path)}"${until === undefined ? "" : ` (at ${timeText(until, now)})`}`
+}
+
+/** The words about a parked run. */
+export const parkedWords = ({ held, more, phase, steps }: ParkedRun, endpoint: EndpointId, now: number): string => {
+  if (held !== null) {
+    return `${held} Start a worker whose definition fits, for example one of the earlier release: it continues the run.`
+  }
+  const subject = phase === "undoing" ? "It was cancelled, undoes what it did," : "It has recorded its progress"
+  if (steps.length === 0) return `${subject} and is about to continue.`
+  const named = steps.slice(0, MOST_NAMED).map((step) => phrase(step, now)).join(", ")
+  const others = steps.length - MOST_NAMED
+  const rest = others > 0 ? ` and ${more ? "more than " : ""}${others} more` : ""
+  const send = steps.some(({ event }) => event !== undefined) ? ` Send an event with POST /v2/${endpoint}/events.` : ""
+  return `${subject} and waits, without a worker, for ${named}${rest}.${send}`
+}

@@ -1,0 +1,108 @@
+/**
+ * The operations on runs for callers (docs/spec/pipelines.md#callers).
+ */
+import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { jsonNull } from "@stint/contract/Json"
+import { DefinitionNotFound, problemMembers } from "@stint/contract/Problem"
+import { DEFAULT_EVENT_MILLIS, SendEvent } from "@stint/contract/RunSteps"
+import { JobQueue } from "@stint/queue/JobQueue"
+import { RunQueue } from "@stint/queue/RunQueue"
+import * as Effect from "effect/Effect"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Schema from "effect/Schema"
+import { json, trackedJson } from "../http/JsonResponse.ts"
+import { Limits, remedyFor } from "../http/Limits.ts"
+import { excerpt } from "../http/ProblemJson.ts"
+import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
+import { notARun } from "./RunProblems.ts"
+import { collector } from "./StepList.ts"
+
+const EVENT_HINT =
+  "Send {\"name\": \"approved\", \"key\": \"order-4711\", \"data\": {\"by\": \"Ada\"}}. Only \"name\" is required."
+
+const EVENT = { members: new Set(Object.keys(SendEvent.fields)) }
+
+const DATA: ReadonlySet<string> = new Set(["data"])
+
+/** The data is stored as text, so it is not decoded. */
+const decodeEvent = decoder(Schema.Struct({ ...SendEvent.fields, data: Schema.optionalKey(Schema.Unknown) }), EVENT_HINT)
+
+const DEFAULT_STEPS = 200
+
+/** The number of entries that are read at a time. */
+const READ = 100
+
+const definitionNotFound = (hash: string, { id }: Endpoint) =>
+  new DefinitionNotFound(problemMembers(
+    `The endpoint "${excerpt(id)}" has no pipeline with the definition "${excerpt(hash)}".`,
+    `Read the definition of a run with GET /v2/${excerpt(id)}/steps/RUN. It is known as soon as a worker has started the run.`
+  ))
+
+/** The handlers of runs. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "runs",
+  Effect.fnUntraced(function*(handlers) {
+    const runs = yield* RunQueue
+    const jobs = yield* JobQueue
+    const limits = yield* Limits
+    const remedy = remedyFor("Put the data in an object store and send its URL.", "STINT_LIMIT_CHUNK", false, limits)
+
+    const find = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
+      const found = yield* mapStoreErrors(
+        Effect.catchTag(runs.get(endpoint.id, id), "JobMissing", () => Effect.succeed(undefined))
+      )
+      if (found !== undefined) return found
+      // A job without a journal gets another error than an unknown job.
+      yield* mapLookupErrors(jobs.get(endpoint.id, id))
+      return yield* notARun(id, endpoint.id)
+    })
+
+    return handlers
+      .handleRaw(
+        "sendEvent",
+        Effect.fnUntraced(function*({ request }) {
+          const endpoint = yield* CurrentEndpoint
+          const body = yield* readJson(request, limits.chunkBytes, remedy, EVENT_HINT, EVENT)
+          const parsed = parseMembers(body, DATA)
+          if ("issue" in parsed) return yield* invalidValues([parsed.issue], EVENT_HINT)
+          const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(parsed.value)
+          const event = { name, key, body: body.members.get("data")?.text ?? jsonNull, id: id ?? null, ttlMs }
+          const { isDuplicate, run } = yield* mapStoreErrors(runs.send(endpoint.id, event))
+          return json(`{"delivered":${JSON.stringify(run)}${isDuplicate ? ",\"duplicate\":true" : ""}}`)
+        })
+      )
+      .handleRaw(
+        "steps",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* CurrentEndpoint
+          const { job, run } = yield* find(endpoint, params.id)
+          const { add, page } = collector(endpoint, query.after ?? 0, query.limit ?? DEFAULT_STEPS)
+          let last = 0
+          while (true) {
+            const entries = yield* mapStoreErrors(runs.entries(endpoint.id, job.id, last, READ))
+            for (const entry of entries) add(entry)
+            last = entries.at(-1)?.n ?? last
+            if (entries.length < READ) break
+          }
+          const { next, steps } = page(job.status)
+          const { definition, held, phase } = run
+          const head = JSON.stringify({ run: job.id, status: job.status, phase, definition, ...(held === null ? {} : { held }) })
+          return yield* trackedJson(
+            `${head.slice(0, -1)},"steps":[${steps.join(",")}]${next === undefined ? "" : `,"next":${next}`}}`
+          )
+        })
+      )
+      .handleRaw(
+        "definition",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* CurrentEndpoint
+          const graph = yield* mapStoreErrors(runs.definition(endpoint.id, params.hash))
+          return graph === undefined ? yield* definitionNotFound(params.hash, endpoint) : yield* trackedJson(graph)
+        })
+      )
+  })
+)
