@@ -94,6 +94,16 @@ describe("start", () => {
     }
   })
 
+  it("runs the pipeline gallery with its test_input.json", async () => {
+    const { input } = JSON.parse(await readFile(join(EXAMPLES, "08-pipelines", "test_input.json"), "utf8"))
+    const { id, output, status } = await platform.runSync("gallery", input)
+    // The names of the files are the idempotency keys of the steps that uploaded them.
+    const thumbnails = [0, 1, 2].map((n) =>
+      expect.stringMatching(new RegExp(`^memory:${id}/thumbnail\\[${n}\\]\\.jpg\\?bytes=\\d+$`))
+    )
+    expect({ output, status }).toEqual({ status: "COMPLETED", output: { title: "Colors", thumbnails } })
+  })
+
   it("scales to zero when idle", async () => {
     await platform.runSync("hello", { name: "Ada" })
     await until("the last worker of hello to be gone", async () => {

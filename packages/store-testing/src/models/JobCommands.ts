@@ -436,7 +436,7 @@ export const run = Effect.fnUntraced(function*(
         return { _tag: kind, ...(chosen === undefined ? {} : { number: chosen }), ...fence }
       }
       case "Journal":
-        return { _tag: kind, expiresAt: fails ? now + 100_000 : 0, ...fence }
+        return { _tag: kind, progress: random > 0, expiresAt: fails ? now + 100_000 : 0, ...fence }
       case "Park":
         return { _tag: kind, until: fails ? now + Math.round(random * 5_000) : null, ...fence }
       default:

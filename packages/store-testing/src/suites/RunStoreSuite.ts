@@ -444,6 +444,22 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       }))
 
     rule(
+      "fails a run whose workers end before they record anything new, after the allowed attempts",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, started, write } = yield* make
+          const job = yield* started()
+          yield* write(job, { records: [step("write")] })
+          yield* apply(job.id, { _tag: "Tick", now: 10_000 })
+          const [again = assert.fail()] = yield* claim("ann", 10_000)
+          yield* write(again, { start: { definition: HASH, ttlMs: 1_000_000_000, undo: false }, after: 0 }, { now: 10_000 })
+          assert.deepInclude(yield* head(job.id), { retries: 1, isolated: true, leaseExpiresAt: 20_000 })
+          yield* apply(job.id, { _tag: "Tick", now: 20_000 })
+          assert.deepInclude(yield* head(job.id), { status: "FAILED" })
+        })
+    )
+
+    rule(
       "holds a run whose records do not fit another definition, until a worker with a fitting one starts",
       () =>
         Effect.gen(function*() {

@@ -85,8 +85,11 @@ export type WorkerEvent =
    * Without `notBefore`, the job is ready at once.
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
-  /** The worker of a run records progress in its journal: extends the lease, and resets `retries`. `expiresAt`: extends the run's life. */
-  | { readonly _tag: "Journal"; readonly expiresAt?: number } & WorkerIdentity
+  /**
+   * The worker of a run writes to its journal: extends the lease, and with `progress` resets `retries`. A run that only begins again has made no
+   * progress; otherwise a step that ends its worker would run forever. `expiresAt`: extends the run's life.
+   */
+  | { readonly _tag: "Journal"; readonly progress: boolean; readonly expiresAt?: number } & WorkerIdentity
   /** The run waits without a worker, until `Wake` or the time `until`. */
   | { readonly _tag: "Park"; readonly until: number | null } & WorkerIdentity
 
@@ -502,8 +505,7 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
             ...job,
             leaseExpiresAt: event.now + job.leaseMs,
             expiresAt: Math.max(job.expiresAt, event.expiresAt ?? 0),
-            retries: 0,
-            isolated: false
+            ...(event.progress ? { retries: 0, isolated: false } : undefined)
           })
         case "Park":
           // Without `until`, a run that nothing wakes returns to the queue at the end of its life.

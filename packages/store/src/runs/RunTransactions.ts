@@ -218,7 +218,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     if (known === undefined && start === undefined) return refused("lost", "The first write to a run must contain \"start\".")
     const identity = { endpoint, worker, attempt, now }
     const expiresAt = start === undefined ? {} : { expiresAt: job.createdAt + start.ttlMs }
-    const fenced = jobs.apply(endpoint, id, { _tag: "Journal", ...identity, ...expiresAt })
+    const fenced = jobs.apply(endpoint, id, { _tag: "Journal", progress: records.length > 0, ...identity, ...expiresAt })
     if (fenced._tag !== "Changed") {
       return isTerminal(job.status)
         ? refused("ended", `The job has ended: ${job.status}.`)
