@@ -25,6 +25,7 @@ import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import { JobLogLine } from "@stint/contract/JobLogLine"
+import { EventReceipt } from "@stint/contract/RunSteps"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -59,6 +60,7 @@ export const decoders: Decoders = {
     end: decoder(Job)
   },
   purged: decoder(Purged),
+  eventReceipt: decoder(EventReceipt),
   health: decoder(Health)
 }
 

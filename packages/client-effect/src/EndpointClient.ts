@@ -9,6 +9,7 @@ import type { Target } from "@stint/client/RetriedRequest"
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
+import type { EventReceipt, SendEvent } from "@stint/contract/RunSteps"
 import { fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -72,6 +73,8 @@ export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R 
   readonly events: (id: string, options?: EventsOptions) => Stream.Stream<JobEvent<Chunk>, ClientError, R>
   readonly cancel: (id: string) => Effect.Effect<JobReceipt, ClientError>
   readonly retry: (id: string) => Effect.Effect<JobReceipt, ClientError>
+  /** Pipelines only: sends an event to the run that waits for it. */
+  readonly sendEvent: (event: SendEvent) => Effect.Effect<EventReceipt, ClientError>
   /** Removes all waiting jobs. */
   readonly purgeQueue: Effect.Effect<Purged, ClientError>
   readonly health: Effect.Effect<Health, ClientError>
@@ -239,6 +242,7 @@ export const make = <Input, Output, Chunk, E, R>(
     events,
     cancel,
     retry: (id) => job(id).retry,
+    sendEvent: (event) => drive(() => JobsApiCalls.sendEvent(target, event)),
     purgeQueue: drive(() => JobsApiCalls.purgeQueue(target)),
     health: drive(() => JobsApiCalls.health(target))
   }

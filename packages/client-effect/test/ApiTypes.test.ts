@@ -8,6 +8,7 @@ import type { Job, JobReceipt, JobStatus, Purged, RunRequest, StreamPage } from 
 import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { Json } from "@stint/contract/Json"
+import type { EventReceipt, SendEvent } from "@stint/contract/RunSteps"
 import { describe, expectTypeOf, it } from "vitest"
 import type { SchemaHandler } from "../src/SchemaHandler.ts"
 
@@ -32,6 +33,8 @@ describe("the plain types of the client", () => {
     same<ApiTypes.JobReceipt, JobReceipt>().toEqualTypeOf<true>()
     same<ApiTypes.StreamPage, StreamPage>().toEqualTypeOf<true>()
     same<ApiTypes.Purged, Purged>().toEqualTypeOf<true>()
+    same<ApiTypes.RunEvent, SendEvent>().toEqualTypeOf<true>()
+    same<ApiTypes.RunEventReceipt, EventReceipt>().toEqualTypeOf<true>()
     same<ApiTypes.Health, Health>().toEqualTypeOf<true>()
     same<ApiTypes.JobStatusEvent, JobStatusEvent>().toEqualTypeOf<true>()
     same<ApiTypes.JobProgressEvent, JobProgressEvent>().toEqualTypeOf<true>()

@@ -214,6 +214,9 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* promise(() => endpointOf.purgeQueue())).toEqual({ removed: 1, status: "completed" })
       expect(yield* byName.purgeQueue).toEqual({ removed: 0, status: "completed" })
       expect(yield* byName.health).toMatchObject({ jobs: { inQueue: 0 } })
+      const event = { name: "approved", key: "7", data: { by: "Ada" }, id: "approval-17" }
+      expect(yield* promise(() => endpointOf.sendEvent(event))).toEqual({ delivered: null })
+      expect(yield* byName.sendEvent(event)).toEqual({ delivered: null, duplicate: true })
     }))
 
   it.effect("streams every chunk in order until the job ends, and fails after the last chunk of a failed job", () =>

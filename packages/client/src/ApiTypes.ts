@@ -47,6 +47,28 @@ export interface Purged {
   readonly status: "completed"
 }
 
+/** An event for a run of a pipeline (docs/spec/pipelines.md#events). */
+export interface RunEvent {
+  /** The name that the pipeline waits for. */
+  readonly name: string
+  /** The key of the wait, such as an order number. Default: "". */
+  readonly key?: string
+  /** Any JSON: the output of the wait. Default: null. */
+  readonly data?: Json
+  /** The platform delivers each id once, so the client repeats a call with an id after a lost connection. */
+  readonly id?: string
+  /** How long the event is kept when no run waits for it, in milliseconds. Default: seven days. */
+  readonly ttlMs?: number
+}
+
+/** The response of `sendEvent`. */
+export interface RunEventReceipt {
+  /** The run that received the event. `null`: it is kept until a run waits for it. */
+  readonly delivered: string | null
+  /** The platform had an event with this id before, and did nothing. */
+  readonly duplicate?: true
+}
+
 /** The response of `health`: jobs and workers by state (docs/spec/jobs-api.md#health). */
 export interface Health {
   /** `completed`, `failed` and `retried` count the jobs that are still retained. */

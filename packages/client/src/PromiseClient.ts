@@ -12,7 +12,7 @@
  *
  * Aborting a wait does not affect the job, which continues; `cancelOnAbort` cancels it.
  */
-import type { Health, Job, JobReceipt, Json, Purged } from "./ApiTypes.ts"
+import type { Health, Job, JobReceipt, Json, Purged, RunEvent, RunEventReceipt } from "./ApiTypes.ts"
 import { CallError, codecFailure } from "./CallError.ts"
 import { DEFAULT_TIMEOUTS, normalizeBaseUrl, randomIdempotencyKey, requestHeaders, type Timeouts } from "./ClientSettings.ts"
 import type { CodecResult, EndpointCodec } from "./EndpointCodec.ts"
@@ -100,6 +100,8 @@ export interface Endpoint<Input, Output, Chunk> {
   readonly events: (id: string, options?: EventsOptions) => AsyncIterableIterator<JobEvent<Chunk>>
   readonly cancel: (id: string, options?: CallOptions) => Promise<JobReceipt>
   readonly retry: (id: string, options?: CallOptions) => Promise<JobReceipt>
+  /** Pipelines only: sends an event to the run that waits for it. */
+  readonly sendEvent: (event: RunEvent, options?: CallOptions) => Promise<RunEventReceipt>
   /** Removes all waiting jobs. */
   readonly purgeQueue: (options?: CallOptions) => Promise<Purged>
   readonly health: (options?: CallOptions) => Promise<Health>
@@ -280,6 +282,7 @@ const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown>
     events: (id, options) => jobHandle(context, id).events(options),
     cancel: (id, options) => jobHandle(context, id).cancel(options),
     retry: (id, options) => jobHandle(context, id).retry(options),
+    sendEvent: (event, { signal } = {}) => drive(JobsApiCalls.sendEvent(target, event), signal),
     purgeQueue: ({ signal } = {}) => drive(JobsApiCalls.purgeQueue(target), signal),
     health: ({ signal } = {}) => drive(JobsApiCalls.health(target), signal)
   }

@@ -12,6 +12,8 @@ export type {
   Policy,
   Purged,
   Retry,
+  RunEvent,
+  RunEventReceipt,
   S3Config,
   Webhook,
   WebhookEvent

@@ -34,6 +34,18 @@ const operations: ReadonlyArray<{
     twice: false
   },
   {
+    name: "sendEvent",
+    start: () => JobsApiCalls.sendEvent(target(), { name: "approved" }),
+    ok: response(200, { delivered: null }),
+    twice: false
+  },
+  {
+    name: "sendEvent with an id",
+    start: () => JobsApiCalls.sendEvent(target(), { name: "approved", id: "approval-17" }),
+    ok: response(200, { delivered: "j1" }),
+    twice: true
+  },
+  {
     name: "health",
     start: () => JobsApiCalls.health(target()),
     ok: response(200, {
@@ -72,6 +84,15 @@ describe("calls", () => {
       perform(JobsApiCalls.run(target(), { n: 1 }, { policy: { ttl: 20_000 }, idempotencyKey: "k-1" }), [receipt]).calls
     expect(JSON.parse(call!.body!)).toEqual({ input: { n: 1 }, policy: { ttl: 20_000 } })
     expect(call!.headers).toMatchObject({ "idempotency-key": "k-1", "content-type": "application/json" })
+  })
+
+  it("sends an event as it is, with an id of its own only when the client has idempotency keys", () => {
+    const event = { name: "approved", key: "7", data: { by: "Ada" } }
+    const [plain] = perform(JobsApiCalls.sendEvent(target(), event), [response(200, { delivered: null })]).calls
+    expect(JSON.parse(plain!.body!)).toEqual(event)
+    const safe = target({ newIdempotencyKey: () => "k-1" })
+    const [repeatable] = perform(JobsApiCalls.sendEvent(safe, event), [response(200, { delivered: null })]).calls
+    expect(JSON.parse(repeatable!.body!)).toEqual({ ...event, id: "k-1" })
   })
 
   it("sends null for an undefined input", () => {

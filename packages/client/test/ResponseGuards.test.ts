@@ -2,6 +2,7 @@ import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import { JobLogLine } from "@stint/contract/JobLogLine"
+import { EventReceipt } from "@stint/contract/RunSteps"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -17,6 +18,7 @@ const pairs: ReadonlyArray<readonly [string, (json: unknown) => unknown, (json: 
   ["log event", decoders.events.log, Schema.is(JobLogLine)],
   ["end event", decoders.events.end, Schema.is(Job)],
   ["purged", decoders.purged, Schema.is(Purged)],
+  ["eventReceipt", decoders.eventReceipt, Schema.is(EventReceipt)],
   ["health", decoders.health, Schema.is(Health)]
 ]
 
@@ -74,6 +76,7 @@ const nearly = fc.oneof(
     workerId: text
   }, { requiredKeys: ["number", "time", "level", "message", "attempt", "source"] }),
   fc.record({ removed: count, status: fc.constantFrom("completed", "failed") }),
+  fc.record({ delivered: text, duplicate: fc.constantFrom<unknown>(true, false, 1) }, { requiredKeys: ["delivered"] }),
   fc.record({
     jobs: fc.record({ completed: count, failed: fc.nat(), inProgress: fc.nat(), inQueue: fc.nat(), retried: fc.nat() }, {
       requiredKeys: ["completed", "failed", "inProgress", "inQueue"]

@@ -29,6 +29,7 @@ import type {
   JobReceipt,
   JobStatusEvent,
   Purged,
+  RunEventReceipt,
   StreamPage
 } from "../ApiTypes.ts"
 import type { SseEvent } from "./SseParser.ts"
@@ -159,5 +160,6 @@ export interface Decoders {
     readonly end: (json: unknown) => Job | undefined
   }
   readonly purged: (json: unknown) => Purged | undefined
+  readonly eventReceipt: (json: unknown) => RunEventReceipt | undefined
   readonly health: (json: unknown) => Health | undefined
 }

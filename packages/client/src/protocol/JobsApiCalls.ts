@@ -11,7 +11,7 @@
  *
  * `JobEventSubscription.ts` reads chunks and events.
  */
-import type { Health, Job, JobOptions, JobReceipt, Purged } from "../ApiTypes.ts"
+import type { Health, Job, JobOptions, JobReceipt, Purged, RunEvent, RunEventReceipt } from "../ApiTypes.ts"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"
 import type { Program } from "./DriverProtocol.ts"
 import { LongPollWait } from "./LongPollWait.ts"
@@ -142,6 +142,22 @@ export function* purgeQueue(target: Target): Program<Purged> {
     decode: target.decoders.purged,
     repeat: "once",
     retryFor: target.retryFor
+  })
+  return value
+}
+
+/** Sends an event to the run of a pipeline that waits for it. */
+export function* sendEvent(target: Target, event: RunEvent): Program<RunEventReceipt> {
+  const id = event.id ?? target.newIdempotencyKey?.()
+  const body = JSON.stringify(id === undefined ? event : { ...event, id })
+  const { value } = yield* sendWithRetry({
+    target,
+    callInfo: { operation: "sendEvent" },
+    call: () => callOf(target, "POST", "events", { body }),
+    decode: target.decoders.eventReceipt,
+    repeat: id === undefined ? "once" : "repeatable",
+    retryFor: target.retryFor,
+    uncertaintyHint: "A run may have received the event. Pass an id to let the client repeat the call safely."
   })
   return value
 }

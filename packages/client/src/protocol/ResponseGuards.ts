@@ -13,6 +13,7 @@ import type {
   JobStatus,
   JobStatusEvent,
   Purged,
+  RunEventReceipt,
   StreamPage
 } from "../ApiTypes.ts"
 import { isRecord } from "../CallError.ts"
@@ -92,6 +93,9 @@ const isLogLine = (value: unknown): value is JobLogLine =>
 
 const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })
 
+const isEventReceipt = (value: unknown): value is RunEventReceipt =>
+  has(value, { delivered: (run) => run === null || isString(run) }, { duplicate: (value) => value === true })
+
 const counts = (...names: ReadonlyArray<string>): Guard => (value) =>
   has(value, Object.fromEntries(names.map((name) => [name, isCount])))
 
@@ -116,5 +120,6 @@ export const decoders: Decoders = {
     end: decoder(isJob)
   },
   purged: decoder(isPurged),
+  eventReceipt: decoder(isEventReceipt),
   health: decoder(isHealth)
 }

@@ -25,6 +25,8 @@ export const SendEvent = Schema.Struct({
   ttlMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_RUN_MILLIS })))
 })
 
+export type SendEvent = typeof SendEvent.Type
+
 /** The response of `events`. */
 export const EventReceipt = Schema.Struct({
   /** The run that received the event. `null`: it is kept until a run waits for it. */
@@ -32,6 +34,7 @@ export const EventReceipt = Schema.Struct({
   /** The platform had an event with this id before, and did nothing. */
   duplicate: Schema.optionalKey(Schema.Literal(true))
 })
+export type EventReceipt = typeof EventReceipt.Type
 
 /**
  * What a run recorded at a path.
