@@ -19,7 +19,7 @@ import { mkdtemp, readdir, readFile, readlink, rm, stat, utimes, writeFile } fro
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as HostModels from "../src/HostModels.ts"
-import type { ModelsService, ModelState } from "../src/Models.ts"
+import type { CacheContents, ModelsService, ModelState } from "../src/Models.ts"
 import { gitSha1, makeTestHub, sha256, type TestHub, type TestModel } from "../src/testing.ts"
 
 const http = GuardedHttp.layerWith({ allowPrivate: true }).pipe(Layer.provide(Resolver.layer))
@@ -74,6 +74,10 @@ const end = Effect.fnUntraced(function*(models: ModelsService, endpoint: Paramet
   yield* models.settled(endpoint)
   return yield* models.prepare(endpoint)
 })
+
+/** Waits until the list fulfills a condition. */
+const untilListed = (models: ModelsService, wanted: (list: CacheContents) => boolean) =>
+  Effect.repeat(Effect.delay(models.list, 1), { until: wanted })
 
 const reasonOf = (state: ModelState): string => state._tag === "Failed" ? state.reason : `it is ${state._tag}`
 
@@ -343,11 +347,40 @@ describe("HostModels", () => {
         model.files = { ...model.files, "config.json": { content: Buffer.from("{\"layers\":3}\n") } }
       }
       yield* models.pull("acme/whisper", undefined)
-      yield* models.settled(WHISPER)
+      yield* untilListed(models, ({ downloads }) => downloads.length === 0)
       assert.strictEqual(bodies(hub), before + 1)
       assert.include((yield* models.hold(WHISPER))?.snapshot ?? "", next)
       const { models: listed } = yield* models.list
       assert.deepStrictEqual(listed.map(({ commit, revisions }) => [commit, revisions]), [[COMMIT, []], [next, ["main"]]])
+    }))
+
+  test("starts workers with the commit that is there while a pull runs, and after it has failed", ({ hub, models }) =>
+    Effect.gen(function*() {
+      yield* end(models)
+      hub.faults.status = { code: 401, error: "GatedRepo" }
+      yield* models.pull("acme/whisper", undefined)
+      assert.deepStrictEqual(yield* models.prepare(WHISPER), { _tag: "Ready" })
+      yield* untilListed(models, ({ downloads }) => downloads.some(({ state }) => state === "failed"))
+      assert.deepStrictEqual(yield* models.prepare(WHISPER), { _tag: "Ready" })
+      assert.include((yield* models.hold(WHISPER))?.snapshot ?? "", COMMIT)
+      hub.faults.status = undefined
+      yield* models.pull("acme/whisper", undefined)
+      yield* untilListed(models, ({ downloads }) => downloads.length === 0)
+    }))
+
+  test("shares the download of a pull with the workers that need the model", ({ hub, models }) =>
+    Effect.gen(function*() {
+      let open = () => {}
+      hub.faults.gate = new Promise((resolve) => {
+        open = resolve
+      })
+      yield* models.pull("acme/whisper", undefined)
+      assert.strictEqual((yield* models.prepare(WHISPER))._tag, "Downloading")
+      assert.strictEqual((yield* models.pull("acme/whisper", undefined)).state, "downloading")
+      assert.strictEqual((yield* models.list).downloads.length, 1)
+      open()
+      assert.deepStrictEqual(yield* end(models), { _tag: "Ready" })
+      assert.strictEqual(bodies(hub), 5)
     }))
 
   test("removes a model unless a worker uses it, and downloads it again when an endpoint needs it", ({ models }) =>

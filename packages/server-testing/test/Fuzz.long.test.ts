@@ -9,6 +9,7 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
+import { ModelCache } from "@stint/contract/Model"
 import { Secret } from "@stint/contract/Secret"
 import { SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
@@ -194,6 +195,9 @@ type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
   template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 
+/** The cache has no models: no hub has this one. */
+const MODEL = { owner: "openai", name: "whisper-large-v3" }
+
 /** The ids of things that exist, by the name of their parameter. */
 type Ids = Readonly<Record<string, string>>
 
@@ -242,7 +246,7 @@ describe("chaos: hostile requests", () => {
       const endpoint = yield* server.endpoint({ leaseMs: 3_000, retentionMs: 1_000, ttlMs: 10_000, maxAttempts: 2 })
       const worker = yield* endpoint.worker("w-1")
       const { id } = yield* endpoint.run({})
-      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions" }
+      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions", ...MODEL }
       let requests = 0
 
       /** One recorded connection for each request of a client to each operation. */
@@ -306,6 +310,8 @@ describe("chaos: hostile requests", () => {
         }
         const { secrets } = yield* Effect.flatMap(server.call("/api/v1/secrets"), expectJson(200, SecretList))
         for (const { name } of secrets) yield* server.call(`/api/v1/secrets/${name}`, { method: "DELETE" })
+        const { models } = yield* Effect.flatMap(server.call("/api/v1/models"), expectJson(200, ModelCache))
+        for (const { model } of models) yield* server.call(`/api/v1/models/${model}`, { method: "DELETE" })
         const isEmpty = Effect.map(
           endpoint.health,
           ({ jobs }: Effect.Success<TestEndpoint["health"]>) =>
