@@ -15,6 +15,7 @@ import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
+import * as ModelsCommand from "./commands/ModelsCommand.ts"
 import * as PipelinesCommand from "./commands/PipelinesCommand.ts"
 import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
 import * as RollbackCommand from "./commands/RollbackCommand.ts"
@@ -56,6 +57,7 @@ const client = [
   BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
   KeysCommand.keys,
   SecretsCommand.secrets,
+  ModelsCommand.models.pipe(Command.provide(PlatformClient.layer)),
   WebhooksCommand.webhooks.pipe(Command.provide(PlatformClient.layer))
 ] as const
 

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks"]
+const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks", "models"]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
@@ -145,6 +145,17 @@ const build = {
   warnings: [],
   release: 2
 }
+const pulled = { model: "acme/whisper@v2", state: "downloading", receivedBytes: 0 }
+const cachedModel = {
+  model: "acme/whisper",
+  commit: "c0ffee",
+  revisions: ["v2"],
+  files: 2,
+  bytes: 1_000,
+  lastUsedAt: 0,
+  workers: 0,
+  endpoints: ["e"]
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -191,6 +202,9 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
   "keys.patchKey": key,
   "keys.rotateKey": { key, secret: "s" },
   "keys.revokeKey": { ...key, issued: [] },
+  "models.listModels": { folder: "/models", hub: "https://a.b", bytes: 1_000, models: [cachedModel], downloads: [] },
+  "models.pullModel": pulled,
+  "models.removeModel": { freedBytes: 1_000 },
   "webhooks.listDeliveries": { deliveries: [], cursor: null },
   "webhooks.getDelivery": { ...delivery, body: {}, attempts: [] },
   "webhooks.resendDelivery": delivery,
@@ -205,7 +219,8 @@ const STATUSES: Readonly<Record<string, number>> = {
   "builds.startBuild": 201,
   "builds.deployBuild": 201,
   "control.deleteEndpoint": 204,
-  "keys.createKey": 201
+  "keys.createKey": 201,
+  "models.pullModel": 202
 }
 
 const RETRY = ["--retry-errors", "--backoff", "1s", "--backoff-factor", "3", "--backoff-max", "1m"]
@@ -409,6 +424,10 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["keys", "update", KEY, "--name", "k", ...KEY_SETTINGS],
   ["keys", "rotate", KEY, "--grace", "1h"],
   ["keys", "revoke", KEY, "--with-issued"],
+  ["models", "list"],
+  ["models", "pull", "acme/whisper@v2", "--token", "hf-token"],
+  ["models", "pull", "acme/whisper@v2", "--detach"],
+  ["models", "remove", "acme/whisper"],
   ["webhooks", "list", "e", "--job", ID, "--state", "failed", "--limit", "5", "--cursor", "v1.1.d"],
   ["webhooks", "show", "e", "d"],
   ["webhooks", "resend", "e", "d"],
@@ -468,7 +487,7 @@ describe("the command line", () => {
 
   it("has every command in the reference", async () => {
     const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
-    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks"]
+    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models"]
     const verbs = COMMANDS.map(([first = "", second = ""]) =>
       groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
     )

@@ -7,6 +7,7 @@ import { BackupApi } from "./control/BackupApi.ts"
 import { BuildsApi } from "./control/BuildsApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
+import { ModelsApi } from "./control/ModelsApi.ts"
 import { OverviewApi } from "./control/OverviewApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
@@ -40,6 +41,7 @@ export class Api extends HttpApi.make("stint")
   .add(BuildsApi)
   .add(KeysApi)
   .add(SecretsApi)
+  .add(ModelsApi)
   .add(WebhooksApi)
   .add(OverviewApi)
   .add(BackupApi)

@@ -75,6 +75,13 @@ export class BuildNotFound extends HttpApiError.Problem<BuildNotFound>()("BuildN
   title: "Build not found"
 }, members) {}
 
+/** 404: the model is not in the cache. */
+export class ModelNotFound extends HttpApiError.Problem<ModelNotFound>()("ModelNotFound", {
+  type: "/problems/model-not-found",
+  status: 404,
+  title: "Model not found"
+}, members) {}
+
 /** 404: the secret does not exist. */
 export class SecretNotFound extends HttpApiError.Problem<SecretNotFound>()("SecretNotFound", {
   type: "/problems/secret-not-found",

@@ -58,6 +58,9 @@ const LIST_TRIES = 5
 /** The wait after a failed download, while an endpoint needs the model. Longer when only a change by the operator can help. Milliseconds. */
 const RETRY_AFTER = { transient: 30_000, permanent: 60_000 } as const
 
+/** A failed download is listed for this long after the time at which it could be repeated. Milliseconds. */
+const FORGET_AFTER = 3_600_000
+
 const PROGRESS_INTERVAL = "10 seconds"
 
 interface Progress {
@@ -102,8 +105,8 @@ export const make = Effect.fnUntraced(function*(
   /** The number of holders of each commit, by `id commit`. */
   const held = new Map<string, number>()
 
-  const keyOf = (model: ModelReference, token: SecretName | undefined) =>
-    JSON.stringify([model, token ?? null, token === undefined ? null : secrets.versionOf(token) ?? null])
+  const keyOf = (model: ModelReference, token: SecretName | undefined, kind: "needed" | "refresh" = "needed") =>
+    JSON.stringify([model, token ?? null, token === undefined ? null : secrets.versionOf(token) ?? null, kind])
 
   const toError = (model: string) => (error: ModelError | CacheError): ModelError =>
     error._tag === "ModelError" ? error : new ModelError({
@@ -253,13 +256,17 @@ export const make = Effect.fnUntraced(function*(
     yield* Effect.logWarning(failure.message)
   })
 
-  /** Starts looking for the model, and its download if it is absent. */
-  const begin = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined, isRefresh: boolean) {
+  /**
+   * Starts looking for the model, and its download if it is absent. A refresh asks the hub although the model is there. Its state is not that
+   * of the model: workers start meanwhile, and also after it has failed.
+   */
+  const begin = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined, kind: "needed" | "refresh") {
     const now = yield* Clock.currentTimeMillis
+    for (const [key, { state }] of entries) if (state._tag === "Failed" && state.retryAt + FORGET_AFTER < now) entries.delete(key)
     const progress: Progress = { _tag: "Downloading", received: 0, total: undefined, receivedBefore: 0, since: now }
     const entry: Entry = { model, state: progress, looked: Deferred.makeUnsafe(), ended: Deferred.makeUnsafe() }
-    entries.set(keyOf(model, token), entry)
-    yield* run(entry, progress, token, isRefresh).pipe(
+    entries.set(keyOf(model, token, kind), entry)
+    yield* run(entry, progress, token, kind === "refresh").pipe(
       Effect.onExit((exit) =>
         Effect.gen(function*() {
           if (entry.state._tag === "Downloading") {
@@ -292,7 +299,7 @@ export const make = Effect.fnUntraced(function*(
     if (known?.state._tag === "Failed" && again === undefined && (yield* Clock.currentTimeMillis) < known.state.retryAt) {
       return known.state
     }
-    const entry = yield* begin(model, modelToken?.secret, false)
+    const entry = yield* begin(model, modelToken?.secret, "needed")
     yield* Deferred.await(entry.looked)
     return entry.state
   })
@@ -388,8 +395,11 @@ export const make = Effect.fnUntraced(function*(
   })
 
   const pull: ModelsService["pull"] = Effect.fnUntraced(function*(model, token) {
-    const known = entries.get(keyOf(model, token))
-    const entry = known?.state._tag === "Downloading" ? known : yield* begin(model, token, true)
+    const { id, revision } = modelParts(model)
+    // Workers that wait for an absent model share its download.
+    const kind = (yield* CacheLayout.find(cache, id, revision)) === undefined ? "needed" : "refresh"
+    const known = entries.get(keyOf(model, token, kind))
+    const entry = known?.state._tag === "Downloading" ? known : yield* begin(model, token, kind)
     const [started] = downloadOf(entry)
     return started ?? { model, state: "downloading", receivedBytes: 0 }
   })
@@ -403,7 +413,7 @@ export const make = Effect.fnUntraced(function*(
         return yield* new ModelsRefused({
           kind: "missing",
           message: `The model ${id} is not in the cache.`,
-          hint: "Correct the id."
+          hint: "List the models: stint models list"
         })
       }
       const before = yield* CacheLayout.storedBytes(cache, id)

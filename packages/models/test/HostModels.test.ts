@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { SecretName } from "@stint/contract/Secret"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
+import { modelVariables } from "@stint/pool/WorkerModel"
 import { layer as layerSecrets, Secrets } from "@stint/secrets/Secrets"
 import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as SecretStore from "@stint/store/SecretStore"
@@ -14,12 +15,14 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
+import { spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
-import { mkdtemp, readdir, readFile, readlink, rm, stat, utimes, writeFile } from "node:fs/promises"
+import { chmod, mkdtemp, readdir, readFile, readlink, rm, stat, symlink, utimes, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { beforeEach } from "vitest"
 import * as HostModels from "../src/HostModels.ts"
-import type { ModelsService, ModelState } from "../src/Models.ts"
+import type { CacheContents, ModelsService, ModelState } from "../src/Models.ts"
 import { gitSha1, makeTestHub, sha256, type TestHub, type TestModel } from "../src/testing.ts"
 
 const http = GuardedHttp.layerWith({ allowPrivate: true }).pipe(Layer.provide(Resolver.layer))
@@ -75,6 +78,10 @@ const end = Effect.fnUntraced(function*(models: ModelsService, endpoint: Paramet
   return yield* models.prepare(endpoint)
 })
 
+/** Waits until the list fulfills a condition. */
+const untilListed = (models: ModelsService, wanted: (list: CacheContents) => boolean) =>
+  Effect.repeat(Effect.delay(models.list, 1), { until: wanted })
+
 const reasonOf = (state: ModelState): string => state._tag === "Failed" ? state.reason : `it is ${state._tag}`
 
 /** Kills another platform when it has half of the largest file. Returns the number of bytes that it has. */
@@ -97,6 +104,15 @@ const killedHalfway = Effect.fnUntraced(function*({ another, home, hub }: World)
 /** The number of requests for the content of files. */
 const bodies = (hub: TestHub): number =>
   hub.requests.filter(({ at, path, method }) => method === "GET" && (at === "storage" || path.includes("/resolve/"))).length
+
+const hasPython = spawnSync("python3", ["--version"]).status === 0
+
+/** Runs the program with no other variables of the test. */
+const resolveInPython = (variables: Record<string, string | undefined>, revision: string, files: ReadonlyArray<string>) =>
+  spawnSync("python3", [join(import.meta.dirname, "fixtures/resolve.py"), "acme/whisper", revision, ...files], {
+    encoding: "utf8",
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], ...variables }
+  })
 
 const read = (path: string) => Effect.promise(() => readFile(path))
 
@@ -343,11 +359,40 @@ describe("HostModels", () => {
         model.files = { ...model.files, "config.json": { content: Buffer.from("{\"layers\":3}\n") } }
       }
       yield* models.pull("acme/whisper", undefined)
-      yield* models.settled(WHISPER)
+      yield* untilListed(models, ({ downloads }) => downloads.length === 0)
       assert.strictEqual(bodies(hub), before + 1)
       assert.include((yield* models.hold(WHISPER))?.snapshot ?? "", next)
       const { models: listed } = yield* models.list
       assert.deepStrictEqual(listed.map(({ commit, revisions }) => [commit, revisions]), [[COMMIT, []], [next, ["main"]]])
+    }))
+
+  test("starts workers with the commit that is there while a pull runs, and after it has failed", ({ hub, models }) =>
+    Effect.gen(function*() {
+      yield* end(models)
+      hub.faults.status = { code: 401, error: "GatedRepo" }
+      yield* models.pull("acme/whisper", undefined)
+      assert.deepStrictEqual(yield* models.prepare(WHISPER), { _tag: "Ready" })
+      yield* untilListed(models, ({ downloads }) => downloads.some(({ state }) => state === "failed"))
+      assert.deepStrictEqual(yield* models.prepare(WHISPER), { _tag: "Ready" })
+      assert.include((yield* models.hold(WHISPER))?.snapshot ?? "", COMMIT)
+      hub.faults.status = undefined
+      yield* models.pull("acme/whisper", undefined)
+      yield* untilListed(models, ({ downloads }) => downloads.length === 0)
+    }))
+
+  test("shares the download of a pull with the workers that need the model", ({ hub, models }) =>
+    Effect.gen(function*() {
+      let open = () => {}
+      hub.faults.gate = new Promise((resolve) => {
+        open = resolve
+      })
+      yield* models.pull("acme/whisper", undefined)
+      assert.strictEqual((yield* models.prepare(WHISPER))._tag, "Downloading")
+      assert.strictEqual((yield* models.pull("acme/whisper", undefined)).state, "downloading")
+      assert.strictEqual((yield* models.list).downloads.length, 1)
+      open()
+      assert.deepStrictEqual(yield* end(models), { _tag: "Ready" })
+      assert.strictEqual(bodies(hub), 5)
     }))
 
   test("removes a model unless a worker uses it, and downloads it again when an endpoint needs it", ({ models }) =>
@@ -373,4 +418,47 @@ describe("HostModels", () => {
       const models = yield* another({ home: join(file, "cache") })
       assert.match(reasonOf(yield* end(models)), /cannot be used \(.*ENOTDIR.*\)\. Make the folder writable .* STINT_MODELS_DIR/)
     }))
+
+  describe("a Python program that reads the documented layout", () => {
+    beforeEach(({ skip }) => skip(!hasPython, "there is no python3 on this machine"))
+
+    test("finds each file by its revision and by its commit, with only the worker's variables", ({ hub, models }) =>
+      Effect.gen(function*() {
+        yield* end(models)
+        const held = yield* models.hold(WHISPER)
+        assert.isDefined(held)
+        const { HF_HOME } = modelVariables(held, held.home)
+        const files = Object.entries(hub.models.get("acme/whisper")?.files ?? {})
+        const expected = Object.fromEntries(files.map(([name, { content }]) => [name, {
+          path: join(held.home, held.snapshot, name),
+          sha256: sha256(content)
+        }]))
+        for (const revision of ["main", COMMIT]) {
+          const { status, stderr, stdout } = resolveInPython({ HF_HOME }, revision, Object.keys(expected))
+          assert.deepStrictEqual([status, stderr], [0, ""])
+          assert.deepStrictEqual(JSON.parse(stdout), expected)
+        }
+      }))
+
+    test("sees a ref to a commit that is not there, a link that leaves the cache, and another content", ({ home, models }) =>
+      Effect.gen(function*() {
+        yield* end(models)
+        const folder = join(home, "hub/models--acme--whisper")
+        const link = join(folder, "snapshots", COMMIT, "config.json")
+        const reason = (revision = "main") => resolveInPython({ HF_HOME: home }, revision, ["config.json"]).stderr
+        assert.strictEqual(reason(), "")
+        assert.match(reason("v2"), /the revision v2 leads to 'v2', which is not in/)
+        yield* Effect.promise(async () => {
+          const target = await readlink(link)
+          await rm(link)
+          await symlink("/etc/hostname", link)
+          assert.match(reason(), /is not a relative link/)
+          await rm(link)
+          await symlink(target, link)
+          await chmod(link, 0o644)
+          await writeFile(link, "{}")
+        })
+        assert.match(reason(), /has another content/)
+      }))
+  })
 })

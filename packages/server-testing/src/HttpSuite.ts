@@ -15,6 +15,7 @@ import { scopes } from "./auth/ScopeSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
+import { models } from "./control/ModelSuite.ts"
 import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
 import { secrets } from "./control/SecretSuite.ts"
@@ -84,6 +85,7 @@ export const suite = <E>(
     describe("overview", () => overviews(it))
     describe("webhooks", () => webhooks(it))
     describe("secrets", () => secrets(it))
+    describe("models", () => models(it))
     describe("builds", () => builds(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))

@@ -45,6 +45,7 @@ import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import { open, type RawSocket } from "./RawSocket.ts"
 import * as TestEndpoint from "./TestEndpoint.ts"
+import * as TestModels from "./TestModels.ts"
 import { make as makeClient, type NoAnswer, type WireClient } from "./WireClient.ts"
 import type { WireFault } from "./WireWorker.ts"
 
@@ -160,6 +161,8 @@ export interface Options<E = never> {
   readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
   /** Default: builds of a machine without an engine. */
   readonly builds?: Layer.Layer<never>
+  /** The cache of models. Default: one that is filled from a hub of the tests. */
+  readonly models?: Layer.Layer<TestModels.TestModels>
   /** Overrides of {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
   /** Overrides of the defaults of `Server.layerNode`, except for the port. */
@@ -188,6 +191,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),
+    Layer.provideMerge(options.models ?? TestModels.layer),
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),
     Layer.provide(
       Layer.merge(

@@ -4,6 +4,8 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
+import { Models, ModelsRefused } from "@stint/models/Models"
+import { makeTestHub } from "@stint/models/testing"
 import { generate, SecretsKey, SecretsKeyError } from "@stint/secrets/SecretsKey"
 import { BackupError, Backups } from "@stint/server/Backups"
 import { JobStore } from "@stint/store/JobStore"
@@ -14,6 +16,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { layer as layerServer, layerMemory, ServerTest, type Stores } from "../src/ServerTest.ts"
+import { TestModels } from "../src/TestModels.ts"
 import { expectJson } from "../src/WireClient.ts"
 import { type Described, OPERATIONS } from "./OpenApiResponses.ts"
 
@@ -86,6 +89,30 @@ const operatorsKey = Layer.effect(
   })
 ).pipe(Layer.provide(outage))
 
+/** An empty cache of models. In an outage, it cannot be used. */
+const models = Layer.effect(
+  Models,
+  Effect.gen(function*() {
+    const on = yield* Outage
+    const unless = <A>(effect: Effect.Effect<A, ModelsRefused>) =>
+      Effect.suspend(() =>
+        on.isOn ? Effect.fail(new ModelsRefused({ kind: "none", message: "The cache is away.", hint: "Try again." })) : effect
+      )
+    return {
+      prepare: () => Effect.succeed({ _tag: "Ready" as const }),
+      stateOf: () => undefined,
+      settled: () => Effect.void,
+      hold: () => Effect.succeed(undefined),
+      list: unless(Effect.succeed({ folder: "/models", hub: "http://hub", bytes: 0, models: [], downloads: [] })),
+      pull: (model: string) => unless(Effect.succeed({ model, state: "downloading" as const, receivedBytes: 0 })),
+      remove: () => unless(Effect.fail(new ModelsRefused({ kind: "missing", message: "It is not there.", hint: "Look again." })))
+    }
+  })
+).pipe(
+  Layer.merge(Layer.effect(TestModels, Effect.map(Effect.cached(Effect.scoped(makeTestHub)), (hub) => ({ hub })))),
+  Layer.provide(outage)
+)
+
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
   template.startsWith("/api/") ? "control" : /\/(?:job-|ping|run-journal)/.test(template) ? "worker" : "jobs"
 
@@ -103,6 +130,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (template.startsWith("/api/v1/endpoints/{endpoint}/releases")) return { spec: { source: { type: "external" } } }
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }
+  if (template === "/api/v1/models") return { model: "acme/whisper" }
   if (template === "/api/v1/secrets/{secret}") return { value: "a-secret-value" }
   return {}
 }
@@ -113,6 +141,7 @@ export const sweep = (): void => {
     layerServer({
       stores: Layer.provideMerge(Layer.merge(stores, backups), outage),
       secretsKey: operatorsKey,
+      models,
       limits: {
         runBytes: LIMIT,
         runsyncBytes: LIMIT,

@@ -9,6 +9,7 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
+import { ModelCache } from "@stint/contract/Model"
 import { Secret } from "@stint/contract/Secret"
 import { SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
@@ -195,6 +196,9 @@ type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
   template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 
+/** The cache has no models: no hub has this one. */
+const MODEL = { owner: "openai", name: "whisper-large-v3" }
+
 /** The ids of things that exist, by the name of their parameter. */
 type Ids = Readonly<Record<string, string>>
 
@@ -248,7 +252,7 @@ describe("chaos: hostile requests", () => {
       yield* worker.call(new URL(endpoint.path("run-journal/w-1"), worker.addresses.stop).href, {
         json: { definitions: [{ hash, graph }], runs: [] }
       })
-      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions", hash }
+      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions", hash, ...MODEL }
       let requests = 0
 
       /** One recorded connection for each request of a client to each operation. */
@@ -312,6 +316,8 @@ describe("chaos: hostile requests", () => {
         }
         const { secrets } = yield* Effect.flatMap(server.call("/api/v1/secrets"), expectJson(200, SecretList))
         for (const { name } of secrets) yield* server.call(`/api/v1/secrets/${name}`, { method: "DELETE" })
+        const { models } = yield* Effect.flatMap(server.call("/api/v1/models"), expectJson(200, ModelCache))
+        for (const { model } of models) yield* server.call(`/api/v1/models/${model}`, { method: "DELETE" })
         const isEmpty = Effect.map(
           endpoint.health,
           ({ jobs }: Effect.Success<TestEndpoint["health"]>) =>

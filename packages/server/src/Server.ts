@@ -13,6 +13,7 @@
  *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
+ *   operator --/api/v1/models...------------> ModelHandlers ------> Models
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
@@ -34,6 +35,7 @@ import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as BuildHandlers from "./control/BuildHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
+import * as ModelHandlers from "./control/ModelHandlers.ts"
 import * as OverviewHandlers from "./control/OverviewHandlers.ts"
 import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
 import * as SecretHandlers from "./control/SecretHandlers.ts"
@@ -67,6 +69,7 @@ const layerApi = Layer.mergeAll(
       BuildHandlers.layer,
       KeyHandlers.layer,
       SecretHandlers.layer,
+      ModelHandlers.layer,
       WebhookHandlers.layer,
       OverviewHandlers.layer,
       BackupHandlers.layer,

@@ -10,6 +10,7 @@
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
+import { SecretName } from "./Secret.ts"
 
 const NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_-])?"
 const REVISION = "[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?"
@@ -49,7 +50,7 @@ export const modelParts = (reference: ModelReference): { readonly id: ModelId; r
 }
 
 /** A model in the cache: one commit of it. Times are in milliseconds since 1970. */
-const CachedModel = Schema.Struct({
+export const CachedModel = Schema.Struct({
   model: Schema.String,
   /** The commit's id on the hub. */
   commit: Schema.String,
@@ -65,6 +66,8 @@ const CachedModel = Schema.Struct({
   /** The endpoints whose `model` is this one. */
   endpoints: Schema.Array(EndpointId)
 })
+export type CachedModel = typeof CachedModel.Type
+
 /** A download in progress, or the last one if it failed. */
 export const ModelDownload = Schema.Struct({
   model: ModelReference,
@@ -94,3 +97,16 @@ export const ModelCache = Schema.Struct({
   downloads: Schema.Array(ModelDownload)
 })
 export type ModelCache = typeof ModelCache.Type
+
+/** The body of `POST /api/v1/models`. */
+export const ModelPull = Schema.Struct({
+  model: ModelReference,
+  /** The secret that contains the hub's token. Default: none, which is enough for public models. */
+  token: Schema.optionalKey(SecretName)
+})
+
+/** The response to a removal. */
+export const ModelRemoval = Schema.Struct({
+  /** The size of the files that were removed. */
+  freedBytes: Schema.Int
+})
