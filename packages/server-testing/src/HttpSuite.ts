@@ -12,6 +12,7 @@ import { keyOwnership } from "./auth/KeyOwnershipSuite.ts"
 import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
+import { audits } from "./control/AuditSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
@@ -85,6 +86,7 @@ export const suite = <E>(
     describe("webhooks", () => webhooks(it))
     describe("secrets", () => secrets(it))
     describe("builds", () => builds(it))
+    describe("audit", () => audits(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))

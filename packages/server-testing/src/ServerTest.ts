@@ -17,12 +17,14 @@ import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
 import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import * as AuditLog from "@stint/server/AuditLog"
 import type { AuthGuards } from "@stint/server/AuthGuards"
 import { FastPathEnabled } from "@stint/server/FastPath"
 import { defaults, Limits, type LimitSettings } from "@stint/server/Limits"
 import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
+import * as AuditStore from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
@@ -126,6 +128,7 @@ export type Stores =
   | EndpointStore.EndpointStore
   | ReleaseStore
   | RunStore
+  | AuditStore.AuditStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -138,6 +141,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   MemoryJobStore.layerWithEndpoints,
   KeyStore.layerMemory,
   SecretStore.layerMemory,
+  AuditStore.layerMemory,
   BuildStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
@@ -190,7 +194,8 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),
     Layer.provide(
-      Layer.merge(
+      Layer.mergeAll(
+        AuditLog.layer(),
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
         (options.builds ?? layerBuilds).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
       ).pipe(Layer.provideMerge(stores))
