@@ -53,6 +53,9 @@ import type { WireFault } from "./WireWorker.ts"
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
 
+/** Few, so that a test of the memory of a server does not measure its audit. */
+const AUDIT_ENTRIES = 2_000
+
 /** The waits of a server under test. The sizes are the defaults. */
 export const LIMITS: LimitSettings = {
   ...defaults,
@@ -195,7 +198,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),
     Layer.provide(
       Layer.mergeAll(
-        AuditLog.layer(),
+        AuditLog.layer({ ...AuditLog.defaults, entries: AUDIT_ENTRIES }),
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
         (options.builds ?? layerBuilds).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
       ).pipe(Layer.provideMerge(stores))
