@@ -3,6 +3,7 @@
  */
 import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
+import * as AuditCommand from "./commands/AuditCommand.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as BuildCommand from "./commands/BuildCommand.ts"
@@ -38,6 +39,7 @@ const local = [InitCommand.command] as const
 
 /** Commands that call a running platform. */
 const client = [
+  AuditCommand.command.pipe(Command.provide(PlatformClient.layer)),
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
   TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),

@@ -66,6 +66,7 @@ describe("the web console in a browser", () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
     await using browser = await ConsoleBrowser.open(platform.url)
     const scene = await populate(platform)
+    await platform.request("PUT", "/api/v1/secrets/token", { value: "a value" })
     const pages: ReadonlyArray<readonly [name: string, path: string, shows: string]> = [
       ["home", "/", "Needs attention"],
       ["endpoint", "/console/endpoints/stories", "Recent jobs"],
@@ -77,6 +78,7 @@ describe("the web console in a browser", () => {
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
       ["playground", "/console/playground?endpoint=stories", "The same as a program"],
       ["keys", "/console/keys", "No key was created yet"],
+      ["audit", "/console/audit", "secrets.setSecret"],
       ["unknown", "/console/nothing", "There is no page here"]
     ]
     for (const dark of [false, true]) {
@@ -196,7 +198,7 @@ describe("the web console in a browser", () => {
       await browser.login(page, secret)
       await page.getByRole("link", { name: "archive" }).first().waitFor()
       expect(await page.getByRole("link", { name: "stories" }).count()).toBe(0)
-      for (const name of ["Playground", "Keys"]) expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      for (const name of ["Playground", "Keys", "Audit"]) expect(await page.getByRole("link", { name }).count(), name).toBe(0)
       await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
       await page.getByText("Why it waits").waitFor()
       for (const name of ["Cancel", "Retry"]) expect(await page.getByRole("button", { name }).count(), name).toBe(0)
@@ -284,6 +286,30 @@ describe("the web console in a browser", () => {
     await row(3).getByText("Active").waitFor()
     const { body } = await platform.request("GET", "/api/v1/endpoints/trials")
     expect(body).toMatchObject({ maxAttempts: 5 })
+    expect(browser.problems).toEqual([])
+  }, 300_000)
+
+  it("shows who did what in the console, filtered by result", async () => {
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using browser = await ConsoleBrowser.open(platform.url)
+    const waiting = await platform.run("archive", {})
+    const page = await browser.page(await browser.window())
+    await browser.login(page, platform.key)
+    await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
+    await page.getByRole("button", { name: "Cancel" }).click()
+    await page.getByRole("button", { name: "Cancel the job" }).click()
+    await page.getByText("Cancelled after 0 attempts").waitFor()
+    await page.getByRole("link", { name: "Audit", exact: true }).click()
+    const row = page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: "jobs.cancel", exact: true }) })
+    await row.getByText(`endpoint/archive/job/${waiting}`).waitFor()
+    await row.getByText("in the console").waitFor()
+    await page.getByRole("button", { name: "Refused" }).click()
+    await page.getByText("No operation matches").waitFor()
+    await page.getByRole("button", { name: "All" }).click()
+    await page.getByLabel("Action").fill("jobs")
+    await page.keyboard.press("Enter")
+    await row.waitFor()
+    expect(page.url()).toMatch(/\/console\/audit\?action=jobs$/)
     expect(browser.problems).toEqual([])
   }, 300_000)
 

@@ -15,7 +15,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks", "models"]
+const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks", "models", "audit"]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
@@ -161,6 +161,7 @@ const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, 
 
 /** The responses by operation; `{}` for those that are not listed. */
 const RESPONSES: Readonly<Record<string, unknown>> = {
+  "audit.listAudit": { entries: [], cursor: null },
   "jobs.run": receipt,
   "jobs.status": { ...job, status: "IN_PROGRESS" },
   "jobs.statusSync": job,
@@ -319,6 +320,10 @@ const CONFIG = `export default {
 
 /** Each command with every flag. `FILE`, `S3`, `HANDLER` and `CONFIG.mjs` are files. */
 const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
+  [
+    ...["audit", "--since", "2d", "--action", "keys.createKey", "--key", "ci", "--target", "endpoint/e", "--result", "done"],
+    ...["--limit", "5", "--cursor", "9"]
+  ],
   [
     ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
     ...["--webhook-event", "start", "--idempotency-key", "k", "--in", "10m", "--s3-config", "S3"]

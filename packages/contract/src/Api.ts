@@ -3,6 +3,8 @@
  */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
+import { AuditedOperations } from "./control/Audit.ts"
+import { AuditApi } from "./control/AuditApi.ts"
 import { BackupApi } from "./control/BackupApi.ts"
 import { BuildsApi } from "./control/BuildsApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
@@ -44,8 +46,10 @@ export class Api extends HttpApi.make("stint")
   .add(ModelsApi)
   .add(WebhooksApi)
   .add(OverviewApi)
+  .add(AuditApi)
   .add(BackupApi)
   .add(ProbesApi)
+  .middleware(AuditedOperations)
   .annotateMerge(OpenApi.annotations({
     title: "Stint",
     version: "2",

@@ -14,6 +14,7 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { type CallerContext, security } from "./Authorization.ts"
+import { Audited } from "./control/Audit.ts"
 import { JOB_ID_HEADER } from "./jobs/JobsApi.ts"
 import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOperation.ts"
 
@@ -168,6 +169,7 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
   )
   .middleware(OpenAiAuthorization)
   .prefix("/v2")
+  .annotate(Audited, false)
   .annotateMerge(OpenApi.annotations({
     title: "OpenAI",
     description: "For OpenAI clients: set /v2/{endpoint}/openai/v1 as the base URL"

@@ -12,6 +12,7 @@ import { keyOwnership } from "./auth/KeyOwnershipSuite.ts"
 import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
+import { audits } from "./control/AuditSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
@@ -87,6 +88,7 @@ export const suite = <E>(
     describe("secrets", () => secrets(it))
     describe("models", () => models(it))
     describe("builds", () => builds(it))
+    describe("audit", () => audits(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))

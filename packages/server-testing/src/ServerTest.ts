@@ -17,12 +17,14 @@ import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
 import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import * as AuditLog from "@stint/server/AuditLog"
 import type { AuthGuards } from "@stint/server/AuthGuards"
 import { FastPathEnabled } from "@stint/server/FastPath"
 import { defaults, Limits, type LimitSettings } from "@stint/server/Limits"
 import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
+import * as AuditStore from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
@@ -51,6 +53,9 @@ import type { WireFault } from "./WireWorker.ts"
 
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
+
+/** Few, so that a test of the memory of a server does not measure its audit. */
+const AUDIT_ENTRIES = 2_000
 
 /** The waits of a server under test. The sizes are the defaults. */
 export const LIMITS: LimitSettings = {
@@ -127,6 +132,7 @@ export type Stores =
   | EndpointStore.EndpointStore
   | ReleaseStore
   | RunStore
+  | AuditStore.AuditStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -139,6 +145,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   MemoryJobStore.layerWithEndpoints,
   KeyStore.layerMemory,
   SecretStore.layerMemory,
+  AuditStore.layerMemory,
   BuildStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
@@ -194,7 +201,8 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(options.models ?? TestModels.layer),
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),
     Layer.provide(
-      Layer.merge(
+      Layer.mergeAll(
+        AuditLog.layer({ ...AuditLog.defaults, entries: AUDIT_ENTRIES }),
         AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))),
         (options.builds ?? layerBuilds).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
       ).pipe(Layer.provideMerge(stores))

@@ -1,5 +1,6 @@
 import { assert, expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
+import { AuditPage } from "@stint/contract/AuditApi"
 import { JobReceipt } from "@stint/contract/Job"
 import * as Pages from "@stint/server/Pages"
 import * as Effect from "effect/Effect"
@@ -80,6 +81,24 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         // A cookie does not make a session id a key.
         const session = (cookie() ?? "").split("=")[1] ?? ""
         yield* Effect.flatMap(send("/api/v1/endpoints", { authorization: session, headers: { cookie: "" } }), expectProblem(401))
+      }))
+
+    it.effect("is in the audit as the key of a person in the console", () =>
+      Effect.gen(function*() {
+        const { call, endpoint } = yield* ServerTest
+        const one = yield* endpoint()
+        const { login, send } = yield* browser
+        yield* login(ADMIN_KEY)
+        expect((yield* send(one.path("purge-queue"), { method: "POST" })).status).toBe(200)
+        yield* one.purge
+        const { entries } = yield* Effect.flatMap(
+          call(`/api/v1/audit?target=endpoint/${one.id}&action=jobs`),
+          expectJson(200, AuditPage)
+        )
+        expect(entries.map(({ action, key, via }) => [action, key, via])).toEqual([
+          ["jobs.purgeQueue", "platform", "api"],
+          ["jobs.purgeQueue", "platform", "console"]
+        ])
       }))
 
     it.effect("is refused to pages of other origins, also of the same host, and a request with a key of its own ignores it", () =>

@@ -201,7 +201,12 @@ export const sweep = (): void => {
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
             // Other operations are refused in the tests of their conflicts. Only this server has a key that it may not replace.
             ...(operation.template === "/api/v1/secrets-key/rotate" ? { 409: send() } : {}),
-            400: first === "" ? send({}, { json: "no object" }) : send({ [last]: "%zz" }),
+            // Only the query of a GET without parameters can be invalid.
+            400: first !== ""
+              ? send({ [last]: "%zz" })
+              : operation.method === "GET"
+              ? call(`${operation.template}?limit=0`)
+              : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
             // The overview shows every reader its own endpoints.
             403: send({}, { authorization: operation.template === "/api/v1/overview" ? workers.secret : stranger.secret }),

@@ -11,6 +11,7 @@
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
  *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
+ *   operator --/api/v1/audit----------------> AuditHandlers ------> AuditLog
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
  *   operator --/api/v1/models...------------> ModelHandlers ------> Models
@@ -20,7 +21,7 @@
  *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
  * ```
  *
- * The operations that every job uses also have a fast path to the same code (FastPath.ts).
+ * `AuditMiddleware` records the operations that change something. The operations that every job uses also have a fast path to the same code (FastPath.ts).
  */
 import { Api } from "@stint/contract/Api"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -28,9 +29,11 @@ import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Layer from "effect/Layer"
+import * as AuditMiddleware from "./audit/AuditMiddleware.ts"
 import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
+import * as AuditHandlers from "./control/AuditHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as BuildHandlers from "./control/BuildHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
@@ -72,10 +75,11 @@ const layerApi = Layer.mergeAll(
       ModelHandlers.layer,
       WebhookHandlers.layer,
       OverviewHandlers.layer,
+      AuditHandlers.layer,
       BackupHandlers.layer,
       ProbeHandlers.layer
     ]),
-    Layer.provide(AuthMiddleware.layer)
+    Layer.provide([AuthMiddleware.layer, AuditMiddleware.layer])
   ),
   Fallback.layer,
   Cors.layer

@@ -481,6 +481,25 @@ CREATE TABLE definitions (
 ) STRICT;
 `
 
+/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
+const audit = `
+CREATE TABLE audit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  key TEXT NOT NULL,
+  name TEXT NOT NULL,
+  via TEXT NOT NULL,
+  address TEXT NOT NULL,
+  result TEXT NOT NULL,
+  status INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_kinds ON audit (kind, id);
+CREATE INDEX audit_times ON audit (at);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -502,7 +521,8 @@ export const steps: ReadonlyArray<string> = [
   jobReleases,
   builds,
   concurrency,
-  runs
+  runs,
+  audit
 ]
 
 /** The table version of this program. */

@@ -1,6 +1,7 @@
 /**
  * All stores of Stint in one SQLite file.
  */
+import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { BuildStore } from "@stint/store/BuildStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
@@ -18,6 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { OnlineBackup } from "./OnlineBackup.ts"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
+import * as SqliteAuditStore from "./SqliteAuditStore.ts"
 import * as SqliteBuildStore from "./SqliteBuildStore.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
 import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
@@ -31,6 +33,7 @@ import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
 export * as SpaceReclaimer from "./SpaceReclaimer.ts"
+export * as SqliteAuditStore from "./SqliteAuditStore.ts"
 export * as SqliteBuildStore from "./SqliteBuildStore.ts"
 export * as SqliteDatabase from "./SqliteDatabase.ts"
 export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
@@ -54,6 +57,7 @@ export const layer = (
   | EndpointStore
   | ReleaseStore
   | BuildStore
+  | AuditStore
   | KeyStore
   | SecretStore
   | WebhookStore
@@ -68,6 +72,7 @@ export const layer = (
     SqliteEndpointStore.layer,
     SqliteKeyStore.layer,
     SqliteSecretStore.layer,
+    SqliteAuditStore.layer,
     SqliteBuildStore.layer,
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,

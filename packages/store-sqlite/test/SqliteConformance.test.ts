@@ -1,4 +1,5 @@
 import {
+  auditStoreSuite,
   batchStoreSuite,
   buildStoreSuite,
   endpointRemovalSuite,
@@ -12,6 +13,7 @@ import {
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
+import * as SqliteAuditStore from "../src/SqliteAuditStore.ts"
 import * as SqliteBuildStore from "../src/SqliteBuildStore.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
@@ -26,6 +28,7 @@ releaseStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTe
 endpointStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keyStoreSuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
 secretStoreSuite("sqlite", SqliteSecretStore.layer.pipe(Layer.provide(layerTemp())))
+auditStoreSuite("sqlite", SqliteAuditStore.layer.pipe(Layer.provide(layerTemp())))
 buildStoreSuite("sqlite", SqliteBuildStore.layer.pipe(Layer.provide(layerTemp())))
 outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
 endpointRemovalSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))

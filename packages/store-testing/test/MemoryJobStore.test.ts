@@ -1,4 +1,5 @@
 import {
+  auditStoreSuite,
   batchStoreSuite,
   buildStoreSuite,
   endpointRemovalSuite,
@@ -11,6 +12,7 @@ import {
   runStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
+import * as AuditStore from "@stint/store/AuditStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as KeyStore from "@stint/store/KeyStore"
@@ -22,6 +24,7 @@ releaseStoreSuite("memory", EndpointStore.layerMemory)
 endpointStoreSuite("memory", EndpointStore.layerMemory)
 keyStoreSuite("memory", KeyStore.layerMemory)
 secretStoreSuite("memory", SecretStore.layerMemory)
+auditStoreSuite("memory", AuditStore.layerMemory)
 buildStoreSuite("memory", BuildStore.layerMemory)
 outboxSuite("memory", MemoryJobStore.layer)
 endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)

@@ -4,6 +4,7 @@
 export * as BatchJson from "./batches/BatchJson.ts"
 export * as BatchMachine from "./batches/BatchMachine.ts"
 export * as BatchStore from "./batches/BatchStore.ts"
+export * as AuditStore from "./control/AuditStore.ts"
 export * as BuildStore from "./control/BuildStore.ts"
 export * as EndpointStore from "./control/EndpointStore.ts"
 export * as KeyCache from "./control/KeyCache.ts"

@@ -2,6 +2,7 @@
  * Flags and arguments shared by several commands.
  */
 import { Argument, CliError, Flag } from "effect/cli"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -47,18 +48,21 @@ const decodeDuration = Schema.decodeUnknownEffect(Schema.DurationFromString)
 const invalid = (option: string, value: string, expected: string) =>
   new CliError.InvalidValue({ option, value, expected, kind: "flag" })
 
+const parseDuration = (text: string) => {
+  const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)([a-z]+)$/.exec(text) ?? []
+  return decodeDuration(amount === undefined ? text : `${amount} ${UNITS[unit] ?? unit}`)
+}
+
 /** A flag with a duration: `10m`, `90s`, `"5 seconds"`. */
 export const duration = (name: string): Flag.Flag<Duration.Duration> =>
   Flag.String(name).pipe(
     Flag.withMetavar("duration"),
-    Flag.mapEffect((text) => {
-      const [, amount, unit = ""] = /^(\d+(?:\.\d+)?)([a-z]+)$/.exec(text) ?? []
-      const long = amount === undefined ? text : `${amount} ${UNITS[unit] ?? unit}`
-      return Effect.mapError(
-        decodeDuration(long),
+    Flag.mapEffect((text) =>
+      Effect.mapError(
+        parseDuration(text),
         () => invalid(name, text, "a duration, for example 90s, 10m, 2h, 1d or \"5 seconds\"")
       )
-    })
+    )
   )
 
 /** A duration in whole milliseconds, as the API receives it. */
@@ -81,15 +85,31 @@ const TIME = /^\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|
 /** `2026-11-22`. */
 const DATE_LENGTH = 10
 
+const parseTime = (text: string): number | undefined => {
+  // JavaScript reads a date without a time as UTC.
+  const millis = TIME.test(text) ? Date.parse(text.length === DATE_LENGTH ? `${text}T00:00` : text) : Number.NaN
+  return Number.isNaN(millis) ? undefined : millis
+}
+
 /** A flag with a time, in milliseconds since 1970: ISO 8601. Without a time zone, it is this machine's local time. */
 export const time = (name: string): Flag.Flag<number> =>
   Flag.String(name).pipe(
     Flag.withMetavar("time"),
     Flag.mapEffect((text) => {
-      // JavaScript reads a date without a time as UTC.
-      const millis = TIME.test(text) ? Date.parse(text.length === DATE_LENGTH ? `${text}T00:00` : text) : Number.NaN
-      return Number.isNaN(millis)
+      const millis = parseTime(text)
+      return millis === undefined
         ? Effect.fail(invalid(name, text, "a time, for example 2026-11-22T14:00:00Z, or \"2026-11-22 14:00\" in local time"))
         : Effect.succeed(millis)
     })
   )
+
+/** A flag with the start of a period, in milliseconds since 1970: a duration before now, or a time as for {@link time}. */
+export const since = (name: string): Flag.Flag<number> =>
+  Flag.mapEffect(Flag.String(name).pipe(Flag.withMetavar("time")), (text) => {
+    const millis = parseTime(text)
+    if (millis !== undefined) return Effect.succeed(millis)
+    return Effect.mapError(
+      Effect.flatMap(parseDuration(text), (duration) => Effect.map(Clock.currentTimeMillis, (now) => now - toMillis(duration))),
+      () => invalid(name, text, "a duration before now, for example 90s, 2h or 7d, or a time, for example 2026-11-22T14:00:00Z")
+    )
+  })

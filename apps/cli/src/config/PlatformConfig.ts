@@ -23,6 +23,7 @@
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import type { AuditSettings } from "@stint/server/AuditLog"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
 import type { LogQuotas } from "@stint/store/JobLogStore"
@@ -34,6 +35,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
+import * as AuditConfig from "./AuditConfig.ts"
 import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as EngineConfig from "./EngineConfig.ts"
@@ -78,6 +80,8 @@ export interface PlatformConfig {
   readonly webhooks: WebhookSettings
   /** See PayloadConfig.ts for the variables. */
   readonly payloads: PayloadConfig.PayloadSettings
+  /** See AuditConfig.ts for the variables. */
+  readonly audit: AuditSettings
   readonly batches: BatchSettings
   readonly disk: DiskSettings
   /** See LogConfig.ts for the variables. */
@@ -189,6 +193,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
         Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
       )
     }),
+    audit: AuditConfig.load,
     payloads: PayloadConfig.load,
     batches: Effect.all({
       batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),

@@ -14,6 +14,8 @@ import { CliFailure } from "../CliFailure.ts"
 export const SETTING_NAMES = [
   "PORT",
   "STINT_API_KEY",
+  "STINT_AUDIT_ENTRIES",
+  "STINT_AUDIT_KEEP",
   "STINT_BATCHES",
   "STINT_BATCH_QUEUED",
   "STINT_BATCH_REQUESTS",

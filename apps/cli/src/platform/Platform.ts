@@ -31,6 +31,7 @@ import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
 import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import * as AuditLog from "@stint/server/AuditLog"
 import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
 import * as Pages from "@stint/server/Pages"
@@ -39,6 +40,7 @@ import { Readiness } from "@stint/server/Readiness"
 import * as Server from "@stint/server/Server"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
+import * as AuditStore from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
@@ -87,7 +89,7 @@ import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
-    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
+    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "audit" | "batches" | "logs"
   >
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */
@@ -124,6 +126,7 @@ type Stores =
   | EndpointStore.EndpointStore
   | ReleaseStore
   | RunStore
+  | AuditStore.AuditStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -140,6 +143,7 @@ const layerRows = (
       MemoryJobStore.layerWithEndpoints,
       KeyStore.layerMemory,
       SecretStore.layerMemory,
+      AuditStore.layerMemory,
       BuildStore.layerMemory,
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
@@ -268,7 +272,10 @@ export const layer = (options: PlatformOptions) => {
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
   )
-  const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
+  const base = Layer.merge(
+    Layer.merge(AccessKeys.layer(options.secrets), AuditLog.layer(options.settings.audit)).pipe(Layer.provideMerge(queue)),
+    listener
+  )
   const serving = Layer.mergeAll(
     Server.layerWith(Layer.merge(Pages.layer, Metrics.layerPage)),
     Tracing.layerMetrics,

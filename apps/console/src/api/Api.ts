@@ -4,6 +4,7 @@
  * The types are those of the contract. The responses are not validated: the page and the server are built together.
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
+import type { AuditPage } from "@stint/contract/AuditApi"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -139,6 +140,10 @@ export const deliveries = (endpoint: string, job: string, signal?: AbortSignal) 
     `/api/v1/endpoints/${part(endpoint)}/webhooks/deliveries${queryOf({ job })}`,
     signal
   )
+
+/** A page of the audit, newest first. Needs the scope `admin`. */
+export const audit = (query: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal) =>
+  read<AuditPage>(`/api/v1/audit${queryOf(query)}`, signal)
 
 /** The access keys. Needs the scope `admin`. */
 export const keys = (signal?: AbortSignal) => read<{ readonly keys: ReadonlyArray<AccessKey> }>("/api/v1/keys", signal)

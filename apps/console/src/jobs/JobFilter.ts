@@ -10,7 +10,8 @@ export interface JobFilter {
   readonly tag: string
 }
 
-const textAt = (search: unknown, key: string): string => {
+/** A value of the parsed query of the address, as text. */
+export const textAt = (search: unknown, key: string): string => {
   const value: unknown = typeof search === "object" && search !== null ? Reflect.get(search, key) : undefined
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : ""
 }

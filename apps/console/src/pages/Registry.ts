@@ -28,6 +28,12 @@ export const pages: ReadonlyArray<Page> = [
     load: () => import("./PlaygroundPage.tsx")
   },
   { path: "/console/keys", title: "Keys", isListed: (session) => permits(session, "keys"), load: () => import("./KeysPage.tsx") },
+  {
+    path: "/console/audit",
+    title: "Audit",
+    isListed: (session) => permits(session, "keys"),
+    load: () => import("./AuditPage.tsx")
+  },
   { path: "/console/endpoints/$endpoint", title: "Endpoint", load: () => import("./EndpointPage.tsx") },
   { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") }
 ]

@@ -17,6 +17,7 @@ import { HttpApiEndpoint, HttpApiError, HttpApiGroup, OpenApi } from "effect/htt
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
+import { Audited } from "../control/Audit.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
@@ -127,7 +128,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       payload: Schema.Union([Schema.Array(BatchRequest), BatchRequests]),
       success: Batch,
       error: [...batchErrors, ...bodyErrors, Conflict]
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Add requests to a draft",
       description: "Adds requests to a draft. If one request is invalid, none is added. Bodies up to 10 MiB.",
       request: { requests: exampleRequests },

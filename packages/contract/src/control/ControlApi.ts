@@ -7,6 +7,7 @@ import { ControlAuthorization } from "../Authorization.ts"
 import { WorkerId } from "../Ids.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
+import { Audited } from "./Audit.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
@@ -77,7 +78,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       },
       success: WorkerEnv,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, true).annotateMerge(operationDocs({
       summary: "Get the environment of an external worker",
       description:
         "Returns the environment variables that a worker needs if the platform does not start it: URLs and a key of this endpoint, and a new " +

@@ -15,6 +15,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, ReleaseNotFound, Unavailable } from "../Problem.ts"
+import { Audited } from "./Audit.ts"
 import { CanaryStatus, Release, ReleasePreview, ReleaseSpec, RollbackSpec } from "./Release.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
@@ -73,7 +74,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       payload: Schema.Struct({ spec: ReleaseSpec.fields.spec }),
       success: ReleasePreview,
       error: [InvalidRequest, ...bodyErrors, Unavailable]
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Preview a deployment",
       description: "Returns what a deployment of these settings and of the handler's current code would change. Changes nothing.",
       request: exampleSpec

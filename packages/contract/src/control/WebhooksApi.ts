@@ -18,6 +18,7 @@ import { BatchWebhookEvent } from "../batches/Batch.ts"
 import { WebhookEvent } from "../jobs/Job.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
+import { Audited } from "./Audit.ts"
 
 /** 404: the delivery does not exist, or its retention has ended. */
 export class DeliveryNotFound extends HttpApiError.Problem<DeliveryNotFound>()("DeliveryNotFound", {
@@ -145,7 +146,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       params: endpoint,
       success: WebhookSigningSecret,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, true).annotateMerge(operationDocs({
       summary: "Get the webhook signing secret",
       description:
         "Returns the secret that signs the endpoint's deliveries and is created at first use. Keep it private: anyone with this secret " +

@@ -12,7 +12,7 @@ const LIST_LIMIT = 200
 const parseTime = (text: string): number => /^\d{1,15}$/.test(text) ? Number(text) : parseIsoTime(text)
 
 /** A time in milliseconds since 1970 or in ISO 8601 with a time zone: `1790000000000`, `2026-11-21T08:00:00Z`. */
-const timeText = (description: string) =>
+export const timeText = (description: string) =>
   Schema.String.annotate({ description: `${description} Milliseconds since 1970, or ISO 8601 with a time zone.` }).check(
     Schema.makeFilter((text) =>
       !Number.isNaN(parseTime(text)) ||

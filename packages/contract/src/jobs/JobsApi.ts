@@ -18,6 +18,7 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { JobsAuthorization } from "../Authorization.ts"
+import { Audited } from "../control/Audit.ts"
 import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
 import {
   bodyErrors,
@@ -117,7 +118,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       payload: RunRequest,
       success: JobReceipt,
       error: submitErrors
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Submit a job",
       description:
         "Stores the job and returns its id without waiting. Read the job with status, follow it with events, or receive its " +
@@ -135,7 +136,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       payload: RunRequest,
       success: Job,
       error: submitErrors
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Submit a job and wait for it",
       description:
         "Stores the job, waits until it ends, by default for 90 s, and returns it, ended or not. The response header " +
@@ -158,7 +159,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       query: explain,
       success: ExplainedJob,
       error: jobErrors
-    }).annotateMerge(status),
+    }).annotate(Audited, false).annotateMerge(status),
     HttpApiEndpoint.get("statusSync", "/:endpoint/status-sync/:id", {
       params: job,
       query: wait,
@@ -170,7 +171,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       query: wait,
       success: Job,
       error: jobErrors
-    }).annotateMerge(statusSync),
+    }).annotate(Audited, false).annotateMerge(statusSync),
     HttpApiEndpoint.get("stream", "/:endpoint/stream/:id", {
       params: job,
       query: wait,
@@ -182,7 +183,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       query: wait,
       success: StreamPage,
       error: jobErrors
-    }).annotateMerge(stream),
+    }).annotate(Audited, false).annotateMerge(stream),
     HttpApiEndpoint.get("events", "/:endpoint/events/:id", {
       params: job,
       query: {

@@ -8,6 +8,7 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { WorkerAuthorization } from "../Authorization.ts"
+import { Audited } from "../control/Audit.ts"
 import { type ExtraParameter, operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { RunJournalRequest, RunJournalResponse } from "./RunJournal.ts"
@@ -177,5 +178,6 @@ export class WorkerApi extends HttpApiGroup.make("workers")
   )
   .middleware(WorkerAuthorization)
   .prefix("/v2")
+  .annotate(Audited, false)
   .annotateMerge(OpenApi.annotations({ title: "Workers", description: "Take jobs and deliver their results" }))
 {}

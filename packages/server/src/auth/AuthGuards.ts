@@ -38,7 +38,7 @@ import * as AuthFailures from "./AuthFailures.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 
 /** The key in an `Authorization` header: the text after `Bearer`, or the whole value. */
-const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
+export const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
   Redacted.make(Redacted.value(credential).replace(/^bearer\s+/i, "").trim())
 
 const isMissing = (key: Redacted.Redacted): boolean => /^(?:bearer)?$/i.test(Redacted.value(key))

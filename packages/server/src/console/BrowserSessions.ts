@@ -137,6 +137,11 @@ export const foreignOriginResponse = (origin: string): HttpServerResponse.HttpSe
     { status: 403, contentType: PROBLEM_CONTENT_TYPE }
   )
 
+/** Whether the request has the cookie of a session instead of a key. */
+export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<boolean>("@stint/server/IsConsoleSession", {
+  defaultValue: () => false
+})
+
 /**
  * Replaces the cookie of a session by its key, before the guards and the fast path. Requests without a cookie pay for reading one header.
  * A 401 ends the session, because its key was revoked, rotated, or expired.
@@ -153,6 +158,7 @@ export const layerMiddleware = HttpRouter.middleware(
       const headers = Headers.set(request.headers, "authorization", `Bearer ${Redacted.value(session.key)}`)
       return operation.pipe(
         Effect.provideService(HttpServerRequest.HttpServerRequest, request.modify({ headers })),
+        Effect.provideService(IsConsoleSession, true),
         Effect.map((response) => {
           if (response.status === 401) sessions.close(request)
           return response

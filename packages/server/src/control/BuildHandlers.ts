@@ -15,6 +15,7 @@ import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Schema from "effect/Schema"
+import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapStoreErrors, unavailable } from "../http/QueueProblems.ts"
@@ -112,6 +113,7 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* idOf(params.endpoint)
           const { message, ref } = yield* decodeRequest(yield* read(request, requestHint, "{}"))
           const build = yield* mapStartErrors(builds.start({ endpoint, createdBy, trigger: "manual", ref, message }))
+          yield* auditTarget("build", build.number)
           return HttpServerResponse.jsonUnsafe(encodeBuild(build), { status: 201 })
         })
       )
@@ -185,6 +187,7 @@ export const layer = HttpApiBuilder.group(
             Effect.catchTag("BuildFailed", (error) => Effect.fail(refused(error))),
             Effect.catchTag("StoreError", unavailable)
           )
+          yield* auditTarget("build", number)
           return { build: number, reason }
         })
       )

@@ -16,6 +16,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import { randomUUID } from "node:crypto"
+import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { AccessKeys } from "../auth/AccessKeys.ts"
 import { Limits } from "../http/Limits.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
@@ -55,6 +56,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const { name: createdBy } = yield* CurrentOperator
           const spec = yield* decodeSpec(yield* read(request))
+          yield* auditTarget("endpoint", spec.id)
           const { endpoint } = yield* mapCreateErrors(releases.create({ spec, createdBy }))
           return endpoint
         })

@@ -19,6 +19,7 @@ import * as Effect from "effect/Effect"
 import { HttpEffect, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Struct from "effect/Struct"
+import { auditTarget } from "../audit/AuditMiddleware.ts"
 import * as KeySecret from "../auth/KeySecret.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -196,6 +197,7 @@ export const layer = HttpApiBuilder.group(
             ...(issuer === PLATFORM ? {} : { issuedBy: [issuer] })
           }
           yield* mapStoreErrors(store.put(key))
+          yield* auditTarget("key", id)
           yield* noStore
           return { key: viewOf(key, now), secret }
         })

@@ -13,6 +13,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { Limits } from "../http/Limits.ts"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
@@ -81,6 +82,7 @@ export const layer = HttpApiBuilder.group(
           const { name: createdBy } = yield* CurrentOperator
           const deployment = yield* readDeployment(request, params.endpoint)
           const { isNew, release } = yield* mapDeployErrors(releases.deploy({ ...deployment, createdBy }))
+          yield* auditTarget("release", release.number)
           return HttpServerResponse.jsonUnsafe(encodeRelease(release), { status: isNew ? 201 : 200 })
         })
       )
@@ -97,7 +99,9 @@ export const layer = HttpApiBuilder.group(
           const { name: createdBy } = yield* CurrentOperator
           const { message, to } = yield* decodeRollback(yield* read(request, rollbackHint, "{}"))
           const endpoint = yield* findEndpoint(params.endpoint, true)
-          return yield* mapReleaseErrors(releases.rollback({ endpoint, createdBy, to, message }))
+          const release = yield* mapReleaseErrors(releases.rollback({ endpoint, createdBy, to, message }))
+          yield* auditTarget("release", release.number)
+          return release
         })
       )
       .handle(

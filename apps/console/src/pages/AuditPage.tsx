@@ -1,0 +1,147 @@
+/**
+ * Audit: who changed what, newest first, filtered by what the address says.
+ */
+import type { AuditEntry } from "@stint/contract/Audit"
+import { useInfiniteQuery } from "@tanstack/react-query"
+import { useNavigate, useSearch } from "@tanstack/react-router"
+import { useEffect, useId, useState } from "react"
+import * as Api from "../api/Api.ts"
+import { AUDIT_RESULTS, type AuditFilter, auditFilterOf } from "../audit/AuditFilter.ts"
+import { Loading, Problem } from "../ui/Loaded.tsx"
+import { Badge } from "../ui/Status.tsx"
+import { Id, Time } from "../ui/Text.tsx"
+
+const TONES = { done: "done", refused: "failed", failed: "waiting" } as const
+const WORDS = { done: "Done", refused: "Refused", failed: "Failed" } as const
+
+const PAGE = 50
+
+const Row = ({ entry }: { readonly entry: AuditEntry }) => (
+  <tr>
+    <th scope="row">{entry.action}</th>
+    <td>
+      <Badge tone={TONES[entry.result]}>
+        {entry.result === "done" ? WORDS.done : `${WORDS[entry.result]} (${entry.status})`}
+      </Badge>
+    </td>
+    <td data-label="On" className="breaks">{entry.target}</td>
+    <td data-label="By">
+      {entry.name}
+      {entry.via === "console" ? <span className="muted">{" in the console"}</span> : null}
+    </td>
+    <td data-label="Key">{entry.key === entry.name ? <span className="zero">none</span> : <Id id={entry.key} />}</td>
+    <td data-label="From">{entry.address}</td>
+    <td data-label="When">
+      <Time at={entry.at} />
+    </td>
+  </tr>
+)
+
+const List = ({ filter }: { readonly filter: AuditFilter }) => {
+  const query = useInfiniteQuery({
+    queryKey: ["audit", filter],
+    initialPageParam: 0,
+    queryFn: ({ pageParam, signal }) => Api.audit({ ...filter, limit: PAGE, cursor: pageParam || undefined }, signal),
+    getNextPageParam: ({ cursor }) => cursor ?? undefined
+  })
+  const { data, error, fetchNextPage, hasNextPage, isFetchingNextPage, refetch } = query
+  if (data === undefined) return error === null ? <Loading rows={8} /> : <Problem error={error} onRetry={() => void refetch()} />
+  const entries = data.pages.flatMap((page) => page.entries)
+  return (
+    <>
+      {error === null ? null : <Problem error={error} onRetry={() => void refetch()} />}
+      {entries.length === 0
+        ? (
+          <p className="empty">
+            {Object.values(filter).some((value) => value !== "")
+              ? "No operation matches. Remove a filter to see the others."
+              : "Nothing was changed yet."}
+          </p>
+        )
+        : (
+          <table className="stacks">
+            <thead>
+              <tr>
+                {["Action", "Result", "On", "By", "Key", "From", "When"].map((name) => <th key={name} scope="col">{name}</th>)}
+              </tr>
+            </thead>
+            <tbody>{entries.map((entry) => <Row key={entry.id} entry={entry} />)}</tbody>
+          </table>
+        )}
+      {hasNextPage
+        ? (
+          <button
+            type="button"
+            className="button more"
+            disabled={isFetchingNextPage}
+            onClick={() => void fetchNextPage()}
+          >
+            Show older operations
+          </button>
+        )
+        : null}
+    </>
+  )
+}
+
+const Field = ({ label, onChange, placeholder, value }: {
+  readonly label: string
+  readonly value: string
+  readonly placeholder: string
+  readonly onChange: (value: string) => void
+}) => {
+  const id = useId()
+  const [typed, setTyped] = useState(value)
+  useEffect(() => setTyped(value), [value])
+  return (
+    <>
+      <label htmlFor={id}>{label}</label>
+      <input
+        id={id}
+        value={typed}
+        maxLength={200}
+        placeholder={placeholder}
+        onChange={(event) => setTyped(event.target.value)}
+        onBlur={() => onChange(typed.trim())}
+        onKeyDown={(event) => {
+          if (event.key === "Enter") onChange(typed.trim())
+        }}
+      />
+    </>
+  )
+}
+
+const AuditPage = () => {
+  const filter = auditFilterOf(useSearch({ strict: false }))
+  const navigate = useNavigate()
+  const set = (change: Partial<AuditFilter>) => {
+    const search = Object.fromEntries(Object.entries({ ...filter, ...change }).filter(([, value]) => value !== ""))
+    void navigate({ to: "/console/audit", search, replace: true })
+  }
+  return (
+    <>
+      <h1>Audit</h1>
+      <div className="filters">
+        <Field label="Action" value={filter.action} placeholder="keys.createKey" onChange={(action) => set({ action })} />
+        <Field label="Target" value={filter.target} placeholder="endpoint/hello" onChange={(target) => set({ target })} />
+        <Field label="Key" value={filter.key} placeholder="id or name" onChange={(key) => set({ key })} />
+      </div>
+      <div className="states" role="group" aria-label="Result">
+        {(["", ...AUDIT_RESULTS] as const).map((one) => (
+          <button
+            key={one}
+            type="button"
+            className="chip"
+            aria-pressed={filter.result === one}
+            onClick={() => set({ result: one })}
+          >
+            {one === "" ? "All" : WORDS[one]}
+          </button>
+        ))}
+      </div>
+      <List key={JSON.stringify(filter)} filter={filter} />
+    </>
+  )
+}
+
+export default AuditPage

@@ -1,0 +1,60 @@
+/**
+ * The audit in SQLite.
+ */
+import { AuditEntry } from "@stint/contract/Audit"
+import { AUDIT_KINDS, AuditStore } from "@stint/store/AuditStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const decodeRow = Schema.decodeUnknownSync(AuditEntry)
+
+const COLUMNS = `at, action, target, key, name, via, address, result, status`
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const sql = yield* db.read("open audit", () => ({
+    append: db.statement(`INSERT INTO audit (kind, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
+    // One statement for all combinations of filters. The bounds of the audit limit the number of rows that it reads.
+    list: db.statement(
+      `SELECT id, ${COLUMNS} FROM audit WHERE id < ?1 AND at >= ?2
+         AND (?3 IS NULL OR action = ?3 OR substr(action, 1, length(?3) + 1) = ?3 || '.')
+         AND (?4 IS NULL OR key = ?4 OR name = ?4)
+         AND (?5 IS NULL OR target = ?5 OR substr(target, 1, length(?5) + 1) = ?5 || '/')
+         AND (?6 IS NULL OR result = ?6)
+       ORDER BY id DESC LIMIT ?7 + 0`
+    ),
+    expire: db.statement(`DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT ? + 0)`),
+    exceed: db.statement(
+      `DELETE FROM audit WHERE id IN (
+         SELECT id FROM audit WHERE kind = ?1
+           AND id <= (SELECT id FROM audit WHERE kind = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 + 0)
+         ORDER BY id LIMIT ?3 + 0)`
+    )
+  }))
+
+  return AuditStore.of({
+    append: (kind, entry) =>
+      db.write("append to the audit", () => {
+        const { action, address, at, key, name, result, status, target, via } = entry
+        const { lastInsertRowid } = sql.append.run(kind, at, action, target, key, name, via, address, result, status)
+        return { ...entry, id: Number(lastInsertRowid) }
+      }),
+    list: ({ action = null, before = Number.MAX_SAFE_INTEGER, key = null, limit, result = null, since = 0, target = null }) =>
+      db.read(
+        "list the audit",
+        () => sql.list.all(before, since, action, key, target, result, limit).map((row) => decodeRow(row))
+      ),
+    trim: ({ before, entries }, limit) =>
+      db.write("trim the audit", () => {
+        let removed = Number(sql.expire.run(before, limit).changes)
+        for (const kind of AUDIT_KINDS) removed += Number(sql.exceed.run(kind, entries, limit - removed).changes)
+        return removed
+      })
+  })
+})
+
+/** The audit of a database file. */
+export const layer: Layer.Layer<AuditStore, StoreError, SqliteDatabase> = Layer.effect(AuditStore, make)
