@@ -108,6 +108,11 @@ export class PlatformProcess {
     })
   }
 
+  /** The id of its process. */
+  get pid(): number {
+    return this.#child?.pid ?? 0
+  }
+
   /** Sends a signal that does not end the process. */
   signal(signal: "SIGSTOP" | "SIGCONT"): void {
     this.#child?.kill(signal)
@@ -161,11 +166,11 @@ export class PlatformProcess {
   }
 
   /** Waits until a job has ended. */
-  async ended(endpoint: string, id: string): Promise<JobObject> {
+  async ended(endpoint: string, id: string, limitMs = 60_000): Promise<JobObject> {
     return until(`job ${id} to end`, async () => {
       const job = jobOf((await this.request("GET", `/v2/${endpoint}/status-sync/${id}?wait=5000`)).body)
       return job.status === "IN_QUEUE" || job.status === "IN_PROGRESS" ? undefined : job
-    }, 60_000)
+    }, limitMs)
   }
 }
 
