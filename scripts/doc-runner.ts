@@ -25,6 +25,19 @@ export interface Setting {
   readonly env: NodeJS.ProcessEnv
   /** Commands of the pages and their form in this setting. */
   readonly commands: ReadonlyArray<readonly [RegExp, string]>
+  /** The port for each port of the page. Default: free ones. */
+  readonly ports?: ReadonlyMap<string, number>
+  /** How long a block may take. Default: 2 minutes. */
+  readonly blockMillis?: number
+  /** Receives each command that has ended. */
+  readonly record?: (command: Recorded) => void
+}
+
+/** A command of a page, as the page shows it, with what it printed. */
+export interface Recorded {
+  readonly lines: ReadonlyArray<string>
+  readonly output: string
+  readonly millis: number
 }
 
 /** The counts of a page, and its first failure. */
@@ -139,8 +152,13 @@ class PageRun implements AsyncDisposable {
   }
 
   async #command(code: string, fence: Fence): Promise<string> {
-    const ended = await this.#shell.run(markOf(fence, "stdout") === undefined ? code : `{ ${code}\n} 2>/dev/null`)
+    const start = performance.now()
+    const ended = await this.#shell.run(
+      markOf(fence, "stdout") === undefined ? code : `{ ${code}\n} 2>/dev/null`,
+      this.#setting.blockMillis
+    )
     const output = this.#shown(ended.output)
+    if (!fence.isHidden) this.#setting.record?.({ lines: fence.lines, output, millis: performance.now() - start })
     const expected = Number(markOf(fence, "exit") ?? 0)
     if (ended.code !== expected) {
       const what = ended.failed === undefined ? "" : ` (${ended.failed})`
@@ -265,7 +283,7 @@ export const runPage = async (page: string, source: string, setting: Setting): P
   if (plan.problems.length > 0) return outcome(plan.problems.map((problem) => `${page}, ${problem}`))
   if (plan.steps.every(({ kind }) => kind === "skip")) return outcome([])
 
-  await using run = new PageRun(page, source, plan, setting, await portsOf(source))
+  await using run = new PageRun(page, source, plan, setting, setting.ports ?? await portsOf(source))
   for (const step of plan.steps) {
     try {
       await run.step(step)

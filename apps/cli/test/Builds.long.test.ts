@@ -1,24 +1,24 @@
 /**
- * From a Git repository to warm workers and back, on a real engine with a real registry (docs/operations/builds.md).
+ * Builds that fail, and other ways to start one, on a real engine with a real registry (docs/operations/builds.md).
+ * GitToRollback.long.test.ts follows builds to releases.
  */
-import { missingEngine, TestEngine } from "@stint/pool-container/testing"
 import { build as bundle } from "esbuild"
 import { execFileSync } from "node:child_process"
 import { createHmac } from "node:crypto"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
-import process from "node:process"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { BuildWorld, missingParts } from "./BuildWorld.ts"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
-import { missingRegistry, PASSWORD, TestRegistry } from "./TestRegistry.ts"
+import { PASSWORD } from "./TestRegistry.ts"
 
-const missing = missingEngine() ?? missingRegistry()
+const missing = missingParts()
 
 /** How long a state may take to appear on a busy machine. Milliseconds. */
 const LIMIT = 180_000
 
 const BASE = "localhost/stint-build-base:1"
+const PYTHON = "localhost/stint-build-python:1"
 
 /** A build as the control API returns it. */
 interface BuildObject {
@@ -32,14 +32,9 @@ interface BuildObject {
 }
 
 describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ? "" : ` (${missing})`}`, () => {
-  const engine = new TestEngine()
-  const folder = mkdtempSync(join(tmpdir(), "stint-builds-"))
-  const repositories = join(folder, "git")
-  const credentials = join(folder, "auth.json")
-  let registry: TestRegistry
+  let world: BuildWorld
   let platform: PlatformProcess
   let program = ""
-  const registriesConf = process.env["CONTAINERS_REGISTRIES_CONF"]
 
   const git = (path: string, ...args: ReadonlyArray<string>): string =>
     execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "safe.directory=*", ...args], {
@@ -50,8 +45,8 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
 
   /** Commits files into a repository, which is created if it does not exist. Returns the commit. */
   const commit = (name: string, files: Readonly<Record<string, string>>): string => {
-    const path = join(repositories, name)
-    const isNew = !readdirSync(repositories).includes(name)
+    const path = join(world.repositories, name)
+    const isNew = !readdirSync(world.repositories).includes(name)
     mkdirSync(path, { recursive: true })
     if (isNew) git(path, "init", "--quiet", "--initial-branch", "main")
     for (const [file, text] of Object.entries(files)) {
@@ -88,7 +83,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
   /** Starts a build, and returns it after its end. */
   const build = async (endpoint: string, settings: Readonly<Record<string, unknown>>): Promise<BuildObject> => {
     const saved = await platform.request("PUT", `/api/v1/endpoints/${endpoint}/build-settings`, {
-      repository: join(repositories, endpoint),
+      repository: join(world.repositories, endpoint),
       ...settings
     })
     expect(saved.status, JSON.stringify(saved.body)).toBe(200)
@@ -108,22 +103,9 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     return (body as { readonly lines: ReadonlyArray<{ readonly text: string }> }).lines.map(({ text }) => text).join("\n")
   }
 
-  const containers = async (): Promise<ReadonlyArray<string>> =>
-    (await engine.podman("ps", "--all", "--format", "{{.Names}}")).split("\n").filter((name) => name !== "")
-
-  const noContainer = () =>
-    until("the end of all containers", async () => (await containers()).length === 0 ? true : undefined, LIMIT)
-
   beforeAll(async () => {
-    mkdirSync(repositories)
-    registry = await TestRegistry.start(join(folder, "registry"))
-    registry.writeCredentials(credentials, PASSWORD)
-    // The registry has no TLS.
-    const conf = join(folder, "registries.conf")
-    writeFileSync(conf, `[[registry]]\nlocation = "${registry.address}"\ninsecure = true\n`)
-    process.env["CONTAINERS_REGISTRIES_CONF"] = conf
-    await engine.start()
-    const outfile = join(folder, "handler.mjs")
+    world = await BuildWorld.start()
+    const outfile = join(world.folder, "handler.mjs")
     await bundle({
       entryPoints: [join(FIXTURES, "built.ts")],
       outfile,
@@ -134,77 +116,14 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
       banner: { js: `const require = globalThis.process.getBuiltinModule("node:module").createRequire(import.meta.url);` }
     })
     program = readFileSync(outfile, "utf8")
-    await engine.makeNodeImage(BASE, {})
-    platform = await PlatformProcess.create(["serve"], {
-      STINT_ENGINE: engine.socket,
-      STINT_ENGINE_AUTH: credentials,
-      STINT_REGISTRY: `${registry.address}/team`,
-      STINT_BUILD_FOLDERS: repositories,
-      STINT_BUILD_OPTIONS: "--isolation=chroot --network=host"
-    })
+    await world.engine.makeNodeImage(BASE, {})
+    platform = await PlatformProcess.create(["serve"], world.environment)
   }, 300_000)
 
   afterAll(async () => {
     await platform[Symbol.asyncDispose]()
-    await engine[Symbol.asyncDispose]()
-    await registry[Symbol.asyncDispose]()
-    if (registriesConf === undefined) delete process.env["CONTAINERS_REGISTRIES_CONF"]
-    else process.env["CONTAINERS_REGISTRIES_CONF"] = registriesConf
-    rmSync(folder, { recursive: true, force: true })
+    await world[Symbol.asyncDispose]()
   }, 300_000)
-
-  it("scale an endpoint from zero, replace it under load without a failed job, and roll it back", async () => {
-    const first = commit("words", { Dockerfile: DOCKERFILE, "handler.mjs": handler("one") })
-    await run("builds", "settings", "words", "--repository", join(repositories, "words"), "--ref", "main")
-    const log = await run("build", "words", "-m", "The first one")
-    expect(log).toContain(`Cloned the commit ${first}.`)
-    expect(log).toContain("checked by node 42")
-    expect(log).toContain(`Pushed ${registry.address}/team/words@sha256:`)
-    expect(log).toContain("words  release 1 is active")
-    const one = await getBuild("words", 1)
-    expect(one).toMatchObject({ state: "succeeded", commit: first, release: 1 })
-    expect(one.warnings).toEqual([expect.stringContaining(`FROM ${BASE} is a name that can move to another image.`)])
-
-    expect(await containers()).toEqual([])
-    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "one" } })
-    await noContainer()
-
-    // Load: each caller submits its next job when the last one has ended.
-    const second = commit("words", { "handler.mjs": handler("two") })
-    const versions: Array<string> = []
-    const failures: Array<unknown> = []
-    const load = { isOn: true }
-    const caller = async () => {
-      while (load.isOn) {
-        const job = await platform.runSync("words", { ms: 50 })
-        if (job.status === "COMPLETED") versions.push((job.output as { readonly version: string }).version)
-        else failures.push(job)
-      }
-    }
-    const callers = [caller(), caller(), caller()]
-    await until("the load", async () => versions.length > 3 ? true : undefined, LIMIT)
-    await run("build", "words")
-    await until(
-      "jobs of the new release",
-      async () => versions.slice(-3).every((version) => version === "two") ? true : undefined,
-      LIMIT
-    )
-    load.isOn = false
-    await Promise.all(callers)
-    expect(failures).toEqual([])
-    expect(new Set(versions)).toEqual(new Set(["one", "two"]))
-    expect(await getBuild("words", 2)).toMatchObject({ state: "succeeded", commit: second, release: 2 })
-
-    const releases = await run("releases", "words")
-    expect(releases).toContain("Build 2 of main")
-    expect(await run("rollback", "words", "--yes")).toContain("release 3 is active: release 1 again")
-    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "one" } })
-    // The image of a build, with the present settings.
-    expect(await run("builds", "deploy", "words", "2")).toContain("release 4 is active: the image of build 2")
-    expect(await platform.runSync("words", {})).toMatchObject({ status: "COMPLETED", output: { version: "two" } })
-    await noContainer()
-    expect(await run("builds", "words")).toMatch(/succeeded.*\n.*succeeded/)
-  }, 600_000)
 
   it("name the context that works when COPY does not find a file", async () => {
     commit("lab", { "lab1/Dockerfile": DOCKERFILE, "lab1/handler.mjs": handler("lab") })
@@ -244,10 +163,27 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     expect(log).not.toContain("the-npm-token-0123456789")
   }, 300_000)
 
+  it("build a worker in Python that speaks the protocol of RunPod's SDK, and run its jobs", async () => {
+    await world.engine.makePythonImage(PYTHON)
+    commit("snake", { "worker.py": readFileSync(join(FIXTURES, "worker.py"), "utf8") })
+    const done = await build("snake", { handler: "worker.py", baseImage: PYTHON })
+    expect(done, done.reason).toMatchObject({ state: "succeeded", release: 1 })
+    expect(await logOf("snake", done.number)).toContain(`ENTRYPOINT ["python","-u","/app/worker.py"]`)
+    const job = await platform.ended("snake", await platform.run("snake", { chunks: [3], ms: 200 }), LIMIT)
+    expect(job, job.error).toMatchObject({ status: "COMPLETED", output: { pid: expect.any(Number) } })
+    const { body } = await platform.request("GET", `/v2/snake/stream/${job.id}`)
+    expect(JSON.stringify(body)).toContain(`"###"`)
+    await until(
+      "the end of the worker's container",
+      async () => await world.engine.podman("ps", "--all", "--quiet") === "" ? true : undefined,
+      LIMIT
+    )
+  }, 300_000)
+
   it("reject an image for another machine with the way out", async () => {
-    const archive = join(folder, "empty.tar")
+    const archive = join(world.folder, "empty.tar")
     execFileSync("tar", ["--create", "--file", archive, "--files-from", "/dev/null"])
-    await engine.podman("import", "--quiet", "--arch", "arm64", archive, "localhost/stint-arm:1")
+    await world.engine.podman("import", "--quiet", "--arch", "arm64", archive, "localhost/stint-arm:1")
     commit("arm", { Dockerfile: "FROM localhost/stint-arm:1\nCOPY Dockerfile /\n" })
     const failed = await build("arm", {})
     expect(failed).toMatchObject({ state: "failed" })
@@ -258,13 +194,13 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
   }, 300_000)
 
   it("report a wrong password of the registry", async () => {
-    registry.writeCredentials(credentials, "wrong-password")
+    world.registry.writeCredentials(world.credentials, "wrong-password")
     const failed = await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })
-    registry.writeCredentials(credentials, PASSWORD)
+    world.registry.writeCredentials(world.credentials, PASSWORD)
     expect(failed).toMatchObject({ state: "failed" })
-    expect(failed.reason).toContain(`The registry ${registry.address} rejects the credentials for the push of`)
+    expect(failed.reason).toContain(`The registry ${world.registry.address} rejects the credentials for the push of`)
     expect(failed.reason).toContain(
-      `Correct the entry for ${registry.address} in ${credentials}: docker login ${registry.address}.`
+      `Correct the entry for ${world.registry.address} in ${world.credentials}: docker login ${world.registry.address}.`
     )
   }, 300_000)
 
@@ -272,7 +208,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     const head = commit("hooked", { Dockerfile: DOCKERFILE, "handler.mjs": handler("hooked") })
     await platform.request("PUT", "/api/v1/secrets/hook", { value: "the-webhook-secret" })
     await platform.request("PUT", "/api/v1/endpoints/hooked/build-settings", {
-      repository: join(repositories, "hooked"),
+      repository: join(world.repositories, "hooked"),
       ref: "main",
       webhookSecret: "hook"
     })
@@ -310,7 +246,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
         ""
       ].join("\n")
     })
-    await platform.request("PUT", "/api/v1/endpoints/slow/build-settings", { repository: join(repositories, "slow") })
+    await platform.request("PUT", "/api/v1/endpoints/slow/build-settings", { repository: join(world.repositories, "slow") })
     await platform.request("POST", builds("slow"))
     await until("the running step", async () => (await logOf("slow", 1)).includes("\nwaiting") ? true : undefined, LIMIT)
     await platform.end("SIGKILL")
@@ -328,9 +264,9 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
   }, 600_000)
 
   it("are refused with the reason while the engine does not answer", async () => {
-    await engine.kill()
+    await world.engine.kill()
     const { body, status } = await platform.request("POST", builds("lab"))
     expect(status).toBe(409)
-    expect(JSON.stringify(body)).toContain(`The container engine does not answer: there is no socket ${engine.socket}.`)
+    expect(JSON.stringify(body)).toContain(`The container engine does not answer: there is no socket ${world.engine.socket}.`)
   }, 300_000)
 })

@@ -3,6 +3,7 @@
  */
 import { missingEngine, TestEngine } from "@stint/pool-container/testing"
 import { build } from "esbuild"
+import { randomUUID } from "node:crypto"
 import { readdir } from "node:fs/promises"
 import { createServer } from "node:net"
 import { networkInterfaces } from "node:os"
@@ -102,9 +103,12 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     expect(words).toContain("The image localhost/stint-no-such-image:1 cannot be started")
   }, 300_000)
 
-  it("reach the platform and no other program, file or worker, and have no rights", async () => {
+  it("reach the platform and no other program, file, key or worker, and have no rights", async () => {
     const host = createServer((socket) => socket.destroy())
     await new Promise<void>((listening) => host.listen(0, "0.0.0.0", listening))
+    const abstract = createServer((socket) => socket.destroy())
+    const abstractName = `stint-${randomUUID()}`
+    await new Promise<void>((listening) => abstract.listen(`\0${abstractName}`, listening))
     const address = host.address()
     const hostPort = typeof address === "object" && address !== null ? address.port : 0
     const listener = await platform.run("other", { do: "listen", port: 7_777, ms: 20_000 })
@@ -122,14 +126,36 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     const targets = hosts.flatMap((one) => [[one, hostPort], [one, 7_777]] as const)
     const id = await platform.run("one", {
       do: "probe",
-      read: [platform.dataDir, platform.configDir, engine.folder, "/root", "/tmp"],
-      connect: [["127.0.0.1", platform.port], ...targets]
+      read: [
+        platform.dataDir,
+        platform.configDir,
+        engine.folder,
+        engine.socket,
+        `/proc/${platform.pid}/environ`,
+        `/proc/${platform.pid}/root`,
+        "/root",
+        "/tmp"
+      ],
+      connect: [["127.0.0.1", platform.port], ...targets, abstractName],
+      request: [
+        "/v2/other/job-take/w-stolen",
+        `/v2/other/status/${listener}`,
+        "/api/v1/endpoints",
+        "/api/v1/keys",
+        "/api/v1/secrets"
+      ],
+      key: platform.key
     })
     const { output } = await ended("one", id)
     host.close()
-    const { connect, ...rest } = output as { readonly connect: ReadonlyArray<string> }
+    abstract.close()
+    const { connect, requests, ...rest } = output as {
+      readonly connect: ReadonlyArray<string>
+      readonly requests: ReadonlyArray<number>
+    }
     expect(rest).toMatchObject({
-      read: ["ENOENT", "ENOENT", "ENOENT", "ENOENT", "succeeded"],
+      read: ["ENOENT", "ENOENT", "ENOENT", "ENOENT", "ENOENT", "ENOENT", "ENOENT", "succeeded"],
+      hasKey: false,
       write: "EROFS",
       temporary: "succeeded",
       status: ["CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
@@ -138,6 +164,8 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     expect(rest).toHaveProperty("processes", 2)
     expect(connect[0]).toBe("connected")
     for (const outcome of connect.slice(1)) expect(outcome).toMatch(/^(?:ECONNREFUSED|ENETUNREACH)$/)
+    // The key of a worker is valid for the worker API of its own endpoint.
+    for (const status of requests) expect([401, 403]).toContain(status)
     await platform.request("POST", `/v2/other/cancel/${listener}`)
   }, 300_000)
 

@@ -21,6 +21,9 @@ export interface Ended {
 /** A request that is not answered within this time fails. Longer than every wait of the platform. Milliseconds. */
 const REQUEST_MILLIS = 120_000
 
+/** How long a start may take on a busy machine. Milliseconds. */
+const START_MILLIS = 120_000
+
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
   what: string,
@@ -105,7 +108,12 @@ export class PlatformProcess {
       this.key = file === undefined ? this.#env["STINT_API_KEY"] ?? "" : (await readFile(file, "utf8")).trim()
       this.port = Number(new URL(url).port)
       return true
-    })
+    }, START_MILLIS)
+  }
+
+  /** The id of its process. */
+  get pid(): number {
+    return this.#child?.pid ?? 0
   }
 
   /** Sends a signal that does not end the process. */
@@ -161,11 +169,11 @@ export class PlatformProcess {
   }
 
   /** Waits until a job has ended. */
-  async ended(endpoint: string, id: string): Promise<JobObject> {
+  async ended(endpoint: string, id: string, limitMs = 60_000): Promise<JobObject> {
     return until(`job ${id} to end`, async () => {
       const job = jobOf((await this.request("GET", `/v2/${endpoint}/status-sync/${id}?wait=5000`)).body)
       return job.status === "IN_QUEUE" || job.status === "IN_PROGRESS" ? undefined : job
-    }, 60_000)
+    }, limitMs)
   }
 }
 

@@ -1,11 +1,11 @@
 /**
  * A real container engine for tests: Podman with runc, on a socket of its own, with a storage of its own in a temporary folder.
  *
- * No image can be pulled, so images are made from this machine: Node and its shared libraries, and the files of the test.
+ * No image can be pulled, so images are made from this machine: Node or Python with its shared libraries, and the files of the test.
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import process from "node:process"
@@ -26,6 +26,20 @@ export const missingEngine = (): string | undefined => {
 /** Where the image has Node. */
 const NODE_IN_IMAGE = "/usr/local/bin/node"
 
+/** Where the image has Python. */
+const PYTHON_IN_IMAGE = "/usr/local/bin/python"
+
+/** Prints the program of this machine's Python, the folder of its standard library, and its home. */
+const DESCRIBE_PYTHON =
+  "import os, sys, sysconfig; print(os.path.realpath(sys.executable), sysconfig.get_path('stdlib'), sys.base_prefix, sep='\\n')"
+
+/** The shared libraries that programs load, each by its path. */
+const librariesOf = async (programs: ReadonlyArray<string>): Promise<Readonly<Record<string, string>>> => {
+  const { stdout } = await run("ldd", programs)
+  // `ldd` prints the name of each program with a colon.
+  return Object.fromEntries(Array.from(stdout.matchAll(/\/\S+(?<!:)(?=\s)/g), ([library]) => [library, library]))
+}
+
 /** How long the engine may take to start. Milliseconds. */
 const START_LIMIT = 60_000
 
@@ -33,7 +47,8 @@ const START_LIMIT = 60_000
 export class TestEngine {
   readonly folder = join(tmpdir(), `stint-podman-${randomUUID().slice(0, 8)}`)
   readonly socket = join(this.folder, "podman.sock")
-  readonly #options: ReadonlyArray<string> = [
+  /** The options of `podman` that select this engine. */
+  readonly options: ReadonlyArray<string> = [
     ...["--root", join(this.folder, "storage")],
     ...["--runroot", join(this.folder, "run")],
     ...["--tmpdir", join(this.folder, "tmp")],
@@ -47,7 +62,7 @@ export class TestEngine {
   /** Starts the service, and returns when it answers. */
   async start(): Promise<void> {
     mkdirSync(this.folder, { recursive: true })
-    const service = spawn("podman", [...this.#options, "system", "service", "--time=0", `unix://${this.socket}`], {
+    const service = spawn("podman", [...this.options, "system", "service", "--time=0", `unix://${this.socket}`], {
       stdio: ["ignore", "ignore", "pipe"],
       detached: true
     })
@@ -73,24 +88,51 @@ export class TestEngine {
 
   /** Runs a podman command with the engine's storage, without its service. */
   async podman(...args: ReadonlyArray<string>): Promise<string> {
-    return (await run("podman", [...this.#options, ...args], { maxBuffer: 64 * 1024 * 1024 })).stdout
+    return (await run("podman", [...this.options, ...args], { maxBuffer: 64 * 1024 * 1024 })).stdout
   }
 
   /** Makes an image of this machine's Node and files: from paths on this machine by path in the image. Its ENTRYPOINT is Node. */
   async makeNodeImage(name: string, files: Readonly<Record<string, string>>): Promise<void> {
+    const libraries = await librariesOf([process.execPath])
+    await this.#makeImage(name, { [NODE_IN_IMAGE]: process.execPath, ...libraries, ...files }, [
+      `ENTRYPOINT ["${NODE_IN_IMAGE}"]`
+    ])
+  }
+
+  /** Makes an image of this machine's Python and its standard library, which has the program `python`, and no shell and no pip. */
+  async makePythonImage(name: string): Promise<void> {
+    const { stdout } = await run("python3", ["-c", DESCRIBE_PYTHON])
+    const [program = "", library = "", home = ""] = stdout.trim().split("\n")
+    const modules = globSync("lib-dynload/*.so", { cwd: library }).map((file) => join(library, file))
+    const files = { [PYTHON_IN_IMAGE]: program, [library]: library, ...await librariesOf([program, ...modules]) }
+    await this.#makeImage(
+      name,
+      files,
+      [`ENV PYTHONHOME=${home}`],
+      /\/(?:test|tests|idlelib|ensurepip|__pycache__|(?:site|dist)-packages)$/
+    )
+  }
+
+  /** @param files paths on this machine by path in the image. */
+  async #makeImage(
+    name: string,
+    files: Readonly<Record<string, string>>,
+    changes: ReadonlyArray<string>,
+    without?: RegExp
+  ): Promise<void> {
     const root = mkdtempSync(join(this.folder, "image-"))
-    const add = (from: string, to: string) => {
+    for (const [to, from] of Object.entries(files)) {
       mkdirSync(join(root, dirname(to)), { recursive: true })
-      cpSync(from, join(root, to), { dereference: true, recursive: true })
+      cpSync(from, join(root, to), {
+        dereference: true,
+        recursive: true,
+        ...(without === undefined ? {} : { filter: (path: string) => !without.test(path) })
+      })
     }
-    add(process.execPath, NODE_IN_IMAGE)
-    const { stdout } = await run("ldd", [process.execPath])
-    for (const [library] of stdout.matchAll(/\/\S+/g)) add(library, library)
-    for (const [to, from] of Object.entries(files)) add(from, to)
     mkdirSync(join(root, "tmp"), { recursive: true })
     const archive = `${root}.tar`
     await run("tar", ["--create", "--file", archive, "--directory", root, "."])
-    await this.podman("import", "--quiet", "--change", `ENTRYPOINT ["${NODE_IN_IMAGE}"]`, archive, name)
+    await this.podman("import", "--quiet", ...changes.flatMap((change) => ["--change", change]), archive, name)
     rmSync(root, { recursive: true })
     rmSync(archive)
   }
