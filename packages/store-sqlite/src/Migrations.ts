@@ -481,6 +481,25 @@ CREATE TABLE definitions (
 ) STRICT;
 `
 
+/**
+ * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, it
+ * must be computed again.
+ */
+const schedules = `
+CREATE TABLE schedules (
+  endpoint TEXT NOT NULL,
+  name TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  due_at INTEGER,
+  checked_at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, name)
+) STRICT;
+CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -502,7 +521,8 @@ export const steps: ReadonlyArray<string> = [
   jobReleases,
   builds,
   concurrency,
-  runs
+  runs,
+  schedules
 ]
 
 /** The table version of this program. */

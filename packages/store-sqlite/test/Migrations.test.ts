@@ -139,7 +139,8 @@ const HASHES = [
   "508f3f8eda50b886",
   "28990231a9f0ae26",
   "95e362c4db4d8180",
-  "a741e956efb6b49e"
+  "a741e956efb6b49e",
+  "86f502bdea292e8b"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

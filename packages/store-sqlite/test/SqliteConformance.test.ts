@@ -9,6 +9,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  scheduleStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -36,3 +37,4 @@ batchStoreSuite(
 )
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
+scheduleStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
