@@ -77,6 +77,23 @@ describe("occurrences when daylight saving time begins or ends", () => {
   })
 })
 
+it.each([
+  ["*/20 * * * *", "Europe/Berlin"],
+  ["30 2 * * *", "Australia/Sydney"],
+  ["15 1,2,3 * * *", "America/New_York"]
+])("finds the same occurrences of %s in %s backward as forward", (expression, timeZone) => {
+  const { latest, next } = CronTimes.make(expression, timeZone)
+  for (const start of ["2026-03-07T12:00Z", "2026-03-28T12:00Z", "2026-04-04T12:00Z", "2026-10-03T12:00Z", "2026-10-31T12:00Z"]) {
+    let before = latest(Date.parse(start))
+    for (let count = 0; count < 60; count++) {
+      const at = next(before ?? Number.NaN) ?? Number.NaN
+      expect([at, at + 1, at + 999, at + 1_000].map((time) => latest(time))).toEqual([at, at, at, at])
+      expect([at - 1, at - 999].map((time) => latest(time))).toEqual([before, before])
+      before = at
+    }
+  }
+})
+
 describe("decoding", () => {
   const decode = Schema.decodeUnknownResult(CronExpression)
   const problem = (text: string) => {

@@ -500,6 +500,25 @@ CREATE INDEX audit_kinds ON audit (kind, id);
 CREATE INDEX audit_times ON audit (at);
 `
 
+/**
+ * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, it
+ * must be computed again.
+ */
+const schedules = `
+CREATE TABLE schedules (
+  endpoint TEXT NOT NULL,
+  name TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  due_at INTEGER,
+  checked_at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, name)
+) STRICT;
+CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -522,7 +541,8 @@ export const steps: ReadonlyArray<string> = [
   builds,
   concurrency,
   runs,
-  audit
+  audit,
+  schedules
 ]
 
 /** The table version of this program. */

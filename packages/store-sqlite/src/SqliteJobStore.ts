@@ -1,5 +1,5 @@
 /**
- * Jobs, batches and runs in SQLite.
+ * Jobs, batches, runs and schedules in SQLite.
  *
  * ```
  *   write   find the row -> transition (the state machine) -> save, count     in the next group commit
@@ -37,6 +37,7 @@ import { type ExceededQuota, exceededQuota, payloadBytes, type Quotas } from "@s
 import { RunStore } from "@stint/store/RunStore"
 import * as RunTransactions from "@stint/store/RunTransactions"
 import { isChild } from "@stint/store/RunTransactions"
+import { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -51,6 +52,7 @@ import * as RunRows from "./RunRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as SqliteRuns from "./SqliteRuns.ts"
+import * as SqliteSchedules from "./SqliteSchedules.ts"
 import * as Tallies from "./Tallies.ts"
 import * as UsageCounters from "./UsageCounters.ts"
 
@@ -66,7 +68,7 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, deliveries, lastSeq, rows, runRows, slots, tallies, usage } = yield* db.read("open", () => {
+  const { batches, deliveries, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
     const deliveries = DeliveryRows.make(db)
     const tallies = Tallies.make(db)
@@ -75,6 +77,7 @@ const make = Effect.gen(function*() {
       tallies,
       slots: ConcurrencySlots.make(db, rows, tallies),
       runRows: RunRows.make(db),
+      schedules: SqliteSchedules.make(db),
       deliveries,
       batches: BatchRows.make(db, deliveries),
       lastSeq: rows.lastSeq(),
@@ -355,9 +358,13 @@ const make = Effect.gen(function*() {
             : { _tag: "KeyConflict", id: head.id }
         }
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
+        const firing = key?.schedule
+        if (firing !== undefined && !schedules.rows.isNext(firing)) return { _tag: "ScheduleChanged" }
         const quota = exceeded(job, quotas)
         if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
-        return insert(job, key) ? { _tag: "Inserted" } : undefined
+        if (!insert(job, key)) return undefined
+        if (firing !== undefined) schedules.rows.put(firing)
+        return { _tag: "Inserted" }
       }).pipe(
         Effect.flatMap((inserted) =>
           inserted === undefined ? Effect.die(new Error(`job ${job.id} already exists`)) : Effect.succeed(inserted)
@@ -459,6 +466,7 @@ const make = Effect.gen(function*() {
 
   return Context.make(JobStore, jobs).pipe(
     Context.add(RunStore, SqliteRuns.make(db, runRows, runs, rows)),
+    Context.add(ScheduleStore, schedules.service),
     Context.add(
       BatchStore,
       SqliteBatches.make(db, batches, {
@@ -472,5 +480,6 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The stores of jobs, batches and runs of a database file. */
-export const layer: Layer.Layer<JobStore | BatchStore | RunStore, StoreError, SqliteDatabase> = Layer.effectContext(make)
+/** The stores of jobs, batches, runs and schedules of a database file. */
+export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore, StoreError, SqliteDatabase> = Layer
+  .effectContext(make)

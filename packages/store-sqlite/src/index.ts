@@ -10,6 +10,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -54,6 +55,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | RunStore
+  | ScheduleStore
   | EndpointStore
   | ReleaseStore
   | BuildStore

@@ -140,7 +140,8 @@ const HASHES = [
   "28990231a9f0ae26",
   "95e362c4db4d8180",
   "a741e956efb6b49e",
-  "f3da1efddc2f7d1d"
+  "f3da1efddc2f7d1d",
+  "86f502bdea292e8b"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

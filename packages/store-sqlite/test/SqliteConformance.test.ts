@@ -10,6 +10,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  scheduleStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -39,3 +40,4 @@ batchStoreSuite(
 )
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
+scheduleStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })

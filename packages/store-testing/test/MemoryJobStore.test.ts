@@ -10,6 +10,7 @@ import {
   outboxSuite,
   releaseStoreSuite,
   runStoreSuite,
+  scheduleStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as AuditStore from "@stint/store/AuditStore"
@@ -31,3 +32,4 @@ endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })
 jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
+scheduleStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })

@@ -138,6 +138,9 @@ const TimeText = Schema.String.check(
 /** The latest time that `Date` can represent, in milliseconds since 1970. */
 const MAX_TIME = 8_640_000_000_000_000
 
+/** A point in time: milliseconds since 1970, or ISO 8601 with a time zone. */
+export const PointInTime = Schema.Union([millis(0, MAX_TIME), TimeText])
+
 /** 30 days: the longest time from a submission until the job may start. */
 export const MAX_START_DELAY_MILLIS = 30 * 24 * 60 * 60 * 1000
 
@@ -187,6 +190,13 @@ export const Webhook = Schema.Struct({
 })
 export type Webhook = typeof Webhook.Type
 
+/** A webhook as a request names it: a URL that receives the ended job, or a webhook with a choice of events. */
+export const WebhookRequest = Schema.Union([WebhookUrl, Webhook])
+
+/** A webhook in its long form. A bare URL receives the `completed` event only. */
+export const webhookOf = (webhook: typeof WebhookRequest.Type | undefined): Webhook | undefined =>
+  typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
+
 /**
  * The body of `/run` and `/runsync`.
  *
@@ -197,8 +207,7 @@ export const RunRequest = Schema.Struct({
   input: Schema.Json,
   policy: Schema.optionalKey(Policy),
   s3Config: Schema.optionalKey(S3Config),
-  /** A URL that receives the ended job, or a webhook with a choice of events. */
-  webhook: Schema.optionalKey(Schema.Union([WebhookUrl, Webhook])),
+  webhook: Schema.optionalKey(WebhookRequest),
   /** Default: 0. */
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
@@ -206,7 +215,7 @@ export const RunRequest = Schema.Struct({
    * When the job may start (docs/spec/jobs-api.md#delayed-jobs): milliseconds since 1970, or ISO 8601 with a time zone. The job is IN_QUEUE until
    * then, and its ttl starts then. Default, also for a time in the past: at once. An extension of Stint.
    */
-  startAt: Schema.optionalKey(Schema.Union([millis(0, MAX_TIME), TimeText])),
+  startAt: Schema.optionalKey(PointInTime),
   /** The same as a duration from the submission, in milliseconds: 0 to 30 days. Cannot be combined with `startAt`. */
   startAfterMs: Schema.optionalKey(millis(0, MAX_START_DELAY_MILLIS)),
   /** Has the same effect as the header `Idempotency-Key`, which takes precedence. */

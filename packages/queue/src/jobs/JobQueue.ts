@@ -21,7 +21,15 @@ import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport } from "@stint/store/JobRecord"
-import { type ApplyResult, type Depth, type DrainResult, type Durability, JobStore } from "@stint/store/JobStore"
+import {
+  type ApplyResult,
+  type Depth,
+  type DrainResult,
+  type Durability,
+  type InsertResult,
+  JobStore
+} from "@stint/store/JobStore"
+import type { ScheduleRecord } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -73,6 +81,12 @@ export class JobQueue extends Context.Service<
     readonly submit: (
       submission: Submission
     ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded>
+
+    /**
+     * Stores the job of a schedule's firing, and the schedule after the firing, in one step. Both or neither are stored. The submission must
+     * have an idempotency key, which identifies the firing.
+     */
+    readonly fire: (submission: Submission, schedule: ScheduleRecord) => Effect.Effect<InsertResult, StoreError>
 
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
@@ -204,9 +218,20 @@ const make = Effect.gen(function*() {
         return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })
+      case "ScheduleChanged":
+        return yield* Effect.die(new Error(`job ${job.id} was not submitted by a schedule`))
       case "QuotaExceeded":
         return yield* new QuotaExceeded({ endpoint: endpoint.id, key: job.owner, ...inserted.quota })
     }
+  }, Effect.uninterruptible)
+
+  const fire = Effect.fnUntraced(function*(submission: Submission, schedule: ScheduleRecord) {
+    const job = toJobRecord(submission, now())
+    const key = submissionKey(submission)
+    if (key === undefined) return yield* Effect.die(new Error("a firing needs an idempotency key"))
+    const inserted = yield* store.insert(job, { ...key, schedule }, quotasOf(submission.endpoint))
+    if (inserted._tag === "Inserted") notifier.notifyEnqueued(job.endpoint, 1)
+    return inserted
   }, Effect.uninterruptible)
 
   const awaitEnd = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
@@ -305,6 +330,7 @@ const make = Effect.gen(function*() {
   return JobQueue.of({
     durability: store.durability,
     submit,
+    fire,
     get,
     input,
     awaitEnd,

@@ -9,6 +9,7 @@ import { CurrentCaller, CurrentEndpoint } from "@stint/contract/Authorization"
 import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchRequests } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
+import { webhookOf } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
@@ -39,7 +40,7 @@ import {
   scanJson
 } from "../http/RequestBody.ts"
 import { callerLimitIssues, LIMIT_HINT } from "../jobs/CallerLimits.ts"
-import { isAbsentText, parseOptions, RUN_MEMBERS, webhookOf } from "../jobs/SubmitRequest.ts"
+import { isAbsentText, parseOptions, RUN_MEMBERS } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
 /** Default page size of a list. */

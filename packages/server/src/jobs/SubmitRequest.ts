@@ -4,7 +4,7 @@
 import { CurrentCaller } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
-import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
+import { IdempotencyKey, RunRequest, webhookOf } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
 import type { InvalidRequest } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
@@ -91,10 +91,6 @@ export const readIdempotencyKey = (
   const header = request.headers[HEADER.toLowerCase()]
   return header === undefined ? Effect.undefined : Effect.map(decodeKey({ [HEADER]: header }), (keys) => keys[HEADER])
 }
-
-/** A webhook in its long form. A bare URL receives the `completed` event only. */
-export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
-  typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
 
 const remedy = "Put the data in an object store and pass its URL in \"input\"."
 

@@ -10,6 +10,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import type { ScheduleRecord } from "../control/ScheduleStore.ts"
 import type { StoreError } from "../StoreError.ts"
 import type { KeyUsage } from "./ConcurrencyRule.ts"
 import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
@@ -81,6 +82,8 @@ export interface SubmissionKey {
   readonly owner: string
   /** Hash of the request. A submission with the same key but a different fingerprint is rejected. */
   readonly fingerprint: string
+  /** The change of the schedule that submits the job. It is stored in the same step as the job. Default: none. */
+  readonly schedule?: ScheduleRecord | undefined
 }
 
 /** The result of a submission. */
@@ -92,6 +95,8 @@ export type InsertResult =
   | { readonly _tag: "KeyConflict"; readonly id: JobId }
   /** The endpoint was deleted. */
   | { readonly _tag: "EndpointGone" }
+  /** The schedule was changed or removed since it was read. Nothing was written. Only for submissions of schedules. */
+  | { readonly _tag: "ScheduleChanged" }
   /** A quota does not admit the job. Nothing was written. */
   | { readonly _tag: "QuotaExceeded"; readonly quota: ExceededQuota }
 

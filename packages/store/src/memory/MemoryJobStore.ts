@@ -19,6 +19,7 @@ import * as Result from "effect/Result"
 import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
+import { ScheduleStore } from "../control/ScheduleStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
@@ -49,6 +50,7 @@ import {
   recordOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
+import * as MemorySchedules from "./MemorySchedules.ts"
 import * as MemorySlots from "./MemorySlots.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
@@ -70,6 +72,7 @@ const make = (
   const keys = new Map<string, Entry>()
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
+  const schedules = MemorySchedules.make()
   const slots = MemorySlots.make<Entry>()
   let order = 0
 
@@ -348,10 +351,13 @@ const make = (
           )
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
+        const firing = key?.schedule
+        if (firing !== undefined && !schedules.isNext(firing)) return Effect.succeed({ _tag: "ScheduleChanged" })
         const quota = exceeded(job, quotas)
         if (quota !== undefined) return Effect.succeed({ _tag: "QuotaExceeded", quota })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
+        if (firing !== undefined) schedules.put(firing)
         return Effect.succeed({ _tag: "Inserted" })
       }),
     apply: (endpoint, id, event) =>
@@ -465,40 +471,41 @@ const make = (
       })
   })
 
-  return { service, batches: batches.service, isBusy, logs: logs.service, runs: runs.service }
+  return { service, batches: batches.service, isBusy, logs: logs.service, runs: runs.service, schedules: schedules.service }
 }
 
+/** The stores that share one `make`. */
+const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof MemoryWebhooks.make>) =>
+  Context.make(JobStore, jobs.service).pipe(
+    Context.add(BatchStore, BatchStore.of(jobs.batches)),
+    Context.add(RunStore, jobs.runs),
+    Context.add(ScheduleStore, jobs.schedules),
+    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+    Context.add(JobLogStore, JobLogStore.of(jobs.logs))
+  )
+
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
-export const layer: Layer.Layer<JobStore | BatchStore | RunStore | WebhookStore | JobLogStore> = Layer.effectContext(
-  Effect.gen(function*() {
-    const outbox = MemoryWebhooks.make()
-    const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
-    return Context.make(JobStore, jobs.service).pipe(
-      Context.add(BatchStore, BatchStore.of(jobs.batches)),
-      Context.add(RunStore, jobs.runs),
-      Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-      Context.add(JobLogStore, JobLogStore.of(jobs.logs))
-    )
-  })
-)
+export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore> = Layer
+  .effectContext(
+    Effect.gen(function*() {
+      const outbox = MemoryWebhooks.make()
+      return contextOf(make({ wasRemoved: () => false }, outbox, yield* LogLimits), outbox)
+    })
+  )
 
 /**
  * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
  * removed endpoint rejects jobs.
  */
 export const layerWithEndpoints: Layer.Layer<
-  JobStore | BatchStore | RunStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
+  JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
 > = Layer
   .effectContext(
     Effect.gen(function*() {
       const outbox = MemoryWebhooks.make()
       const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
       const endpoints = makeMemory(jobs.isBusy)
-      return Context.make(JobStore, jobs.service).pipe(
-        Context.add(BatchStore, BatchStore.of(jobs.batches)),
-        Context.add(RunStore, jobs.runs),
-        Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-        Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
+      return contextOf(jobs, outbox).pipe(
         Context.add(EndpointStore, endpoints.service),
         Context.add(ReleaseStore, endpoints.releases)
       )

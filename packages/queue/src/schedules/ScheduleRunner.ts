@@ -1,0 +1,33 @@
+/**
+ * Fires schedules when they are due.
+ *
+ * Every `interval`, this layer reads an index of due times, which costs a few microseconds when none is due, so a firing is late by at most the
+ * interval. It does not sleep until the next time: that time changes with every change of a schedule, here or on another server, and with the
+ * wall clock.
+ *
+ * Times are wall-clock times. When the clock is set forward, or the platform did not run, the schedules' catch-up policies apply. When it is
+ * set back by less than three hours, no time that has been fired is fired again (ScheduleMachine.ts).
+ *
+ * When the store fails, this layer logs the failure once, retries every interval, and logs the recovery.
+ */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Sweeper from "../Sweeper.ts"
+import { Schedules } from "./Schedules.ts"
+
+/** How often to look for due schedules. */
+export interface Options {
+  /** Default: 1 second. */
+  readonly interval?: Duration.Input
+}
+
+/** Runs while the layer's scope is open. */
+export const layer = (options: Options = {}): Layer.Layer<never, never, Schedules> =>
+  Layer.effectDiscard(Effect.flatMap(Schedules, ({ tick }) =>
+    Sweeper.start({
+      sweep: tick,
+      interval: options.interval ?? "1 second",
+      failureMessage: (message) => `A schedule cannot fire: ${message}. No firing is lost; trying again every interval.`,
+      recoveryMessage: "The schedules fire again."
+    })))
