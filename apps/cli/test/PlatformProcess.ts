@@ -21,6 +21,9 @@ export interface Ended {
 /** A request that is not answered within this time fails. Longer than every wait of the platform. Milliseconds. */
 const REQUEST_MILLIS = 120_000
 
+/** How long a start may take on a busy machine. Milliseconds. */
+const START_MILLIS = 120_000
+
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
   what: string,
@@ -105,7 +108,7 @@ export class PlatformProcess {
       this.key = file === undefined ? this.#env["STINT_API_KEY"] ?? "" : (await readFile(file, "utf8")).trim()
       this.port = Number(new URL(url).port)
       return true
-    })
+    }, START_MILLIS)
   }
 
   /** Sends a signal that does not end the process. */
@@ -134,11 +137,24 @@ export class PlatformProcess {
     await rm(this.configDir, { recursive: true, force: true })
   }
 
-  async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
+  /** The key of external workers of an endpoint. */
+  async workerKey(endpoint: string): Promise<string> {
+    const { body } = await this.request("GET", `/api/v1/endpoints/${endpoint}/worker-env`)
+    const { variables } = body as { readonly variables: Readonly<Record<string, string>> }
+    return variables["RUNPOD_AI_API_KEY"] ?? ""
+  }
+
+  /** `key`: default: the platform's own key. */
+  async request(
+    method: string,
+    path: string,
+    body?: unknown,
+    key = `Bearer ${this.key}`
+  ): Promise<{ readonly status: number; readonly body: unknown }> {
     const response = await fetch(this.url + path, {
       method,
       signal: AbortSignal.timeout(REQUEST_MILLIS),
-      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
+      headers: { authorization: key, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
     const text = await response.text()
