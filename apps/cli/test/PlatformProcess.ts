@@ -142,11 +142,24 @@ export class PlatformProcess {
     await rm(this.configDir, { recursive: true, force: true })
   }
 
-  async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
+  /** The key of external workers of an endpoint. */
+  async workerKey(endpoint: string): Promise<string> {
+    const { body } = await this.request("GET", `/api/v1/endpoints/${endpoint}/worker-env`)
+    const { variables } = body as { readonly variables: Readonly<Record<string, string>> }
+    return variables["RUNPOD_AI_API_KEY"] ?? ""
+  }
+
+  /** `key`: default: the platform's own key. */
+  async request(
+    method: string,
+    path: string,
+    body?: unknown,
+    key = `Bearer ${this.key}`
+  ): Promise<{ readonly status: number; readonly body: unknown }> {
     const response = await fetch(this.url + path, {
       method,
       signal: AbortSignal.timeout(REQUEST_MILLIS),
-      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
+      headers: { authorization: key, "content-type": "application/json" },
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
     const text = await response.text()

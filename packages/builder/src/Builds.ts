@@ -48,22 +48,23 @@ export interface BuildsService {
   readonly forget: (endpoint: EndpointId) => Effect.Effect<void, StoreError>
 }
 
-const cannotBuild = Effect.fail(failed("This server builds no endpoints.", "Build with the platform: stint serve"))
-
 const missing = (endpoint: EndpointId, number?: number) => Effect.fail(new BuildMissing({ endpoint, number }))
+
+/** A server that builds nothing, for the given reason. */
+export const unavailable = (why: BuildFailed): BuildsService => ({
+  settings: (endpoint) => missing(endpoint),
+  saveSettings: () => Effect.fail(why),
+  start: () => Effect.fail(why),
+  cancel: missing,
+  deploy: missing,
+  get: missing,
+  list: () => Effect.succeed([]),
+  hasSucceeded: () => Effect.succeed(false),
+  log: () => Effect.succeed([]),
+  forget: () => Effect.void
+})
 
 /** Default: a server that builds nothing. */
 export const Builds = Context.Reference<BuildsService>("@stint/builder/Builds", {
-  defaultValue: () => ({
-    settings: (endpoint) => missing(endpoint),
-    saveSettings: () => cannotBuild,
-    start: () => cannotBuild,
-    cancel: missing,
-    deploy: missing,
-    get: missing,
-    list: () => Effect.succeed([]),
-    hasSucceeded: () => Effect.succeed(false),
-    log: () => Effect.succeed([]),
-    forget: () => Effect.void
-  })
+  defaultValue: () => unavailable(failed("This server builds no endpoints.", "Build with the platform: stint serve"))
 })

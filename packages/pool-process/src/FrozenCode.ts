@@ -30,8 +30,11 @@ const UNFINISHED = ".new-"
 const REBUILDS = { times: 4, pause: "50 millis" } as const
 
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {
-  /** The program of frozen code. Fails when the code is missing. */
-  readonly programOf: (hash: string, endpoint: string) => Effect.Effect<string, PoolError>
+  /**
+   * The program of frozen code. Missing code is made again from `handler`, which gives the same code if its files have not changed: another node
+   * may have made the release. Fails when the code stays missing.
+   */
+  readonly programOf: (hash: string, endpoint: string, handler?: string) => Effect.Effect<string, PoolError>
 }
 
 /** Folders and permissions. */
@@ -233,7 +236,10 @@ export const make = Effect.fnUntraced(function*(
         removeExcept(folder, (name) => hashes.has(name)),
         copies === undefined ? Effect.void : removeExcept(copies.folder, (name) => hashes.has(name))
       )),
-    programOf: Effect.fnUntraced(function*(name, endpoint) {
+    programOf: Effect.fnUntraced(function*(name, endpoint, handler) {
+      if (handler !== undefined && !existsSync(join(folder, name))) {
+        yield* Effect.ignore(one.withPermits(1)(freezeHandler(handler)))
+      }
       if (!existsSync(join(folder, name))) return yield* missing(name, endpoint)
       const place = yield* Effect.tryPromise({
         try: () => placeOf(name),

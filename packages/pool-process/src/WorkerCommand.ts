@@ -78,7 +78,7 @@ const commandLine = Effect.fnUntraced(function*(
     case "handler": {
       const file = resolve(source.file)
       if (code !== undefined) {
-        const path = yield* frozen.programOf(code, endpoint)
+        const path = yield* frozen.programOf(code, endpoint, file)
         // The handler's folder may be gone, and its code is not read from there.
         const directory = existsSync(dirname(file)) ? dirname(file) : dirname(path)
         return { path: process.execPath, args: [...nodeOptions, ...BUNDLE_NODE_OPTIONS, path], directory, isBundle: true }

@@ -58,7 +58,7 @@ describe("FrozenCode", () => {
   it.live("gives the same code the same hash, stores it once, and lists the handler's own files", () =>
     Effect.gen(function*() {
       const { code, releases } = yield* make
-      const { save, source } = project(fresh("hash"))
+      const { file, save, source } = project(fresh("hash"))
       const first = yield* code.freeze(source)
       assert.deepStrictEqual(first?.files.map(({ path }) => path), ["handler.ts", "word.ts"])
       save("moon")
@@ -74,6 +74,14 @@ describe("FrozenCode", () => {
       assert.match(
         (yield* Effect.flip(code.programOf(String(first?.hash), "hello"))).message,
         /the code of this release is missing\. Deploy the endpoint again \(stint deploy hello\)/
+      )
+      // The files of the handler are those of the first release: its code is made again. Not when they have changed.
+      assert.match(yield* code.programOf(String(first?.hash), "hello", file), new RegExp(String(first?.hash)))
+      yield* code.retain(new Set())
+      save("moon")
+      assert.match(
+        (yield* Effect.flip(code.programOf(String(first?.hash), "hello", file))).message,
+        /the code of this release is missing/
       )
     }))
 

@@ -9,19 +9,25 @@
  *                                                                   +--> maskOf: hides the values in what workers print and report
  * ```
  *
- * Only this process writes to the store, so memory and store agree. The key is read only when the store has secrets or one is set: a platform
+ * Without `Nodes`, only this process writes to the store, so memory and store agree. With them, the memory is read again every 5 s: a change
+ * reaches the other nodes within that time. The key is read only when the store has secrets or one is set: a platform
  * without secrets needs none.
  */
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import type { SecretName } from "@stint/contract/Secret"
+import { SHARED_REFRESH } from "@stint/store/KeyCache"
+import { Nodes } from "@stint/store/Nodes"
+import * as OutageLog from "@stint/store/OutageLog"
 import { type SecretRecord, SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import { randomBytes } from "node:crypto"
@@ -304,6 +310,30 @@ const make = Effect.gen(function*() {
 
   // A change in the store must reach the memory, too.
   const exclusively = <A, E>(effect: Effect.Effect<A, E>) => changing.withPermit(Effect.uninterruptible(effect))
+
+  /** Reads the changes of other nodes. */
+  const refresh = exclusively(Effect.gen(function*() {
+    const stored = yield* store.list
+    const isKnown = ({ key, name, updatedAt, version }: SecretRecord) => {
+      const record = known.get(name)?.record
+      return record?.version === version && record.updatedAt === updatedAt && record.key === key
+    }
+    if (stored.length === known.size && stored.every(isKnown)) return
+    const keys = yield* source.read
+    const next = new Map<string, Known>()
+    for (const record of stored) {
+      next.set(record.name, { record, value: yield* decrypt(record, keys, source.place) })
+    }
+    for (const [name, one] of known) if (next.get(name)?.record.version !== one.record.version) retire(one)
+    change(next)
+  }))
+  if (Option.isSome(yield* Effect.serviceOption(Nodes))) {
+    const outage = OutageLog.make({
+      onFailure: (problem) =>
+        Effect.logWarning(`The secrets cannot be refreshed: ${problem} The platform continues with those it has.`)
+    })
+    yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(SHARED_REFRESH)))
+  }
 
   const service: SecretsService = {
     list: () => [...known.values()].map(shown),

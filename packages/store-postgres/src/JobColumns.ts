@@ -277,11 +277,6 @@ export const stateValues = (
   escapeNul(outcome.error ?? null)
 ]
 
-/** Why a job is refused: a store that ignored its concurrency key would run too many jobs of the key at a time. */
-export const noConcurrency = ({ endpoint }: JobHead): string =>
-  `the endpoint ${endpoint} limits the concurrency of keys, which the store in PostgreSQL does not support yet. ` +
-  "Remove the limit from the endpoint, or use the store in SQLite"
-
 /** `INSERT` of many rows, one array for each column. */
 export const insertAll = (table: string, columns: Readonly<Record<string, string>>): string =>
   `INSERT INTO stint.${table} (${Object.keys(columns).join(", ")}) SELECT * FROM unnest(${

@@ -240,8 +240,14 @@ CREATE TABLE stint.log_pieces (
 CREATE INDEX log_pieces_of ON stint.log_pieces (job, last);
 `
 
+/** What a node tells the others about its workers, for their health pages, and whether it shuts down. */
+const v2 = `
+ALTER TABLE stint.nodes ADD COLUMN report text, ADD COLUMN leaving boolean NOT NULL DEFAULT false;
+ALTER TABLE stint.nodes SET (fillfactor = 50);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1]
+export const steps: ReadonlyArray<string> = [v1, v2]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

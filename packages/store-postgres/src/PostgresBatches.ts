@@ -21,10 +21,11 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { REQUEST, requestValues, toBatch, toPending } from "./BatchRows.ts"
 import type { Query } from "./Connection.ts"
-import { insertAll, LEAN, noConcurrency, transpose } from "./JobColumns.ts"
+import { insertAll, LEAN, transpose } from "./JobColumns.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { endpointLock, type Transaction } from "./Transaction.ts"
+import * as Unsupported from "./Unsupported.ts"
 
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
@@ -226,7 +227,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
         for (const { request, seq } of pending) {
           const job = toJob(batch, request)
           if (!existing.has(job.id)) {
-            if (job.concurrency !== null) throw new Error(noConcurrency(job))
+            if (job.concurrency !== null) throw Unsupported.concurrency(job)
             isHeld = quotas !== undefined &&
               exceededQuota(job, quotas, (scope) => usageOf(scope, scope === "endpoint" ? job.endpoint : job.owner)) !== undefined
             if (isHeld) break

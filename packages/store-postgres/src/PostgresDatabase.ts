@@ -5,6 +5,7 @@
  *   lane     1 connection     changes of jobs and batches, in group commits   (JobLane.ts)
  *   writer   1 connection     transactions on control data and webhooks, one at a time
  *   readers  2 connections    single statements on committed data, pipelined
+ *   hints    1 connection     heartbeat and notifications                     (PostgresNodes.ts)
  * ```
  *
  * A lost connection is opened again by the next operation. While the database is away, operations fail with `StoreUnavailable`, at once or after
@@ -41,6 +42,10 @@ export interface Options {
 export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   /** The address without user and password. */
   readonly name: string
+  /** The number of this node. */
+  readonly node: number
+  /** Opens a connection that the caller closes. */
+  readonly connect: (deadlineMs: number) => Promise<Connection>
   /** Reads committed data. */
   readonly read: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
   /** Runs a transaction that changes no jobs. `run` may run again, so it must change only the database. */
@@ -189,6 +194,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       })
 
       const failed = (operation: string, cause: unknown): Effect.Effect<never, StoreError> => {
+        if (cause instanceof StoreError) return Effect.fail(cause)
         const state = sqlStateOf(cause)
         if (state === DISK_FULL) return Effect.fail(new StoreError({ reason: new StoreFull({ operation }) }))
         if (state !== undefined && !AWAY.has(state)) {
@@ -230,6 +236,8 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
 
       return PostgresDatabase.of({
         name,
+        node,
+        connect: (deadlineMs) => connect({ ...connection, deadlineMs }),
         read: (operation, run) => settled(operation, async () => run((await reader().get()).query)),
         write: (operation, run) => settled(operation, () => writer(run)),
         shared: (operation, needs, run) => submitted(operation, (settle) => lane.shared(needs, run, settle)),

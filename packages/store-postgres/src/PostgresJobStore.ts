@@ -24,18 +24,19 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { exceededQuota, type Quotas } from "@stint/store/Quota"
-import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { constraintOf, type Query } from "./Connection.ts"
-import { anywhere, LEAN, noConcurrency, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
+import { anywhere, LEAN, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Transaction } from "./Transaction.ts"
+import * as Unsupported from "./Unsupported.ts"
 import type { Entry } from "./Work.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
@@ -158,9 +159,6 @@ const insert = (
   return { _tag: "Inserted" }
 }
 
-const refuseConcurrency = (job: JobRecord): Effect.Effect<never, StoreError> =>
-  Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "insert", cause: new Error(noConcurrency(job)) }) }))
-
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
 
@@ -181,7 +179,7 @@ const make = Effect.gen(function*() {
     durability: "D2",
     insert: (job, key, quotas) =>
       job.concurrency !== null ?
-        refuseConcurrency(job) :
+        Effect.fail(Unsupported.concurrency(job)) :
         db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
           Effect.catch((error) =>
             error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"

@@ -1,12 +1,14 @@
 /**
- * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no stores of runs and builds yet.
+ * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses pipelines.
  */
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
+import type { Nodes } from "@stint/store/Nodes"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { RunStore } from "@stint/store/RunStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -18,7 +20,9 @@ import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
 import * as PostgresJobStore from "./PostgresJobStore.ts"
 import * as PostgresKeyStore from "./PostgresKeyStore.ts"
+import * as PostgresNodes from "./PostgresNodes.ts"
 import type { PostgresOpenError } from "./PostgresOpenError.ts"
+import * as PostgresRunStore from "./PostgresRunStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -29,7 +33,9 @@ export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
 export * as PostgresJobStore from "./PostgresJobStore.ts"
 export * as PostgresKeyStore from "./PostgresKeyStore.ts"
+export * as PostgresNodes from "./PostgresNodes.ts"
 export * as PostgresOpenError from "./PostgresOpenError.ts"
+export * as PostgresRunStore from "./PostgresRunStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -42,13 +48,15 @@ export const layer = (
   | JobStore
   | JobLogStore
   | BatchStore
+  | RunStore
   | EndpointStore
   | ReleaseStore
   | KeyStore
   | SecretStore
   | WebhookStore
   | WebhookSecretStore
-  | WebhookAttemptStore,
+  | WebhookAttemptStore
+  | Nodes,
   PostgresOpenError | StoreError
 > =>
   Layer.mergeAll(
@@ -56,8 +64,10 @@ export const layer = (
     PostgresJobLogStore.layer,
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,
+    PostgresRunStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,
     PostgresWebhookSecretStore.layer,
-    PostgresWebhookAttemptStore.layer
+    PostgresWebhookAttemptStore.layer,
+    PostgresNodes.layer
   ).pipe(Layer.provide(PostgresDatabase.layer(options)))

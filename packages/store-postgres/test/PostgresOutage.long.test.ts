@@ -138,7 +138,10 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       const store = yield* JobStore
       const job = Scenario.record({ concurrency: { key: "acme", limit: 1, held: false } })
       const failed = yield* Effect.flip(store.insert(job))
-      assert.include(failed.message, "limits the concurrency of keys, which the store in PostgreSQL does not support yet")
+      assert.include(
+        failed.message,
+        "limits the concurrency of keys, which a platform with a PostgreSQL database does not support yet"
+      )
       assert.isUndefined(yield* store.get(job.endpoint, job.id))
     }).pipe(Effect.provide(storeAt(address))))
 

@@ -1,11 +1,12 @@
 /**
- * `stint serve`: runs the platform on one machine.
+ * `stint serve`: runs the platform, or one node of it.
  */
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as AdminKey from "../config/AdminKey.ts"
+import * as DatabaseConfig from "../config/DatabaseConfig.ts"
 import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
@@ -24,14 +25,23 @@ export const command = Command.make(
     config: Flag.String("config").pipe(
       Flag.withDescription("A file with `export default defineConfig({ endpoints })`"),
       Flag.optional
+    ),
+    database: Flag.String("database").pipe(
+      Flag.withDescription(
+        "A PostgreSQL database, for one or several nodes: postgres://USER@HOST/DATABASE. Default: STINT_DATABASE"
+      ),
+      Flag.optional
     )
   },
-  Effect.fnUntraced(function*({ config }) {
+  Effect.fnUntraced(function*({ config, database: flag }) {
     const settings = yield* PlatformConfig.load
+    const database = yield* DatabaseConfig.resolve(flag, settings)
     const dataDir = yield* DataFolder.open(settings.dataDir)
     const admin = yield* AdminKey.obtain(settings, dataDir)
-    const workerSecret = yield* WorkerSecret.obtain(dataDir)
     const secretsKey = yield* SecretsKeyConfig.resolveFor(settings.secretsKey, dataDir)
+    const isShared = database !== undefined && secretsKey.write === undefined
+    const sharedSecret = isShared ? WorkerSecret.shared(yield* Effect.orElseSucceed(secretsKey.read, () => [])) : undefined
+    const workerSecret = sharedSecret ?? (yield* WorkerSecret.obtain(dataDir))
     const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
     yield* SafetyWarnings.log({
@@ -40,13 +50,18 @@ export const command = Command.make(
       workerUser: workers.user === undefined ? "platform" : "first" in workers.user ? "per-endpoint" : "shared"
     })
     yield* runUntilSignal(
-      StartupBanner.layer({ place: admin.place, dataDir }).pipe(
+      StartupBanner.layer({
+        place: admin.place,
+        dataDir,
+        database: database === undefined ? undefined : DatabaseConfig.nameOf(database)
+      }).pipe(
         Layer.merge(AdminKey.layerWatch(admin)),
         Layer.provide(Platform.layer({
           settings,
           secrets: { adminDigest: admin.digest, workerSecret },
           secretsKey,
-          store: { durability: settings.durability, space: settings.disk },
+          hasSharedKeys: isShared && Option.isSome(settings.apiKey),
+          store: database === undefined ? { durability: settings.durability, space: settings.disk } : { database },
           dataDir,
           workers,
           builds: settings.builds,
@@ -62,6 +77,7 @@ export const command = Command.make(
   Command.withDescription("Run the platform on this machine"),
   Command.withExamples([
     { command: "stint serve", description: "Serve the endpoints in the data folder" },
-    { command: "stint serve --config stint.config.ts", description: "Serve the endpoints that a file defines" }
+    { command: "stint serve --config stint.config.ts", description: "Serve the endpoints that a file defines" },
+    { command: "stint serve --database postgres://stint@db.internal/stint", description: "Store everything in PostgreSQL" }
   ])
 )

@@ -8,6 +8,7 @@
  * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 exposes the platform to the network |
  * | `STINT_DATA_DIR` | .stint | folder of the database and the compile cache; only its owner can read it |
  * | `STINT_API_KEY` | generated once (AdminKey.ts) | the admin key; at least 16 characters |
+ * | `STINT_DATABASE` | none | a PostgreSQL database instead of the embedded one (DatabaseConfig.ts) |
  * | `STINT_DURABILITY` | D2 | `D2`: jobs survive a power failure; `D1`: they survive a killed process only, and writes are faster |
  * | `STINT_PUBLIC_URL` | from host and port | address at which callers and workers reach the platform, for example behind a proxy |
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
@@ -38,6 +39,7 @@ import type { CliFailure } from "../CliFailure.ts"
 import * as AuditConfig from "./AuditConfig.ts"
 import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
+import * as DatabaseConfig from "./DatabaseConfig.ts"
 import * as EngineConfig from "./EngineConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as ModelsConfig from "./ModelsConfig.ts"
@@ -72,6 +74,8 @@ export interface PlatformConfig {
   readonly host: string
   readonly dataDir: string
   readonly apiKey: Option.Option<Redacted.Redacted>
+  /** See DatabaseConfig.ts. */
+  readonly database: Option.Option<Redacted.Redacted>
   readonly durability: "D1" | "D2"
   /** Without a trailing slash. */
   readonly publicUrl: Option.Option<string>
@@ -161,6 +165,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       "at least 16 characters without spaces",
       Config.option(Config.schema(ApiKey, "STINT_API_KEY"))
     ),
+    database: DatabaseConfig.load,
     durability: setting(
       "STINT_DURABILITY",
       "D2 (survives power loss) or D1 (survives a killed process)",

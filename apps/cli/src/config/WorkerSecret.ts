@@ -4,16 +4,28 @@
  *
  * A process that reads it can act as a worker of every endpoint, but cannot call any other API (docs/decisions/0004-worker-keys-are-derived.md).
  */
+import type { EncryptionKey } from "@stint/secrets/SecretsKey"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Redacted from "effect/Redacted"
-import { randomBytes } from "node:crypto"
+import { createHmac, randomBytes } from "node:crypto"
 import { CliFailure } from "../CliFailure.ts"
 import * as PrivateFile from "./PrivateFile.ts"
 
 /** A new secret of 256 random bits. */
 export const generate: Effect.Effect<Redacted.Redacted> = Effect.sync(() => Redacted.make(randomBytes(32).toString("base64url")))
+
+/**
+ * The secret of a node that shares its database with others: derived from the operator's key for secrets, so that every node accepts the keys of
+ * workers that another one has made. `keys`: the operator's keys; the oldest stays during a rotation.
+ */
+export const shared = (keys: ReadonlyArray<EncryptionKey>): Redacted.Redacted | undefined => {
+  const oldest = keys.at(-1)
+  return oldest === undefined
+    ? undefined
+    : Redacted.make(createHmac("sha256", Redacted.value(oldest.bytes)).update("stint worker keys").digest("base64url"))
+}
 
 /** Reads the secret. Generates and stores one when there is none. */
 export const obtain = Effect.fn("WorkerSecret.obtain")(function*(dataDir: string): Effect.fn.Return<

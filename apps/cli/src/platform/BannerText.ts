@@ -22,6 +22,8 @@ export interface BannerFields {
   readonly isTerminal: boolean
   readonly durability: Durability
   readonly dataDir: string | undefined
+  /** The host and name of the PostgreSQL database. */
+  readonly database?: string | undefined
   readonly endpoints: ReadonlyArray<Endpoint>
   /** Whether to print the addresses of the endpoints instead of their names. */
   readonly showsUrls?: boolean
@@ -71,6 +73,7 @@ export const text = (facts: BannerFields): string => {
     `  API key            ${keyText(facts.place, facts.isTerminal)}`,
     `  Durability         ${durabilityInWords[facts.durability]}`
   ]
+  if (facts.database !== undefined) lines.push(`  Database           ${facts.database}`)
   if (facts.dataDir !== undefined) lines.push(`  Data               ${facts.dataDir}`)
   lines.push(
     `  Endpoints          ${

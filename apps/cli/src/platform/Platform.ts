@@ -2,7 +2,7 @@
  * The platform as one layer: composes stores, server, pool and autoscaler.
  *
  * ```
- *   SqliteJobStore | MemoryJobStore
+ *   SqliteJobStore | MemoryJobStore | PostgresJobStore (loaded for --database)
  *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
  *             ProcessPool + ContainerPool (loaded for the first container)
  *                  Server (HTTP)
@@ -15,6 +15,7 @@
  */
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
+import * as Builds from "@stint/builder/Builds"
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
@@ -38,6 +39,7 @@ import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import { Readiness } from "@stint/server/Readiness"
 import * as Server from "@stint/server/Server"
+import type { PostgresOpenError } from "@stint/store-postgres"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import * as AuditStore from "@stint/store/AuditStore"
@@ -59,10 +61,12 @@ import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { identity } from "effect/Function"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import * as Semaphore from "effect/Semaphore"
 import { join } from "node:path"
@@ -78,8 +82,10 @@ import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as BuildLayers from "./BuildLayers.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import { consoleFolder } from "./ConsoleFolder.ts"
+import * as DatabaseStores from "./DatabaseStores.ts"
 import * as JobEnds from "./JobEnds.ts"
 import * as ModelCache from "./ModelCache.ts"
+import * as OwnedEndpoints from "./OwnedEndpoints.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as Tracing from "./Tracing.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
@@ -94,8 +100,13 @@ export interface PlatformOptions {
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */
   readonly secretsKey?: SecretsKey.SecretsKey["Service"]
-  /** `memory`: jobs are lost when the platform stops. */
-  readonly store: "memory" | { readonly durability: "D1" | "D2"; readonly space?: DiskSettings }
+  /** Whether the operator has set the keys that all nodes of a database must share. Default: false. */
+  readonly hasSharedKeys?: boolean
+  /** `memory`: jobs are lost when the platform stops. `database`: the address of a PostgreSQL database. Otherwise SQLite. */
+  readonly store:
+    | "memory"
+    | { readonly database: Redacted.Redacted }
+    | { readonly durability: "D1" | "D2"; readonly space?: DiskSettings }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
   /** Default: workers run as the platform's user, inherit nothing beyond the default variables, and their caches are in `dataDir`. */
@@ -119,7 +130,7 @@ export interface Observer {
 }
 
 /** All stores of a platform. */
-type Stores =
+export type Stores =
   | JobStore
   | JobLogStore
   | BatchStore
@@ -137,8 +148,10 @@ type Stores =
 const layerRows = (
   { dataDir, store }: PlatformOptions,
   sweepLock: Semaphore.Semaphore
-): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
-  store === "memory"
+): Layer.Layer<Stores, SqliteOpenError | PostgresOpenError.PostgresOpenError | StoreError | CliFailure> =>
+  store !== "memory" && "database" in store
+    ? DatabaseStores.layer(store.database)
+    : store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
       KeyStore.layerMemory,
@@ -166,6 +179,11 @@ const layerSecrets = ({ dataDir, secretsKey, store }: PlatformOptions) =>
       ? SecretsKey.layerMemory
       : Layer.succeed(SecretsKey.SecretsKey, secretsKey ?? SecretsKeyConfig.generated(dataDir))
   ))
+
+const layerBuilds = ({ builds, dataDir, engine, store }: PlatformOptions) =>
+  store !== "memory" && "database" in store
+    ? Layer.succeed(Builds.Builds, Builds.unavailable(DatabaseStores.noBuilds))
+    : BuildLayers.layer(dataDir, builds, engine)
 
 /** The models of endpoints that have one. */
 const layerModels = ({ dataDir, models, workers }: PlatformOptions) =>
@@ -224,6 +242,12 @@ const layerWorkerAddress = Layer.effect(
   })
 )
 
+/** With a database, each endpoint's workers run on one of the nodes. Its list of endpoints is read from the database. */
+const layerAutoscaler = (store: PlatformOptions["store"], shutdownGrace: Duration.Duration) =>
+  store !== "memory" && "database" in store
+    ? Autoscaler.layer({ shutdownGrace, reconcile: "1 second" }).pipe(Layer.provide(OwnedEndpoints.layer))
+    : Autoscaler.layer({ shutdownGrace })
+
 /** Turns a start failure into a message. The operator can fix each of these failures. */
 const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 (
@@ -260,13 +284,14 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
-    Layer.provideMerge(Layer.merge(
+    // Above the stores, because those of a database also provide `Nodes`.
+    Layer.provideMerge(WorkerRegistry.layer),
+    Layer.provideMerge(
       layerModels(options).pipe(
         Layer.provideMerge(layerSecrets(options)),
         Layer.provideMerge(layerStores(options, sweepLock))
-      ),
-      WorkerRegistry.layer
-    )),
+      )
+    ),
     Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
   const listener = layerPublicAddress(options.settings).pipe(
@@ -286,9 +311,7 @@ export const layer = (options: PlatformOptions) => {
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provide(
-      BuildLayers.layer(options.dataDir, options.builds, options.engine).pipe(
-        Layer.provideMerge(Releases.layerWith({ sweepLock }))
-      )
+      layerBuilds(options).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))
     ),
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
@@ -302,12 +325,13 @@ export const layer = (options: PlatformOptions) => {
     ),
     Layer.provideMerge(base)
   )
-  const workers = Autoscaler.layer({ shutdownGrace }).pipe(
+  const workers = layerAutoscaler(options.store, shutdownGrace).pipe(
     Layer.provide(layerWorkerAddress),
     options.observer === undefined ? identity : Layer.provide(Layer.succeed(References.MinimumLogLevel, "Error"))
   )
-  return layerUnready.pipe(
+  return Layer.merge(layerUnready, OwnedEndpoints.layerLeave).pipe(
     Layer.provideMerge(workers),
+    Layer.provideMerge(options.hasSharedKeys === true ? Layer.empty : OwnedEndpoints.layerKeyWarning),
     Layer.provideMerge(serving),
     Layer.provide([
       layerLimits(options.settings),
@@ -317,7 +341,7 @@ export const layer = (options: PlatformOptions) => {
       layerHeap
     ]),
     Layer.catchTag(
-      ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError", "SecretsKeyError"],
+      ["PostgresOpenError", "SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError", "SecretsKeyError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )

@@ -18,6 +18,8 @@ export interface Options {
   readonly place: KeyPlace
   /** The data folder; undefined when the stores are in memory. */
   readonly dataDir: string | undefined
+  /** The host and name of the PostgreSQL database. Default: none. */
+  readonly database?: string | undefined
   /** Input for the curl command when no endpoint has a short test input. */
   readonly sample?: BannerText.BannerFields["sample"]
   /** Whether to print the addresses of the endpoints instead of their names. Default: false. */
@@ -25,7 +27,7 @@ export interface Options {
 }
 
 /** Prints the banner when its dependencies have started. */
-export const layer = ({ dataDir, place, sample, showsUrls = false }: Options) =>
+export const layer = ({ dataDir, database, place, sample, showsUrls = false }: Options) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { baseUrl, guessedFrom } = yield* PublicAddress
     const { durability } = yield* JobQueue
@@ -37,6 +39,7 @@ export const layer = ({ dataDir, place, sample, showsUrls = false }: Options) =>
       isTerminal: process.stdout.isTTY,
       durability,
       dataDir,
+      database,
       endpoints,
       showsUrls,
       sample: (yield* findSampleInput(endpoints)) ?? sample

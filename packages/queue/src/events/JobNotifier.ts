@@ -11,6 +11,9 @@
  *   webhookSenders   (one)      webhook senders                      a job with a webhook changes
  * ```
  *
+ * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
+ * deliveries, and another node those of a node that has ended, when they are due.
+ *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
  * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
  *
@@ -24,6 +27,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { isParked, isReady } from "@stint/store/JobMachine"
 import type { ApplyResult } from "@stint/store/JobStore"
+import type { Nodes } from "@stint/store/Nodes"
 import * as Effect from "effect/Effect"
 import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import type { AffectedKeys } from "./UncertainWrites.ts"
@@ -118,16 +122,25 @@ const dropOldest = <K, V>(entries: Map<K, V>, limit: number): void => {
   }
 }
 
+/** The topic of {@link JobNotifier.followers} between nodes. `JobLogs` makes the list. */
+export const FOLLOWERS = "followers"
+
 /** The wait list key of a worker's stop polls. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
 
 /** `followers` is shared with `JobLogs`, which wakes followers when it stores log lines. */
-export const make = (registry: WorkerRegistry["Service"], followers: WaitList.WaitList): JobNotifier => {
-  const waitingWorkers = WaitList.make()
-  const readers = WaitList.make()
+export const make = (
+  registry: WorkerRegistry["Service"],
+  followers: WaitList.WaitList,
+  nodes?: Nodes["Service"]
+): JobNotifier => {
+  /** The takes of this node alone. */
+  const localWorkers = WaitList.make()
+  const waitingWorkers = WaitList.shared(localWorkers, "workers", nodes)
+  const readers = WaitList.shared(WaitList.make(), "readers", nodes)
   const webhookSenders = WaitList.make()
   const stopPollers = WaitList.make()
-  const demand = WaitList.make()
+  const demand = WaitList.shared(WaitList.make(), "demand", nodes)
   /** Key: {@link workerKey}. */
   const pendingStops = new Map<string, Map<string, PendingStop>>()
   /** Endpoints with a pre-wake scheduled in this turn of the event loop. */
@@ -141,8 +154,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const wakeWorkers = (endpoint: EndpointId, count: number) =>
     waitingWorkers.wake(endpoint, isIsolating(endpoint) ? undefined : count)
 
-  const stop: JobNotifier["stop"] = (endpoint, worker, job) => {
-    const key = workerKey(endpoint, worker)
+  const addStop = (key: string, job: string) => {
     const signal: PendingStop = { due: -Infinity, sentAt: null }
     const stops = pendingStops.get(key)
     if (stops !== undefined) {
@@ -154,6 +166,17 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     }
     stopPollers.wake(key)
   }
+
+  const stop: JobNotifier["stop"] = (endpoint, worker, job) => {
+    const key = workerKey(endpoint, worker)
+    addStop(key, job)
+    nodes?.publish("stops", `${key}\n${job}`)
+  }
+  // The worker polls at any node. A lost hint is repaired by the worker's next heartbeat, which names the job.
+  nodes?.subscribe("stops", (hint) => {
+    const [endpoint, worker, job] = hint?.key.split("\n") ?? []
+    if (endpoint !== undefined && worker !== undefined && job !== undefined) addStop(workerKey(endpoint, worker), job)
+  })
 
   /** Notifies waiters of jobs that changed with another one. A run's journal may have changed although its job did not. */
   const notifyOthers = (others: ReadonlyArray<ApplyResult>): Effect.Effect<void> =>
@@ -225,7 +248,8 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
       preWaking.add(endpoint)
       setImmediate(() => {
         preWaking.delete(endpoint)
-        wakeWorkers(endpoint, 1)
+        // The other nodes have nothing to claim before the commit.
+        localWorkers.wake(endpoint, isIsolating(endpoint) ? undefined : 1)
       })
     },
     notifyUncertain: ({ endpoint, job }) => {

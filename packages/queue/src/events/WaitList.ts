@@ -9,6 +9,7 @@
  *   ticket.wait(millis)           woken: read again | timed out
  * ```
  */
+import type { Nodes } from "@stint/store/Nodes"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 
@@ -31,9 +32,27 @@ export interface WaitList {
   readonly size: (key: string) => number
 }
 
+/** More than any number of waiters, for hints, whose counts are numbers in JSON. */
+const MANY = 1_000_000
+
 interface Waiter {
   readonly deferred: Deferred.Deferred<void>
   woken: boolean
+}
+
+/**
+ * A list whose wake-ups also reach the waiters of other nodes, and which receives theirs. Without nodes, the list itself: it costs nothing.
+ */
+export const shared = (list: WaitList, topic: string, nodes: Nodes["Service"] | undefined): WaitList => {
+  if (nodes === undefined) return list
+  nodes.subscribe(topic, (hint) => hint === undefined ? list.wakeAll() : list.wake(hint.key, hint.count))
+  return {
+    ...list,
+    wake: (key, count = MANY) => {
+      list.wake(key, count)
+      nodes.publish(topic, key, count)
+    }
+  }
 }
 
 export const make = (): WaitList => {

@@ -29,6 +29,7 @@ import {
   type InsertResult,
   JobStore
 } from "@stint/store/JobStore"
+import { Nodes } from "@stint/store/Nodes"
 import type { ScheduleRecord } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
@@ -183,7 +184,12 @@ const make = Effect.gen(function*() {
 
   // `JobLogs` shares its wait list of followers with the queue, because it wakes them when it stores log lines.
   const logs = Option.getOrUndefined(yield* Effect.serviceOption(JobLogs))
-  const notifier = JobNotifier.make(registry, logs?.followers ?? WaitList.make())
+  const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+  const notifier = JobNotifier.make(
+    registry,
+    logs?.followers ?? WaitList.shared(WaitList.make(), JobNotifier.FOLLOWERS, nodes),
+    nodes
+  )
   const { notify, notifyAll, demand, followers, readers, webhookSenders } = notifier
   const store = notifyOnUncertainWrite(jobStore, notifier.notifyUncertain)
 
@@ -318,6 +324,11 @@ const make = Effect.gen(function*() {
   // learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
   let resumed = false
   const resume = Effect.gen(function*() {
+    // Workers could send their heartbeats to a node that ran before this one.
+    if (nodes?.isOldest() === false) {
+      resumed = true
+      return
+    }
     for (const job of yield* recover(0)) {
       yield* registry.assigned(job.endpoint, job.worker, job.id, job.attempt)
       if (job.release !== null) registry.labelled(job.endpoint, job.worker, job.release)
@@ -339,7 +350,7 @@ const make = Effect.gen(function*() {
     cancel,
     retry,
     purge,
-    ...LeaseOperations.make({ store, registry, notifier, apply, now, elapsed, random }),
+    ...LeaseOperations.make({ store, registry, notifier, apply, now, elapsed, random, nodes }),
     depth: (endpoint) => store.depth(endpoint),
     notifyEnqueued: (endpoint, count) => Effect.sync(() => notifier.notifyEnqueued(endpoint, count)),
     notifyChanged: (applied, by) => Effect.andThen(notifyAll(applied, by), Effect.sync(() => webhookSenders.wake(""))),
@@ -354,7 +365,8 @@ const make = Effect.gen(function*() {
       yield* notifyAll(applied)
       return applied.length === TICK_LIMIT
     }).pipe(Effect.uninterruptible),
-    recover: (by) => Effect.map(recover(by), (jobs) => jobs.length),
+    // While this node or its clock stood still, time passed for the other nodes and their workers.
+    recover: (by) => nodes?.hasOthers() === true ? Effect.succeed(0) : Effect.map(recover(by), (jobs) => jobs.length),
     completeWaits: Effect.sync(notifier.close)
   })
 })

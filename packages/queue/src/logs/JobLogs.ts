@@ -22,16 +22,18 @@ import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/J
 import { truncateMessage } from "@stint/contract/LogMessage"
 import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
+import { Nodes } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import { monotonicMillis } from "../ClockWatch.ts"
-import { workerKey } from "../events/JobNotifier.ts"
+import { FOLLOWERS, workerKey } from "../events/JobNotifier.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import { fillGaps } from "./LogGaps.ts"
@@ -128,7 +130,8 @@ const make = Effect.gen(function*() {
   const clock = yield* Clock.Clock
   const scope = yield* Effect.scope
   const writing = yield* Semaphore.make(1)
-  const followers = WaitList.make()
+  const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+  const followers = WaitList.shared(WaitList.make(), FOLLOWERS, nodes)
 
   let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
   let pendingLines = 0

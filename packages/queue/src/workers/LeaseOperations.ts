@@ -12,14 +12,16 @@
  *
  * A write is fenced: it changes the job only while the worker holds the job's lease.
  */
-import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { isRetriedError, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
+import type { Nodes } from "@stint/store/Nodes"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Schema from "effect/Schema"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { CanaryShare } from "./Canaries.ts"
@@ -44,6 +46,11 @@ const DRAINING_POLL_DELAY_MILLIS = 1_000
 
 /** For how long a take continues past its wait while it finds only expired jobs, in milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
+
+const isJobId = Schema.is(JobId)
+
+/** After this long, a worker has stopped an ended job or sends heartbeats that name it. Milliseconds. */
+const STALE_STOP_MILLIS = 60_000
 
 /** The wait list key of the workers of a canary that have taken their share of the jobs. */
 const heldBackKey = (endpoint: EndpointId): string => `${endpoint}\ncanary`
@@ -163,10 +170,12 @@ export interface Dependencies {
   /** Monotonic time, for waits. Milliseconds. */
   readonly elapsed: () => number
   readonly random: () => number
+  /** The other nodes of the store; undefined when there can be none. */
+  readonly nodes?: Nodes["Service"] | undefined
 }
 
 /** Creates the operations from a store, a registry and a notifier. */
-export const make = ({ apply, elapsed, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
+export const make = ({ apply, elapsed, nodes, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
   /**
    * The worker reports that it is running no jobs, so each job that the store still assigns to it is charged with a lost attempt. Otherwise
    * a worker that drops every job it takes would take the same job forever.
@@ -365,6 +374,22 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       )
     )
 
+  /**
+   * The stop signals that are still right. With several nodes, this node may not know that the worker has taken the job again or received the
+   * signal elsewhere, so it asks the store.
+   */
+  const currentStops = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
+    const current: Array<string> = []
+    for (const id of jobs) {
+      const job = isJobId(id) ? yield* store.get(endpoint, id) : undefined
+      const isRunning = job?.status === "IN_PROGRESS" && job.worker === worker
+      const endedLongAgo = typeof job?.finishedAt === "number" && now() - job.finishedAt > STALE_STOP_MILLIS
+      if (isRunning || endedLongAgo) notifier.discardStopSignals(endpoint, worker, id)
+      else current.push(id)
+    }
+    return current
+  })
+
   const stopSignals = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
     if (yield* registry.touch(endpoint, worker)) yield* renewLeases(endpoint, worker)
     const key = workerKey(endpoint, worker)
@@ -377,7 +402,10 @@ export const make = ({ apply, elapsed, now, random, registry, store, notifier }:
       // Registers before it reads, as every waiter does, so that it misses no stop signal in between.
       const ticket = yield* notifier.stopPollers.register(key)
       const time = elapsed()
-      const { jobs, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
+      const { jobs: due, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
+      const jobs = due.length === 0 || nodes?.hasOthers() !== true
+        ? due
+        : yield* Effect.onError(currentStops(endpoint, worker, due), () => ticket.cancel)
       const left = timeLeft(endpoint, worker, until, time)
       // A draining worker waits until its last job has ended, because the job may be cancelled. Then the poll must end: the RunPod SDK does not
       // exit before it does (docs/spec/worker-lifecycle.md#shutdown).

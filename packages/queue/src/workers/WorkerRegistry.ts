@@ -11,40 +11,22 @@
  * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends. After a restart it contains the
  * workers that hold a lease, and is complete again one heartbeat interval later.
  */
-import type { EndpointId } from "@stint/contract/Ids"
+import { EndpointId } from "@stint/contract/Ids"
+import { Nodes } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { monotonicMillis } from "../ClockWatch.ts"
 import * as Canaries from "./Canaries.ts"
+import * as WorkerReports from "./WorkerReports.ts"
+import type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
+export type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
-
-/** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
-export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
-
-/** A worker as the autoscaler and the console see it. */
-export interface WorkerStatus {
-  readonly id: string
-  readonly endpoint: EndpointId
-  readonly state: WorkerState
-  /** Ids of the jobs it runs. */
-  readonly jobs: ReadonlyArray<string>
-  /** Why the worker is unhealthy or throttled; null otherwise. */
-  readonly reason: string | null
-  /** When the pool starts a replacement. Milliseconds since the epoch; null: unknown. */
-  readonly retryAt: number | null
-  readonly firstSeenAt: number
-  readonly lastSeenAt: number
-  /** When the worker became idle; null while it has a job, and before its first call. */
-  readonly idleSince: number | null
-  /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
-  readonly exitAnnounced: boolean
-  /** The number of results that it has delivered. */
-  readonly results: number
-}
 
 /** All times are monotonic, so that a wall clock that is set affects no worker. `list` converts them to the current wall clock. */
 interface Entry {
@@ -197,7 +179,10 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
     retryAt?: number
   ) => Effect.Effect<void>
   readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The workers that this node knows. */
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** The workers that any node knows, as of its last heartbeat. A worker that calls several nodes is listed once. */
+  readonly listAll: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
   /** The worker runs this release from now on: a new release that differs in nothing that concerns its workers, or a release known from its jobs. */
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** The release that the worker runs; undefined when it is unknown. */
@@ -236,6 +221,11 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
   idle.sort((a, b) => a.lastSeenAt - b.lastSeenAt)
   for (const { id } of idle.slice(0, FORGOTTEN_AT_ONCE)) workers.delete(id)
 }
+
+/** The topic of released jobs between nodes. */
+const RELEASED = "released"
+
+const isEndpointId = Schema.is(EndpointId)
 
 const NO_JOBS: ReadonlySet<string> = new Set()
 
@@ -325,6 +315,46 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       }
     }
 
+    const list = (endpoint: EndpointId): ReadonlyArray<WorkerStatus> => {
+      const now = elapsed()
+      const offset = clock.currentTimeMillisUnsafe() - now
+      const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
+      for (const entry of workers.values()) {
+        if (mayBeForgotten(entry, now)) workers.delete(entry.id)
+      }
+      return [...workers.values()].map((entry) => ({
+        id: entry.id,
+        endpoint,
+        state: stateOf(entry),
+        jobs: [...entry.jobs],
+        reason: entry.reason,
+        retryAt: entry.retryAt,
+        firstSeenAt: Math.round(entry.firstSeenAt + offset),
+        lastSeenAt: Math.round(entry.lastSeenAt + offset),
+        idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
+        exitAnnounced: entry.exitAnnounced,
+        results: entry.results
+      }))
+    }
+
+    const release = (endpoint: EndpointId, worker: string, job: string): boolean => {
+      const entry = endpoints.get(endpoint)?.get(worker)
+      if (entry === undefined || !entry.jobs.delete(job)) return false
+      entry.tokenJobs.delete(job)
+      const at = elapsed()
+      entry.released = { job, at }
+      if (entry.jobs.size === 0) entry.idleSince = at
+      return true
+    }
+
+    const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+    const elsewhere = nodes === undefined ? undefined : WorkerReports.make(nodes, () => [...endpoints.keys()].flatMap(list))
+    // A worker behind a load balancer takes a job from one node and delivers it to another.
+    nodes?.subscribe(RELEASED, (hint) => {
+      const [endpoint = "", worker = "", job = ""] = hint?.key.split("\n") ?? []
+      if (isEndpointId(endpoint)) release(endpoint, worker, job)
+    })
+
     return WorkerRegistry.of({
       starting: (endpoint, worker, release) =>
         Effect.sync(() => {
@@ -387,13 +417,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       renewalDueAt: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.renewalDueAt ?? null,
       released: (endpoint, worker, job) =>
         Effect.sync(() => {
-          const entry = endpoints.get(endpoint)?.get(worker)
-          if (entry === undefined || !entry.jobs.delete(job)) return false
-          entry.tokenJobs.delete(job)
-          const at = elapsed()
-          entry.released = { job, at }
-          if (entry.jobs.size === 0) entry.idleSince = at
-          return true
+          nodes?.publish(RELEASED, `${endpoint}\n${worker}\n${job}`)
+          return release(endpoint, worker, job)
         }),
       polling: (endpoint, worker) => {
         const entry = entryOf(endpoint, worker)
@@ -434,28 +459,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const workers = endpoints.get(endpoint)
           if (workers?.delete(worker) === true && workers.size === 0) endpoints.delete(endpoint)
         }),
-      list: (endpoint) =>
-        Effect.sync(() => {
-          const now = elapsed()
-          const offset = clock.currentTimeMillisUnsafe() - now
-          const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
-          for (const entry of workers.values()) {
-            if (mayBeForgotten(entry, now)) workers.delete(entry.id)
-          }
-          return [...workers.values()].map((entry) => ({
-            id: entry.id,
-            endpoint,
-            state: stateOf(entry),
-            jobs: [...entry.jobs],
-            reason: entry.reason,
-            retryAt: entry.retryAt,
-            firstSeenAt: Math.round(entry.firstSeenAt + offset),
-            lastSeenAt: Math.round(entry.lastSeenAt + offset),
-            idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
-            exitAnnounced: entry.exitAnnounced,
-            results: entry.results
-          }))
-        }),
+      list: (endpoint) => Effect.sync(() => list(endpoint)),
+      listAll: (endpoint) =>
+        Effect.sync(() =>
+          elsewhere === undefined ? list(endpoint) : WorkerReports.merge([...list(endpoint), ...elsewhere(endpoint)])
+        ),
       labelled: (endpoint, worker, release) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.release = release

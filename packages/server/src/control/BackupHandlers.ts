@@ -13,6 +13,8 @@ const problemOf = ({ message, reason }: BackupError) => {
   switch (reason) {
     case "in-memory":
       return new Conflict(problemMembers(message, "Back up a platform that `stint serve` runs."))
+    case "database":
+      return new Conflict(problemMembers(message, "Back up the database with its own tools: pg_dump, or a base backup."))
     case "running":
       return new Conflict(problemMembers(message, "Wait for its end, and send the request again."))
     case "failed":

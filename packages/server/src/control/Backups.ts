@@ -10,8 +10,8 @@ import type * as Stream from "effect/Stream"
 
 /** Why there is no backup. */
 export class BackupError extends Schema.TaggedError<BackupError>()("BackupError", {
-  /** `in-memory`: there is nothing to back up. `running`: one backup at a time. `failed`: see the message. */
-  reason: Schema.Literals(["in-memory", "running", "failed"]),
+  /** `in-memory`: there is nothing to back up. `database`: the jobs are in a database with backups of its own. `running`: one backup at a time. `failed`: see the message. */
+  reason: Schema.Literals(["in-memory", "database", "running", "failed"]),
   message: Schema.String
 }) {}
 

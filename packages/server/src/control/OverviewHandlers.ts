@@ -74,7 +74,7 @@ export const layer = HttpApiBuilder.group(
     const findEndpoint = yield* endpointFinder
 
     const read = Effect.fnUntraced(function*(endpoint: Endpoint) {
-      const workers = yield* registry.list(endpoint.id)
+      const workers = yield* registry.listAll(endpoint.id)
       return {
         workers,
         overview: overviewOf(endpoint, yield* mapStoreErrors(queue.depth(endpoint.id)), workers, models.stateOf(endpoint))

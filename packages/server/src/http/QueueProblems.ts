@@ -30,9 +30,15 @@ import * as Effect from "effect/Effect"
 import { memoryFull, setRetryAfter } from "./BodyAdmission.ts"
 import { excerpt } from "./ProblemJson.ts"
 
+/** Seconds until a caller should retry while the store cannot be reached. Most outages are the restart of a database. */
+const AWAY_RETRY_AFTER = 5
+
 const storeUnavailable = ({ cause, logged = false, operation }: StoreUnavailable) =>
   Effect.andThen(
-    logged ? Effect.void : Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
+    Effect.andThen(
+      logged ? Effect.void : Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
+      setRetryAfter(AWAY_RETRY_AFTER)
+    ),
     new Unavailable(problemMembers(
       "The platform cannot reach its job store; nothing of this request was stored.",
       "Send the request again in a few seconds. If the error persists, check the platform's log: it names the cause."
@@ -95,8 +101,16 @@ export const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavai
       return payloadUnavailable(reason)
     case "PayloadMemoryFull":
       return memoryFull(reason.bytes)
+    case "StoreUnsupported":
+      return new Unavailable(problemMembers(reason.problem, reason.hint))
   }
 }
+
+/** 409 for a request that this platform's store can never fulfil, so that the caller does not repeat it. 503 for every other failure of a store. */
+export const refusedOrUnavailable = (error: StoreError): Effect.Effect<never, Unavailable | Conflict> =>
+  error.reason._tag === "StoreUnsupported"
+    ? Effect.fail(new Conflict(problemMembers(error.reason.problem, error.reason.hint)))
+    : unavailable(error)
 
 /** 404 for a job id. */
 export const jobNotFound = (id: string): JobNotFound =>
@@ -192,6 +206,19 @@ const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
   Effect.catchTag(effect, "StoreError", unavailable)
 
+/** For the journals of runs, which not every store has: 400, because the worker then fails the run instead of repeating the request. */
+export const mapJournalErrors = <A, R>(
+  effect: Effect.Effect<A, StoreError, R>
+): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
+  Effect.catchTag(
+    effect,
+    "StoreError",
+    (error): Effect.Effect<never, Unavailable | InvalidRequest> =>
+      error.reason._tag === "StoreUnsupported"
+        ? Effect.fail(new InvalidRequest(problemMembers(error.reason.problem, error.reason.hint)))
+        : unavailable(error)
+  )
+
 /** For operations that read or cancel one job. */
 export const mapLookupErrors = <A, R>(
   effect: Effect.Effect<A, StoreError | JobMissing, R>
@@ -218,7 +245,7 @@ export const mapSubmitErrors = <A, R>(
   effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, R>
 ): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests | InsufficientStorage, R> =>
   Effect.catchTags(effect, {
-    StoreError: unavailable,
+    StoreError: refusedOrUnavailable,
     IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
     EndpointGone: (error) => Effect.fail(endpointGone(error)),
     QuotaExceeded: (error): Effect.Effect<never, TooManyRequests | InsufficientStorage> =>

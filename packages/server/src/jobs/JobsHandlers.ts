@@ -79,7 +79,7 @@ export const layer = HttpApiBuilder.group(
       const { ahead, job, key } = yield* mapLookupErrors(queue.position(endpoint.id, id))
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const { canary } = endpoint
-      const all = yield* registry.list(endpoint.id)
+      const all = yield* registry.listAll(endpoint.id)
       // A worker of a canary may be idle while jobs wait for the other workers.
       const workers = canary === undefined ?
         all :
@@ -201,7 +201,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*() {
           const endpoint = yield* CurrentEndpoint
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
-          const workers = yield* registry.list(endpoint.id)
+          const workers = yield* registry.listAll(endpoint.id)
           const count = (...states: ReadonlyArray<string>) => workers.filter((worker) => states.includes(worker.state)).length
           return {
             jobs: {

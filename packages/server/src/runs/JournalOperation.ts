@@ -29,7 +29,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
-import { mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapJournalErrors } from "../http/QueueProblems.ts"
 import { decoder, readText, scanJson } from "../http/RequestBody.ts"
 import type { WorkerCall } from "../workers/WorkerOperations.ts"
 
@@ -160,7 +160,7 @@ const make = Effect.gen(function*() {
     if (definitions.length > 0) {
       // Members that the schema does not list are stored, too.
       yield* Effect.forEach(definitions, ({ graph }) => decodeGraph(graph), { discard: true })
-      yield* mapStoreErrors(
+      yield* mapJournalErrors(
         runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))
       )
     }
@@ -173,10 +173,10 @@ const make = Effect.gen(function*() {
     }
     const results = requests.length === 0
       ? []
-      : yield* mapStoreErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
+      : yield* mapJournalErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
     for (const [index, { at, request }] of requests.entries()) {
       const result = results[index]
-      if (result !== undefined) answers.set(at, yield* mapStoreErrors(answerJson(request.run, result)))
+      if (result !== undefined) answers.set(at, yield* mapJournalErrors(answerJson(request.run, result)))
     }
     const now = yield* Clock.currentTimeMillis
     return yield* trackedJson(`{"now":${now},"runs":[${writes.map((_, at) => answers.get(at)).join(",")}]}`)

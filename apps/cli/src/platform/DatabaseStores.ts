@@ -1,0 +1,47 @@
+/**
+ * The stores of a platform with a PostgreSQL database. Their module and the driver `pg` are loaded only then: `pg` is an optional peer
+ * dependency, because most platforms use the embedded database.
+ */
+import { failed } from "@stint/builder/BuildError"
+import { BackupError, Backups } from "@stint/server/Backups"
+import type { PostgresOpenError } from "@stint/store-postgres"
+import * as BuildStore from "@stint/store/BuildStore"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Redacted from "effect/Redacted"
+import { CliFailure } from "../CliFailure.ts"
+import type { Stores } from "./Platform.ts"
+
+const load = Effect.tryPromise({
+  try: () => import("@stint/store-postgres"),
+  catch: (cause) =>
+    new CliFailure({
+      message: `The driver of PostgreSQL cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
+      hint: "Install it beside Stint: npm install pg@8 (with a global Stint: npm install --global pg@8)."
+    })
+})
+
+/** Refuses `stint backup`, which copies the embedded database. */
+const layerBackups = Layer.succeed(Backups, {
+  open: Effect.suspend(() =>
+    new BackupError({
+      reason: "database",
+      message: "This platform stores its jobs in PostgreSQL, which `stint backup` does not copy."
+    })
+  )
+})
+
+/** Why there are no builds: a build runs on one node, which the others could neither cancel nor take over. */
+export const noBuilds = failed(
+  "A platform with a PostgreSQL database does not build endpoints yet.",
+  "Build the image elsewhere, and deploy it: stint deploy ENDPOINT --image IMAGE"
+)
+
+/** The stores. The store of builds stays empty: {@link noBuilds}. */
+export const layer = (
+  url: Redacted.Redacted
+): Layer.Layer<Stores, PostgresOpenError.PostgresOpenError | StoreError | CliFailure> =>
+  Layer.merge(BuildStore.layerMemory, layerBackups).pipe(
+    Layer.merge(Layer.unwrap(Effect.map(load, (Postgres) => Postgres.layer({ url }))))
+  )

@@ -1,0 +1,48 @@
+/**
+ * The endpoints whose workers this node starts (`Nodes.owns`). The autoscaler treats the others as deleted: when a node comes, the workers of
+ * the endpoints that it takes over finish their jobs here while it starts new ones there.
+ */
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { Nodes } from "@stint/store/Nodes"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+
+/** Replaces the list of the endpoint store. */
+export const layer: Layer.Layer<EndpointStore, never, EndpointStore> = Layer.effect(
+  EndpointStore,
+  Effect.gen(function*() {
+    const store = yield* EndpointStore
+    const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+    if (nodes === undefined) return store
+    return { ...store, list: Effect.map(store.list, (all) => all.filter(({ id }) => nodes.owns(id))) }
+  })
+)
+
+/** Hands the endpoints over when this node begins to shut down, while its workers finish their jobs. Must be the outermost layer. */
+export const layerLeave: Layer.Layer<never> = Layer.effectDiscard(
+  Effect.flatMap(
+    Effect.serviceOption(Nodes),
+    Option.match({ onNone: () => Effect.void, onSome: ({ leave }) => Effect.addFinalizer(() => leave) })
+  )
+)
+
+/** Longer than a dead node counts as alive: a node that starts again must not warn of its predecessor. */
+const NODES_KNOWN_AFTER = "10 seconds"
+
+/** Warns when this node has generated its own keys although there are other nodes: a key of one is unknown to the others. */
+export const layerKeyWarning: Layer.Layer<never> = Layer.effectDiscard(
+  Effect.gen(function*() {
+    const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+    if (nodes === undefined) return
+    const warn = Effect.suspend(() =>
+      nodes.hasOthers()
+        ? Effect.logError(
+          "Other nodes use the same database, and this node has generated keys of its own, which they do not accept. " +
+            "Set STINT_API_KEY and STINT_SECRETS_KEY to the same values on all nodes (docs/operations/many-nodes.md)."
+        )
+        : Effect.void
+    )
+    yield* Effect.forkScoped(Effect.andThen(Effect.sleep(NODES_KNOWN_AFTER), warn))
+  })
+)

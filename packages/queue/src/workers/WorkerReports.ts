@@ -1,0 +1,86 @@
+/**
+ * What nodes tell each other about their workers, for health, explanations and the console. Nothing else depends on it.
+ */
+import { EndpointId } from "@stint/contract/Ids"
+import type { Nodes } from "@stint/store/Nodes"
+import * as Schema from "effect/Schema"
+
+const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
+
+/** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
+export type WorkerState = typeof WorkerState.Type
+
+const Time = Schema.NullOr(Schema.Number)
+
+const WorkerStatus = Schema.Struct({
+  id: Schema.String,
+  endpoint: EndpointId,
+  state: WorkerState,
+  /** Ids of the jobs it runs. */
+  jobs: Schema.Array(Schema.String),
+  /** Why the worker is unhealthy or throttled; null otherwise. */
+  reason: Schema.NullOr(Schema.String),
+  /** When the pool starts a replacement. Milliseconds since the epoch; null: unknown. */
+  retryAt: Time,
+  firstSeenAt: Schema.Number,
+  lastSeenAt: Schema.Number,
+  /** When the worker became idle; null while it has a job, and before its first call. */
+  idleSince: Time,
+  /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
+  exitAnnounced: Schema.Boolean,
+  /** The number of results that it has delivered. */
+  results: Schema.Number
+})
+
+/** A worker as the autoscaler and the console see it. Times are milliseconds since 1970. */
+export type WorkerStatus = typeof WorkerStatus.Type
+
+const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(WorkerStatus)))
+
+/** More workers of a node are not reported, because every node reads the reports of all others each second. */
+const MAX_REPORTED = 1_000
+
+/** One status for each worker. A worker that calls several nodes runs the jobs that each of them has given it. */
+export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerStatus> => {
+  const merged = new Map<string, WorkerStatus>()
+  for (const one of all) {
+    const known = merged.get(one.id)
+    if (known === undefined) {
+      merged.set(one.id, one)
+      continue
+    }
+    const latest = one.lastSeenAt > known.lastSeenAt ? one : known
+    const jobs = [...new Set([...known.jobs, ...one.jobs])]
+    merged.set(one.id, {
+      ...latest,
+      jobs,
+      state: latest.state === "idle" && jobs.length > 0 ? "running" : latest.state,
+      idleSince: jobs.length > 0 ? null : latest.idleSince,
+      firstSeenAt: Math.min(known.firstSeenAt, one.firstSeenAt),
+      results: known.results + one.results
+    })
+  }
+  return [...merged.values()]
+}
+
+/** Reports the workers of this node, and returns how to read those of the others. */
+export const make = (
+  nodes: Nodes["Service"],
+  all: () => ReadonlyArray<WorkerStatus>
+): (endpoint: EndpointId) => ReadonlyArray<WorkerStatus> => {
+  nodes.setReport(() => JSON.stringify(all().slice(0, MAX_REPORTED)))
+  let read: ReadonlyMap<string, string> | undefined
+  let others: ReadonlyArray<WorkerStatus> = []
+  return (endpoint) => {
+    const reports = nodes.reports()
+    if (reports !== read) {
+      read = reports
+      // The report of a newer version that this one cannot read is left out.
+      others = [...reports.values()].flatMap((text) => {
+        const decoded = decode(text)
+        return decoded._tag === "Some" ? decoded.value : []
+      })
+    }
+    return others.filter((one) => one.endpoint === endpoint)
+  }
+}

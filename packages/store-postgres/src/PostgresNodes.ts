@@ -1,0 +1,235 @@
+/**
+ * The nodes of a database: who is alive, and hints between them.
+ *
+ * ```
+ *   every second    write the heartbeat, read the live nodes            one round trip, on a connection of its own
+ *   publish         NOTIFY, at most once in 5 ms, with all hints since
+ *   notification    wake the waiters of the named keys
+ *   new connection, node gone or come, every 15 s                       wake all waiters: hints may have been lost
+ * ```
+ *
+ * A node is alive while its heartbeat is younger than {@link DEAD_AFTER}: after kill -9, the others take over its duties within 4 s. Each
+ * endpoint belongs to the live node for which a hash of both is highest (rendezvous hashing), so that a node that comes or goes moves only the
+ * endpoints that it gains or loses.
+ *
+ * NOTIFY takes a lock that all commits with notifications share, so hints never are part of the transactions of jobs.
+ */
+import { Nodes, type Receive } from "@stint/store/Nodes"
+import * as OutageLog from "@stint/store/OutageLog"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import { hash } from "node:crypto"
+import type { Connection } from "./Connection.ts"
+import { PostgresDatabase } from "./PostgresDatabase.ts"
+
+/** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a slow one moves no duties. */
+const DEAD_AFTER = "3 seconds"
+
+const HEARTBEAT = "1 second"
+
+/** How many heartbeats pass until all waiters read again, in case that a hint was lost. */
+const BEATS_UNTIL_LOOK = 15
+
+/** A heartbeat without an answer for this long fails, and with it the connection. Milliseconds. */
+const DEADLINE_MILLIS = 2_500
+
+/** How long hints are gathered. Milliseconds. */
+const GATHER_MILLIS = 5
+
+/** PostgreSQL limits the payload of a notification to 8,000 bytes. Hints are ASCII but for the names of workers. */
+const MAX_PAYLOAD_BYTES = 7_500
+
+/** With more hints than this in one moment, all waiters of the other nodes read again instead. */
+const MAX_HINTS = 5_000
+
+const CHANNEL = "stint_hints"
+
+/** Nodes of different versions read it, so only optional members may be added. */
+const Payload = Schema.fromJsonString(Schema.Struct({
+  node: Schema.Int,
+  /** Topic, key, count. Missing: hints were lost. */
+  hints: Schema.optionalKey(Schema.Array(Schema.Tuple([Schema.String, Schema.String, Schema.Int])))
+}))
+const decodePayload = Schema.decodeUnknownOption(Payload)
+const decodeNode = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.NullOr(Schema.String), Schema.Boolean]))
+
+type Hint = readonly [topic: string, key: string, count: number]
+
+const BEAT = `INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving) VALUES ($1, now(), now(), $2, $3)
+  ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving`
+
+const OTHERS =
+  `SELECT no, report, leaving FROM stint.nodes WHERE no <> $1 AND seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
+
+/** The payloads for some hints, each short enough. */
+const payloadsOf = (node: number, hints: ReadonlyArray<Hint>): ReadonlyArray<string> => {
+  const payloads: Array<string> = []
+  let part: Array<string> = []
+  let size = 0
+  const close = () => {
+    if (part.length > 0) payloads.push(`{"node":${node},"hints":[${part.join(",")}]}`)
+    part = []
+    size = 0
+  }
+  for (const hint of hints) {
+    const text = JSON.stringify(hint)
+    const bytes = Buffer.byteLength(text) + 1
+    if (size + bytes > MAX_PAYLOAD_BYTES) close()
+    part.push(text)
+    size += bytes
+  }
+  close()
+  return payloads
+}
+
+/** The weight of a node for an endpoint. */
+const weightOf = (node: number, endpoint: string): string => hash("sha1", `${node}\n${endpoint}`)
+
+const make = Effect.gen(function*() {
+  const db = yield* PostgresDatabase
+  const { node } = db
+  const receivers = new Map<string, Array<Receive>>()
+  let others: ReadonlyArray<number> = []
+  /** The others that do not shut down. */
+  let staying: ReadonlyArray<number> = []
+  let leaving = false
+  let reports = new Map<string, string>()
+  let report = () => ""
+  let connection: Connection | undefined
+  let beats = 0
+  let pending = new Map<string, Hint>()
+  let gathering = false
+  /** Hints of this node were lost, so that the others must read everything. */
+  let mustTell = false
+
+  const wakeAll = () => {
+    for (const all of receivers.values()) for (const receive of all) receive(undefined)
+  }
+
+  const receive = (text: string) => {
+    const payload = Option.getOrUndefined(decodePayload(text))
+    if (payload?.node === node) return
+    if (payload?.hints === undefined) return wakeAll()
+    for (const [topic, key, count] of payload.hints) {
+      for (const one of receivers.get(topic) ?? []) one({ key, count })
+    }
+  }
+
+  const notify = async (payloads: ReadonlyArray<string>) => {
+    try {
+      if (connection?.isOpen() !== true) throw new Error("not connected")
+      await connection.query(`SELECT pg_notify('${CHANNEL}', one) FROM unnest($1::text[]) one`, [payloads])
+    } catch {
+      mustTell = true
+    }
+  }
+
+  const flush = () => {
+    gathering = false
+    const hints = [...pending.values()]
+    pending = new Map()
+    void notify(hints.length > MAX_HINTS ? [`{"node":${node}}`] : payloadsOf(node, hints))
+  }
+
+  const open = async (): Promise<Connection> => {
+    const opened = await db.connect(DEADLINE_MILLIS)
+    opened.onNotification(receive)
+    opened.onEnd(() => {
+      if (connection === opened) connection = undefined
+    })
+    // Losing a hint or a heartbeat in a crash of the server costs nothing.
+    await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
+    return opened
+  }
+
+  const beat = Effect.tryPromise({
+    try: async () => {
+      const isNew = connection?.isOpen() !== true
+      connection = connection?.isOpen() === true ? connection : await open()
+      const [, rows] = await Promise.all([
+        connection.query(BEAT, [node, report(), leaving]),
+        connection.query(OTHERS, [node])
+      ])
+      const live = rows.map((row) => decodeNode(row))
+      const before = others
+      others = live.map(([no]) => no)
+      staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
+      reports = new Map(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text]]))
+      const changed = others.length !== before.length || others.some((no) => !before.includes(no))
+      // A node that has just come has missed the hints before it was known here.
+      if (changed || mustTell) {
+        mustTell = false
+        await notify([`{"node":${node}}`])
+      }
+      beats += 1
+      if (isNew || changed || (others.length > 0 && beats % BEATS_UNTIL_LOOK === 0)) wakeAll()
+    },
+    catch: (cause) => cause instanceof Error ? cause : new Error(String(cause))
+  })
+
+  const outage = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logWarning(
+        `The other nodes cannot be reached through ${db.name}: ${problem}. Waiting calls may notice changes later.`
+      )
+  })
+  const watched = Effect.matchEffect(beat, {
+    onSuccess: () => outage.succeeded,
+    onFailure: ({ message }) => {
+      mustTell = true
+      return outage.failed(message)
+    }
+  })
+
+  yield* Effect.addFinalizer(() =>
+    Effect.promise(async () => {
+      try {
+        // The others take over at once instead of after the time of a dead node.
+        await connection?.query(`UPDATE stint.nodes SET seen_at = '-infinity', report = NULL WHERE no = $1`, [node])
+      } catch {
+        // They notice it without.
+      }
+      await connection?.end()
+    })
+  )
+  yield* watched
+  yield* Effect.forkScoped(Effect.repeat(watched, Schedule.spaced(HEARTBEAT)))
+
+  return Nodes.of({
+    name: `node ${node}`,
+    hasOthers: () => others.length > 0,
+    isOldest: () => others.every((other) => other > node),
+    publish: (topic, key, count = 1) => {
+      if (others.length === 0) return
+      const id = `${topic}\n${key}`
+      const known = pending.get(id)
+      pending.set(id, [topic, key, Math.min(1_000_000, (known?.[2] ?? 0) + Math.min(count, 1_000_000))])
+      if (gathering) return
+      gathering = true
+      setTimeout(flush, GATHER_MILLIS)
+    },
+    subscribe: (topic, receiver) => {
+      receivers.set(topic, [...receivers.get(topic) ?? [], receiver])
+    },
+    owns: (endpoint) => {
+      const mine = weightOf(node, endpoint)
+      return !leaving && staying.every((other) => weightOf(other, endpoint) < mine)
+    },
+    leave: Effect.andThen(
+      Effect.sync(() => {
+        leaving = true
+      }),
+      watched
+    ),
+    setReport: (next) => {
+      report = next
+    },
+    reports: () => reports
+  })
+})
+
+/** The nodes of a database. */
+export const layer: Layer.Layer<Nodes, never, PostgresDatabase> = Layer.effect(Nodes, make)

@@ -1,0 +1,92 @@
+import { assert, describe, it, vi } from "@effect/vitest"
+import { Nodes } from "@stint/store/Nodes"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import * as PostgresDatabase from "../src/PostgresDatabase.ts"
+import * as PostgresNodes from "../src/PostgresNodes.ts"
+import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
+
+// A database on a busy machine takes longer than a store in this process.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
+
+const ENDPOINTS = Array.from({ length: 100 }, (_, n) => `endpoint-${n}`)
+
+/** Until a node sees what another one did. */
+const eventually = (condition: () => boolean) =>
+  Effect.suspend(() => condition() ? Effect.void : Effect.fail("not yet")).pipe(Effect.retry(Schedule.spaced("20 millis")))
+
+describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
+  const cluster = testCluster()
+  const { url } = makeDatabases(cluster)
+
+  const node = Effect.fnUntraced(function*(address: string) {
+    const scope = yield* Scope.make()
+    yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+    const layer = PostgresNodes.layer.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) })))
+    const nodes = Context.get(yield* Layer.buildWithScope(Layer.fresh(layer), scope), Nodes)
+    const received: Array<string> = []
+    nodes.subscribe("jobs", (hint) => void received.push(hint === undefined ? "all" : `${hint.key} ${hint.count}`))
+    return { nodes, received, close: Scope.close(scope, Exit.void) }
+  })
+
+  const rule = (title: string, body: (address: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
+    it.live(title, () => Effect.scoped(Effect.flatMap(url, body)))
+
+  rule("each endpoint has one owner, and another one when its node leaves or ends", (address) =>
+    Effect.gen(function*() {
+      const first = yield* node(address)
+      assert.isTrue(ENDPOINTS.every(first.nodes.owns))
+      const second = yield* node(address)
+      yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
+      assert.isTrue(first.nodes.isOldest())
+      assert.isFalse(second.nodes.isOldest())
+      const owned = ENDPOINTS.filter(first.nodes.owns)
+      assert.deepStrictEqual(ENDPOINTS.filter((id) => !second.nodes.owns(id)), owned)
+      assert.isAbove(owned.length, 20)
+      assert.isBelow(owned.length, 80)
+      yield* first.nodes.leave
+      assert.isFalse(ENDPOINTS.some(first.nodes.owns))
+      yield* eventually(() => ENDPOINTS.every(second.nodes.owns))
+      assert.isTrue(second.nodes.hasOthers())
+      yield* first.close
+      yield* eventually(() => !second.nodes.hasOthers())
+    }))
+
+  rule("hints reach the other nodes, and all waiters read again after a lost connection", (address) =>
+    Effect.gen(function*() {
+      const first = yield* node(address)
+      const second = yield* node(address)
+      first.nodes.setReport(() => "two workers")
+      yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
+      for (const key of ["a", "b", "a"]) first.nodes.publish("jobs", key, 2)
+      yield* eventually(() => second.received.includes("a 4") && second.received.includes("b 2"))
+      assert.notInclude(first.received, "a 4")
+      yield* eventually(() => [...second.nodes.reports().values()].includes("two workers"))
+
+      const wakes = () => second.received.filter((one) => one === "all").length
+      const before = wakes()
+      yield* Effect.promise(() =>
+        execute(
+          cluster.url("postgres"),
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname LIKE 'test%' AND pid <> pg_backend_pid()"
+        )
+      )
+      yield* eventually(() => wakes() > before)
+      // More hints than one notification can carry.
+      const keys = Array.from({ length: 2_000 }, (_, n) => `job-${n}-${"x".repeat(20)}`)
+      yield* eventually(() => {
+        first.nodes.publish("jobs", "again")
+        return second.received.some((one) => one.startsWith("again "))
+      })
+      for (const key of keys) first.nodes.publish("jobs", key)
+      yield* eventually(() => {
+        const received = new Set(second.received)
+        return keys.every((key) => received.has(`${key} 1`))
+      })
+    }))
+})

@@ -1,0 +1,150 @@
+/**
+ * Two queues over one store, which tell each other where to look (`Nodes`). No time passes in these tests unless they say so: a wake-up that does
+ * not cross would leave a call waiting for ever.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import type { JobStore } from "@stint/store/JobStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import { Nodes, type Receive } from "@stint/store/Nodes"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+import * as Scenario from "../src/Scenario.ts"
+
+/** Nodes of one process. `lost`: hints do not arrive. */
+const network = () => {
+  const members: Array<{ readonly receivers: Map<string, Array<Receive>>; readonly report: { text: () => string } }> = []
+  const state = { lost: false }
+  const join = (): Nodes["Service"] => {
+    const own = { receivers: new Map<string, Array<Receive>>(), report: { text: () => "" } }
+    const number = members.push(own)
+    return Nodes.of({
+      name: `node ${number}`,
+      hasOthers: () => members.length > 1,
+      isOldest: () => number === 1,
+      publish: (topic, key, count = 1) => {
+        if (state.lost) return
+        for (const other of members) {
+          if (other !== own) { for (const receive of other.receivers.get(topic) ?? []) receive({ key, count }) }
+        }
+      },
+      subscribe: (topic, receive) => void own.receivers.set(topic, [...own.receivers.get(topic) ?? [], receive]),
+      owns: () => number === 1,
+      leave: Effect.void,
+      setReport: (text) => void (own.report.text = text),
+      reports: () => new Map(members.flatMap((other, index) => other === own ? [] : [[`node ${index + 1}`, other.report.text()]]))
+    })
+  }
+  return { join, state }
+}
+
+/** A queue with a registry of its own. */
+const queueOf = Effect.fnUntraced(function*(stores: Context.Context<JobStore>, nodes: Nodes["Service"]) {
+  const layer = JobQueue.layer.pipe(
+    Layer.provideMerge(WorkerRegistry.layer),
+    Layer.provideMerge(Layer.succeedContext(Context.add(stores, Nodes, nodes)))
+  )
+  const context = yield* Layer.build(Layer.fresh(layer))
+  const scenario = yield* Effect.provide(Scenario.make(), context)
+  return { ...scenario, registry: Context.get(context, WorkerRegistry.WorkerRegistry) }
+})
+
+const twoQueues = Effect.gen(function*() {
+  const stores = yield* Layer.build(MemoryJobStore.layer)
+  const { join, state } = network()
+  return { first: yield* queueOf(stores, join()), second: yield* queueOf(stores, join()), state, stores, join }
+})
+
+const rule = (title: string, body: Effect.Effect<void, unknown>) => it.effect(title, () => body)
+
+describe("several nodes", () => {
+  rule(
+    "a take at one node gets a job that the other receives, and the caller there gets its result",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const { id } = yield* first.submit()
+      const [job] = yield* Fiber.join(taking)
+      assert.strictEqual(job?.id, id)
+      const waiting = yield* Effect.forkChild(first.queue.awaitEnd(first.endpoint.id, id, 60_000))
+      yield* Scenario.settle
+      if (job !== undefined) yield* second.finish(job)
+      assert.strictEqual((yield* Fiber.join(waiting)).status, "COMPLETED")
+    }))
+  )
+
+  rule(
+    "a cancel at one node stops the worker that polls the other",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const job = yield* second.started("ann")
+      const polling = yield* Effect.forkChild(second.queue.stopSignals(second.endpoint.id, "ann", 60_000))
+      yield* Scenario.settle
+      yield* first.queue.cancel(first.endpoint.id, job.id)
+      assert.deepStrictEqual(yield* Fiber.join(polling), [job.id])
+    }))
+  )
+
+  rule(
+    "a worker that has taken the job again at another node does not receive the stop signal of its earlier attempt",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const job = yield* second.started("ann")
+      yield* TestClock.adjust("11 seconds")
+      // The lease ends: both nodes know a stop signal for ann.
+      yield* first.queue.tick
+      yield* TestClock.adjust("60 seconds")
+      yield* first.queue.tick
+      assert.strictEqual((yield* first.takeOne("ann")).id, job.id)
+      assert.deepStrictEqual(yield* second.queue.stopSignals(second.endpoint.id, "ann", 0), [])
+    }))
+  )
+
+  rule(
+    "a lost stop signal is repaired by the worker's next heartbeat, at whichever node",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second, state } = yield* twoQueues
+      const job = yield* second.started("ann")
+      state.lost = true
+      yield* first.queue.cancel(first.endpoint.id, job.id)
+      assert.deepStrictEqual(yield* second.queue.stopSignals(second.endpoint.id, "ann", 0), [])
+      state.lost = false
+      yield* first.queue.heartbeat(first.endpoint.id, "ann", [job.id])
+      assert.deepStrictEqual(yield* second.queue.stopSignals(second.endpoint.id, "ann", 0), [job.id])
+    }))
+  )
+
+  rule(
+    "all nodes list a worker that takes a job from one and delivers it to another once, and as idle afterwards",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const job = yield* second.started("ann")
+      yield* first.queue.heartbeat(first.endpoint.id, "ann", [job.id])
+      const states = (queue: typeof first) =>
+        Effect.map(queue.registry.listAll(queue.endpoint.id), (all) => all.map(({ id, state }) => [id, state]))
+      assert.deepStrictEqual(yield* states(first), [["ann", "running"]])
+      assert.deepStrictEqual(yield* states(second), [["ann", "running"]])
+      yield* first.finish(job)
+      assert.deepStrictEqual(yield* states(first), [["ann", "idle"]])
+      assert.deepStrictEqual(yield* states(second), [["ann", "idle"]])
+    }))
+  )
+
+  rule(
+    "a node that joins does not extend the leases of running jobs",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, stores } = yield* twoQueues
+      const job = yield* first.started("ann")
+      yield* TestClock.adjust("9 seconds")
+      const third = yield* queueOf(stores, join())
+      yield* TestClock.adjust("2 seconds")
+      yield* third.queue.tick
+      assert.strictEqual(yield* third.status(job.id), "IN_QUEUE")
+    }))
+  )
+})

@@ -1,0 +1,42 @@
+/**
+ * The nodes that share one store: platforms in front of the same database. A platform whose store only it uses does not provide this service.
+ *
+ * ```
+ *   node A: a job changes --commit--> publish(topic, key) --coalesced--> node B: wakes its waiters of the key --> each reads the store again
+ * ```
+ *
+ * A hint only says where to look. It may be lost, late or repeated, so that no result depends on it: waiters read the store again after every
+ * interruption of the hints, when a node disappears, and every few seconds.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+
+/** What the receiver of hints gets; undefined: hints may have been lost, so every waiter must read again. */
+export type Receive = (hint: { readonly key: string; readonly count: number } | undefined) => void
+
+/** What a node tells the others about itself, by its name. */
+export type Reports = ReadonlyMap<string, string>
+
+export class Nodes extends Context.Service<Nodes, {
+  /** The name of this node, for messages. */
+  readonly name: string
+  /** Whether other nodes are alive, as of the last heartbeat. */
+  readonly hasOthers: () => boolean
+  /** Whether no live node has started before this one. */
+  readonly isOldest: () => boolean
+  /** Sends a hint to the other nodes, with others of the same moment. The counts of equal keys add up. Costs nothing while this node is alone. */
+  readonly publish: (topic: string, key: string, count?: number) => void
+  /** Receives the hints of other nodes. */
+  readonly subscribe: (topic: string, receive: Receive) => void
+  /**
+   * Whether this node starts the workers of an endpoint. Among the live nodes there is one such node for each endpoint, but while nodes come
+   * and go, two or none may believe to be it for a few seconds.
+   */
+  readonly owns: (endpoint: string) => boolean
+  /** This node shuts down: from now on, others own its endpoints. It still sends and receives hints. */
+  readonly leave: Effect.Effect<void>
+  /** The other nodes receive the text of `report` with each heartbeat. */
+  readonly setReport: (report: () => string) => void
+  /** The latest texts of the live other nodes. */
+  readonly reports: () => Reports
+}>()("@stint/store/Nodes") {}
