@@ -21,6 +21,7 @@ import * as PipelinesCommand from "./commands/PipelinesCommand.ts"
 import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
 import * as RollbackCommand from "./commands/RollbackCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
+import * as SchedulesCommand from "./commands/SchedulesCommand.ts"
 import * as SecretsCommand from "./commands/SecretsCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
@@ -58,6 +59,7 @@ const client = [
   RollbackCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
   KeysCommand.keys,
+  SchedulesCommand.schedules.pipe(Command.provide(PlatformClient.layer)),
   SecretsCommand.secrets,
   ModelsCommand.models.pipe(Command.provide(PlatformClient.layer)),
   WebhooksCommand.webhooks.pipe(Command.provide(PlatformClient.layer))

@@ -15,7 +15,20 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { runCommand } from "./CommandInProcess.ts"
 
 /** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
-const GROUPS = ["jobs", "logs", "runs", "batches", "control", "releases", "builds", "keys", "webhooks", "models", "audit"]
+const GROUPS = [
+  "jobs",
+  "logs",
+  "runs",
+  "batches",
+  "control",
+  "releases",
+  "builds",
+  "keys",
+  "webhooks",
+  "models",
+  "audit",
+  "schedules"
+]
 
 /** Operations without a command, with the reason. */
 const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
@@ -156,6 +169,18 @@ const cachedModel = {
   workers: 0,
   endpoints: ["e"]
 }
+const schedule = {
+  endpoint: "e",
+  name: "nightly",
+  spec: { cron: "0 3 * * *" },
+  paused: false,
+  createdAt: 0,
+  updatedAt: 0,
+  updatedBy: "the key \"ci\"",
+  next: [1, 2],
+  waiting: [3],
+  last: { scheduledFor: 0, at: 0, trigger: "time", outcome: "failed", reason: "no endpoint" }
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -206,6 +231,12 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
   "models.listModels": { folder: "/models", hub: "https://a.b", bytes: 1_000, models: [cachedModel], downloads: [] },
   "models.pullModel": pulled,
   "models.removeModel": { freedBytes: 1_000 },
+  "schedules.listSchedules": { schedules: [schedule] },
+  "schedules.getSchedule": schedule,
+  "schedules.putSchedule": schedule,
+  "schedules.pauseSchedule": schedule,
+  "schedules.resumeSchedule": schedule,
+  "schedules.runSchedule": receipt,
   "webhooks.listDeliveries": { deliveries: [], cursor: null },
   "webhooks.getDelivery": { ...delivery, body: {}, attempts: [] },
   "webhooks.resendDelivery": delivery,
@@ -220,8 +251,9 @@ const STATUSES: Readonly<Record<string, number>> = {
   "builds.startBuild": 201,
   "builds.deployBuild": 201,
   "control.deleteEndpoint": 204,
-  "keys.createKey": 201,
-  "models.pullModel": 202
+  "models.pullModel": 202,
+  "schedules.deleteSchedule": 204,
+  "keys.createKey": 201
 }
 
 const RETRY = ["--retry-errors", "--backoff", "1s", "--backoff-factor", "3", "--backoff-max", "1m"]
@@ -433,6 +465,18 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["models", "pull", "acme/whisper@v2", "--token", "hf-token"],
   ["models", "pull", "acme/whisper@v2", "--detach"],
   ["models", "remove", "acme/whisper"],
+  ["schedules", "list", "e"],
+  ["schedules", "show", "e", "nightly"],
+  [
+    ...["schedules", "set", "e", "nightly", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", "1", ...POLICY],
+    ...["--priority", "5", "--tag", "a", "--webhook", "http://a.b", "--webhook-event", "start", "--overlap", "queue"],
+    ...["--catch-up", "all", "--catch-up-limit", "5", "--jitter", "10s"]
+  ],
+  ["schedules", "set", "e", "nightly", "--at", "2030-11-22T14:00:00Z", "--input-file", "FILE"],
+  ["schedules", "pause", "e", "nightly"],
+  ["schedules", "resume", "e", "nightly"],
+  ["schedules", "run", "e", "nightly"],
+  ["schedules", "remove", "e", "nightly"],
   ["webhooks", "list", "e", "--job", ID, "--state", "failed", "--limit", "5", "--cursor", "v1.1.d"],
   ["webhooks", "show", "e", "d"],
   ["webhooks", "resend", "e", "d"],
@@ -492,7 +536,7 @@ describe("the command line", () => {
 
   it("has every command in the reference", async () => {
     const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
-    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models"]
+    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models", "schedules"]
     const verbs = COMMANDS.map(([first = "", second = ""]) =>
       groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
     )

@@ -12,6 +12,7 @@ import { KeysApi } from "./control/KeysApi.ts"
 import { ModelsApi } from "./control/ModelsApi.ts"
 import { OverviewApi } from "./control/OverviewApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
+import { SchedulesApi } from "./control/SchedulesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
@@ -42,6 +43,7 @@ export class Api extends HttpApi.make("stint")
   .add(ReleasesApi)
   .add(BuildsApi)
   .add(KeysApi)
+  .add(SchedulesApi)
   .add(SecretsApi)
   .add(ModelsApi)
   .add(WebhooksApi)

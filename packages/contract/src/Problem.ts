@@ -82,6 +82,13 @@ export class ModelNotFound extends HttpApiError.Problem<ModelNotFound>()("ModelN
   title: "Model not found"
 }, members) {}
 
+/** 404: the schedule does not exist. */
+export class ScheduleNotFound extends HttpApiError.Problem<ScheduleNotFound>()("ScheduleNotFound", {
+  type: "/problems/schedule-not-found",
+  status: 404,
+  title: "Schedule not found"
+}, members) {}
+
 /** 404: the secret does not exist. */
 export class SecretNotFound extends HttpApiError.Problem<SecretNotFound>()("SecretNotFound", {
   type: "/problems/secret-not-found",

@@ -19,6 +19,7 @@ import { control } from "./control/ControlSuite.ts"
 import { models } from "./control/ModelSuite.ts"
 import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
+import { schedules } from "./control/ScheduleSuite.ts"
 import { secrets } from "./control/SecretSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
@@ -85,6 +86,7 @@ export const suite = <E>(
     describe("releases", () => releases(it))
     describe("overview", () => overviews(it))
     describe("webhooks", () => webhooks(it))
+    describe("schedules", () => schedules(it))
     describe("secrets", () => secrets(it))
     describe("models", () => models(it))
     describe("builds", () => builds(it))

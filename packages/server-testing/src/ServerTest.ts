@@ -12,6 +12,8 @@ import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as RunQueue from "@stint/queue/RunQueue"
+import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
+import * as Schedules from "@stint/queue/Schedules"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -34,6 +36,7 @@ import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
@@ -133,6 +136,7 @@ export type Stores =
   | ReleaseStore
   | RunStore
   | AuditStore.AuditStore
+  | ScheduleStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -191,10 +195,11 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide([
       Server.layerWith(Layer.merge(Pages.layer, options.routes ?? Layer.empty)),
       JobTimers.layer({ interval: 25 }),
-      BatchTimers.layer({ interval: 25 })
+      BatchTimers.layer({ interval: 25 }),
+      ScheduleRunner.layer({ interval: 25 })
     ]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
-    Layer.provide([BatchQueue.layer, RunQueue.layer]),
+    Layer.provide([BatchQueue.layer, RunQueue.layer, Schedules.layer]),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),

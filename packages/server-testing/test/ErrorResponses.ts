@@ -131,6 +131,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }
   if (template === "/api/v1/models") return { model: "acme/whisper" }
+  if (template === "/api/v1/endpoints/{endpoint}/schedules/{schedule}") return { cron: "0 3 29 2 *" }
   if (template === "/api/v1/secrets/{secret}") return { value: "a-secret-value" }
   return {}
 }
@@ -196,6 +197,15 @@ export const sweep = (): void => {
           const last = parameters.at(-1) ?? ""
           const missing = first === "key" ? { key: "0000000000000000" } : { [first]: "no-such-endpoint" }
           const large = "x".repeat(LIMIT)
+          /** Runs a schedule of an endpoint, twice. */
+          const runSchedule = Effect.fnUntraced(function*(limits: object) {
+            const { id } = yield* Effect.orDie(endpoint({ limits }))
+            const path = `/api/v1/endpoints/${id}/schedules/nightly`
+            yield* call(path, { method: "PUT", json: { cron: "0 3 29 2 *", input: "x".repeat(1_000) } })
+            yield* call(`${path}/run-now`, { method: "POST" })
+            return yield* call(`${path}/run-now`, { method: "POST" })
+          })
+          const isSchedule = operation.template.endsWith("/run-now")
           const ways: Readonly<Record<string, ReturnType<typeof send>>> = {
             // Only this server has something to back up.
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
@@ -215,8 +225,12 @@ export const sweep = (): void => {
               : send(missing, roaming),
             413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),
             415: send({ endpoint: other.id }, { ...roaming, json: bodyOf(operation, other.id) ?? {}, encoding: "br" }),
-            429: Effect.andThen(send({ endpoint: one.id }), send({ endpoint: one.id })),
-            507: send({ endpoint: full.id }, { json: { input: "x".repeat(1_000) } }),
+            429: isSchedule
+              ? runSchedule({ waitingJobs: 1 })
+              : Effect.andThen(send({ endpoint: one.id }), send({ endpoint: one.id })),
+            507: isSchedule
+              ? runSchedule({ storedBytes: 1_000 })
+              : send({ endpoint: full.id }, { json: { input: "x".repeat(1_000) } }),
             503: Effect.acquireUseRelease(
               Effect.sync(() => {
                 away.isOn = true

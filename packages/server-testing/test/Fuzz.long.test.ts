@@ -10,6 +10,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
 import { ModelCache } from "@stint/contract/Model"
+import { Schedule } from "@stint/contract/Schedule"
 import { Secret } from "@stint/contract/Secret"
 import { SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
@@ -236,6 +237,7 @@ const bytesOf = (one: Generated, real: Ids, workerKey: string): Buffer => {
 }
 
 const EndpointList = Schema.Struct({ endpoints: Schema.Array(Endpoint) })
+const ScheduleList = Schema.Struct({ schedules: Schema.Array(Schedule) })
 const SecretList = Schema.Struct({ secrets: Schema.Array(Secret) })
 
 describe("chaos: hostile requests", () => {
@@ -313,6 +315,10 @@ describe("chaos: hostile requests", () => {
         for (const other of endpoints) {
           yield* server.call(`/v2/${other.id}/purge-queue`, { method: "POST" })
           if (other.id !== endpoint.id) yield* server.call(`/api/v1/endpoints/${other.id}`, { method: "DELETE" })
+        }
+        const { schedules } = yield* Effect.flatMap(server.call("/api/v1/schedules"), expectJson(200, ScheduleList))
+        for (const { endpoint, name } of schedules) {
+          yield* server.call(`/api/v1/endpoints/${endpoint}/schedules/${name}`, { method: "DELETE" })
         }
         const { secrets } = yield* Effect.flatMap(server.call("/api/v1/secrets"), expectJson(200, SecretList))
         for (const { name } of secrets) yield* server.call(`/api/v1/secrets/${name}`, { method: "DELETE" })

@@ -13,6 +13,7 @@
  *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
  *   operator --/api/v1/audit----------------> AuditHandlers ------> AuditLog
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
+ *   operator --/api/v1/.../schedules...-----> ScheduleHandlers ---> Schedules
  *   operator --/api/v1/secrets...-----------> SecretHandlers -----> Secrets
  *   operator --/api/v1/models...------------> ModelHandlers ------> Models
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
@@ -41,6 +42,7 @@ import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as ModelHandlers from "./control/ModelHandlers.ts"
 import * as OverviewHandlers from "./control/OverviewHandlers.ts"
 import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
+import * as ScheduleHandlers from "./control/ScheduleHandlers.ts"
 import * as SecretHandlers from "./control/SecretHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
 import * as FastPath from "./FastPath.ts"
@@ -71,6 +73,7 @@ const layerApi = Layer.mergeAll(
       ReleaseHandlers.layer,
       BuildHandlers.layer,
       KeyHandlers.layer,
+      ScheduleHandlers.layer,
       SecretHandlers.layer,
       ModelHandlers.layer,
       WebhookHandlers.layer,

@@ -9,6 +9,7 @@ import type { KeyStore } from "@stint/store/KeyStore"
 import type { Nodes } from "@stint/store/Nodes"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -23,6 +24,7 @@ import * as PostgresKeyStore from "./PostgresKeyStore.ts"
 import * as PostgresNodes from "./PostgresNodes.ts"
 import type { PostgresOpenError } from "./PostgresOpenError.ts"
 import * as PostgresRunStore from "./PostgresRunStore.ts"
+import * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -36,6 +38,7 @@ export * as PostgresKeyStore from "./PostgresKeyStore.ts"
 export * as PostgresNodes from "./PostgresNodes.ts"
 export * as PostgresOpenError from "./PostgresOpenError.ts"
 export * as PostgresRunStore from "./PostgresRunStore.ts"
+export * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -49,6 +52,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | RunStore
+  | ScheduleStore
   | EndpointStore
   | ReleaseStore
   | KeyStore
@@ -65,6 +69,7 @@ export const layer = (
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,
     PostgresRunStore.layer,
+    PostgresScheduleStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,
     PostgresWebhookSecretStore.layer,

@@ -16,6 +16,7 @@ import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as RunQueue from "@stint/queue/RunQueue"
+import * as Schedules from "@stint/queue/Schedules"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import { AccessKeys } from "@stint/server/AccessKeys"
@@ -144,7 +145,7 @@ const layerWebhooks = Layer.merge(
   )
 )
 
-const layerQueue = Layer.merge(BatchQueue.layer, RunQueue.layer).pipe(
+const layerQueue = Layer.mergeAll(BatchQueue.layer, RunQueue.layer, Schedules.layer).pipe(
   Layer.provideMerge(LocalJobQueue.layer.pipe(Layer.provide(JobQueue.layer))),
   Layer.provideMerge(JobLogs.layer),
   Layer.provideMerge(Layer.merge(layerStores, WorkerRegistry.layer)),

@@ -26,7 +26,8 @@ const readFile = Effect.fnUntraced(function*(file: string) {
   return yield* Stream.mkString(Stream.decodeText(stdin))
 }, Effect.mapError((cause) => new CliFailure({ message: `The input cannot be read: ${cause.message}`, hint: "" })))
 
-const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file: Option.Option<string>) {
+/** The input of a job, from a flag or from a file. */
+export const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file: Option.Option<string>) {
   if (Option.isSome(input) === Option.isSome(file)) {
     return yield* new CliFailure({
       message: Option.isSome(input) ? "Give --input or --input-file, not both." : "The job needs an input.",

@@ -63,7 +63,7 @@ export const submitFlags = {
 type Flags<Config> = { readonly [Name in keyof Config]: Config[Name] extends Flag.Flag<infer A> ? A : never }
 
 /** Keeps the members that are set. */
-const given = <A>(name: string, value: Option.Option<A>): Readonly<Record<string, A>> =>
+export const given = <A>(name: string, value: Option.Option<A>): Readonly<Record<string, A>> =>
   Option.isSome(value) ? { [name]: value.value } : {}
 
 const isEmpty = (value: object): boolean => Object.keys(value).length === 0
@@ -99,10 +99,11 @@ const decodePolicy = Schema.decodeUnknownEffect(Schema.Struct({ policy: RunReque
 
 const decodeS3Config = Schema.decodeUnknownEffect(Schema.fromJsonString(S3Config), { errors: "all" })
 
-const invalid = (what: string) => (error: Schema.SchemaError) =>
+/** Says which values of the flags cannot be used. */
+export const invalid = (what: string, help = "stint run --help, or docs/spec/jobs-api.md") => (error: Schema.SchemaError) =>
   new CliFailure({
     message: `${what} cannot be used: ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,
-    hint: "See the bounds: stint run --help, or docs/spec/jobs-api.md."
+    hint: `See the bounds: ${help}.`
   })
 
 const s3ConfigOf = Effect.fnUntraced(function*(file: Option.Option<string>) {

@@ -3,7 +3,7 @@
  *
  * ```
  *   SqliteJobStore | MemoryJobStore | PostgresJobStore (loaded for --database)
- *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
+ *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers, ScheduleRunner
  *             ProcessPool + ContainerPool (loaded for the first container)
  *                  Server (HTTP)
  *                       Autoscaler --> pool --> workers
@@ -27,6 +27,8 @@ import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as RunQueue from "@stint/queue/RunQueue"
+import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
+import * as Schedules from "@stint/queue/Schedules"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -53,6 +55,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
@@ -138,6 +141,7 @@ export type Stores =
   | ReleaseStore
   | RunStore
   | AuditStore.AuditStore
+  | ScheduleStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
   | SecretStore.SecretStore
@@ -279,7 +283,7 @@ export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   // A backup holds it: nothing may be removed to which its copy of the database refers.
   const sweepLock = Semaphore.makeUnsafe(1)
-  const queue = Layer.merge(BatchQueue.layer, RunQueue.layer).pipe(
+  const queue = Layer.mergeAll(BatchQueue.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
@@ -306,6 +310,7 @@ export const layer = (options: PlatformOptions) => {
     Tracing.layerMetrics,
     JobTimers.layer(),
     BatchTimers.layer(),
+    ScheduleRunner.layer(),
     layerWebhooks(options.settings.webhooks)
   ).pipe(
     // Before the first request is served: a caller that waits for the platform to listen would get 404.

@@ -1,5 +1,5 @@
 /**
- * Schedules: they submit jobs to an endpoint at the times of a cron expression, or once at a given time (docs/operations/schedules.md).
+ * Schedules: they submit jobs to an endpoint at the times of a cron expression, or once at a given time (docs/learning/schedules.md).
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
