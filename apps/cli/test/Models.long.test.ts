@@ -81,6 +81,7 @@ it("starts the worker when its model is there, and shows the download and its fa
     const again = await submit()
     await until("the second job's end", async () => (await look(again)).status === "COMPLETED" || undefined, 60_000)
     expect(platform.output.split("Downloaded the model acme/whisper")).toHaveLength(2)
+    expect((await stint(platform, ["models", "list"])).stdout).toMatch(/acme\/whisper +main +aaaaaaaaaaaa +2 +100 kB .+ whisper/)
   } finally {
     await Effect.runPromise(Scope.close(scope, Exit.void))
   }

@@ -10,6 +10,7 @@
  *
  * Files in `dataDir`: `containers/` (one record per container, see `ContainerRecords`).
  */
+import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
@@ -42,6 +43,8 @@ export interface Options {
   readonly credentials?: string | undefined
   /** Folders of the host that endpoints may mount, with everything in them. Default: none. */
   readonly volumes?: ReadonlyArray<string>
+  /** The folders that endpoints may mount by their names. Default: none. */
+  readonly namedVolumes?: NamedVolumes
 }
 
 /** The name of the platform with this data folder, in the labels of its containers. */
@@ -89,7 +92,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
     const { endpoint, mask, variables, worker } = request
-    const mounts = [...(yield* mountsOf(source, options.volumes ?? [])), ...modelMountsOf(request.model)]
+    const mounts = [
+      ...(yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })),
+      ...modelMountsOf(request.model)
+    ]
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
     const address = addressIn(variables)

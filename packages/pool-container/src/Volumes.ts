@@ -2,10 +2,11 @@
  * The volumes of a container.
  *
  * A folder of the host is mounted only if the operator allowed it, because whoever may create an endpoint could otherwise mount the
- * platform's own data, or the whole disk. Named volumes belong to the engine and need no permission.
+ * platform's own data, or the whole disk. A name is that of a folder that the operator named, or else of a volume of the engine, which needs
+ * no permission.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
-import { PoolError, SpawnFailed } from "@stint/pool/PoolError"
+import { folderOf, type NamedVolumes, volumeMissing } from "@stint/pool/NamedVolumes"
 import type { WorkerModel } from "@stint/pool/WorkerModel"
 import * as Effect from "effect/Effect"
 import { realpath } from "node:fs/promises"
@@ -37,9 +38,6 @@ export const modelMountsOf = (model: WorkerModel | undefined): ReadonlyArray<Mou
     ReadOnly: true
   }))
 
-const failed = (path: string, problem: string, hint: string) =>
-  new PoolError({ reason: new SpawnFailed({ path: `The volume ${path}`, problem, hint }) })
-
 const isInside = (folder: string, path: string): boolean => {
   const rest = relative(folder, path)
   return rest === "" || (rest !== ".." && !rest.startsWith(`..${sep}`) && !isAbsolute(rest))
@@ -48,21 +46,26 @@ const isInside = (folder: string, path: string): boolean => {
 const realpathOf = (path: string) => Effect.option(Effect.tryPromise(() => realpath(path)))
 
 /** The mounts of a source. `allowed`: the folders of the host that may be mounted, with everything in them. */
-export const mountsOf = Effect.fnUntraced(function*(source: ContainerSource, allowed: ReadonlyArray<string>) {
+export const mountsOf = Effect.fnUntraced(function*(
+  source: ContainerSource,
+  { allowed, named }: { readonly allowed: ReadonlyArray<string>; readonly named: NamedVolumes }
+) {
   const mounts: Array<Mount> = []
   const folders = (yield* Effect.forEach(allowed, realpathOf)).flatMap((folder) => folder._tag === "Some" ? [folder.value] : [])
   for (const { readOnly = false, source: from, target } of source.volumes ?? []) {
-    const isFolder = isAbsolute(from)
+    const isPath = isAbsolute(from)
+    const isFolder = isPath || Object.hasOwn(named, from)
     let path = from
-    if (isFolder) {
+    if (isFolder && !isPath) path = yield* folderOf(from, named)
+    if (isPath) {
       // The real path is checked and mounted, so that a link cannot lead out of an allowed folder.
       const real = yield* realpathOf(from)
       if (real._tag === "None") {
-        return yield* failed(from, "there is no such folder", "Create it, or correct the endpoint's volumes.")
+        return yield* volumeMissing(from, "there is no such folder", "Create it, or correct the endpoint's volumes.")
       }
       path = real.value
       if (!folders.some((folder) => isInside(folder, path))) {
-        return yield* failed(
+        return yield* volumeMissing(
           from,
           allowed.length === 0
             ? "the platform mounts no folder of this machine"

@@ -112,6 +112,31 @@ describe("ContainerPool: starts", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("ContainerPool: named volumes", () => {
+  it.live("mounts the folder that the operator named, and names the volume whose folder is gone", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start, startError } = yield* world
+      const shared = join(engine.folder, "shared")
+      mkdirSync(shared)
+      const built = yield* pool({ namedVolumes: { shared, gone: join(engine.folder, "gone") } })
+      yield* start(built, { volumes: [{ source: "shared", readOnly: true }, { source: "cache", target: "/cache" }] })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        Mounts: [
+          { Type: "bind", Source: shared, Target: "/platform-volume", ReadOnly: true },
+          { Type: "bind", Source: shared, Target: "/runpod-volume", ReadOnly: true },
+          { Type: "volume", Source: "cache", Target: "/cache", ReadOnly: false }
+        ]
+      })
+      assert.strictEqual(
+        yield* startError(built, { volumes: [{ source: "gone" }] }),
+        `The volume "gone" cannot be used: its folder ${
+          join(engine.folder, "gone")
+        } does not exist. Create or mount it, or correct ` +
+          "STINT_VOLUMES and restart the platform."
+      )
+    }).pipe(Effect.scoped))
+})
+
 describe("ContainerPool: models", () => {
   it.live("mounts the cache of models read-only, and tells the worker where it is", () =>
     Effect.gen(function*() {

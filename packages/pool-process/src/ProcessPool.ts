@@ -15,6 +15,7 @@
  * which are safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
  */
 import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
+import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -78,6 +79,8 @@ export interface Options {
    * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
    */
   readonly inherit?: VariablePatterns
+  /** The volumes that endpoints may name. Default: none. */
+  readonly namedVolumes?: NamedVolumes
   /**
    * The URL of a module whose installation of Stint and Effect serves the handlers in folders without an own one. Default: none; such
    * handlers do not start.
@@ -171,6 +174,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       : yield* HandlerEntryPoint.make(bundles, { permissions, importers }, building),
     folders,
     inherit: options.inherit ?? [],
+    volumes: options.namedVolumes ?? {},
     user: sharedUser
   }
   // A process that waits for its endpoint cannot become that endpoint's user.

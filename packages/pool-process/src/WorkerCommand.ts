@@ -12,7 +12,9 @@
  * worker exits when the platform has been unreachable for an hour.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
+import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
+import { folderOf, type NamedVolumes } from "@stint/pool/NamedVolumes"
 import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
@@ -46,6 +48,8 @@ export interface Options {
   readonly folders: WorkFolders
   /** Variables that workers inherit in addition to the default ones. */
   readonly inherit: VariablePatterns
+  /** The volumes that endpoints may name. */
+  readonly volumes: NamedVolumes
   /** The user that the worker runs as; undefined for the platform's user. */
   readonly user: WorkerUser | undefined
 }
@@ -115,13 +119,30 @@ export const inheritedBy = ({ inherit, user }: Pick<Options, "inherit" | "user">
 export const compileCacheVariable = ({ compileCache }: Pick<Options, "compileCache">): Record<string, string> =>
   compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }
 
+/** The variables with the folder of the endpoint's volume (docs/spec/environment.md#set-by-the-user). A process has no mounts of its own. */
+const volumeVariables = Effect.fnUntraced(function*(source: EndpointSource, volumes: NamedVolumes) {
+  const [volume] = source.type === "handler" || source.type === "command" ? source.volumes ?? [] : []
+  if (volume === undefined) return {}
+  const folder = yield* folderOf(volume.source, volumes)
+  return Object.fromEntries(ENV_PREFIXES.map((prefix) => [`${prefix}VOLUME_PATH`, folder]))
+})
+
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*(request: StartRequest, options: Options) {
   const { endpoint, model, variables } = request
   const line = yield* commandLine(endpoint.source, request, options)
   const cache = endpoint.source.type === "handler" ? compileCacheVariable(options) : {}
   const ofModel = model === undefined ? {} : modelVariables(model, model.home)
-  const environment = { ...cache, ...inheritedBy(options), ...ofModel, ...endpoint.env, PWD: line.directory, ...variables }
+  const ofVolume = yield* volumeVariables(endpoint.source, options.volumes)
+  const environment = {
+    ...cache,
+    ...inheritedBy(options),
+    ...ofModel,
+    ...ofVolume,
+    ...endpoint.env,
+    PWD: line.directory,
+    ...variables
+  }
   const program: WorkerCommand = { ...line, environment: { ...environment, ...defaultsFor(environment) } }
   return program
 })

@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import * as Effect from "effect/Effect"
-import { fresh, line, script, start, withPool } from "./TestProcesses.ts"
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { folder, fresh, line, script, start, withPool } from "./TestProcesses.ts"
 
 const MEMORY = { PLATFORM_MIN_MEMORY_GB: "0.1", RUNPOD_MIN_MEMORY_GB: "0.1" }
 const LIMIT = { PLATFORM_UNREACHABLE_LIMIT: "3600000", RUNPOD_UNREACHABLE_LIMIT: "3600000" }
@@ -44,4 +46,52 @@ describe("default thresholds of a worker's fitness checks (docs/decisions/0006)"
       assert.strictEqual(yield* seen({}), `["0.1","0.1",null,"5"]`)
       assert.strictEqual(yield* seen({ PLATFORM_MIN_DISK_PERCENT: "7" }), `["0.1","0.1","7","5"]`)
     })))
+})
+
+describe("the volume of an endpoint", () => {
+  const shared = join(folder, "shared")
+  const namedVolumes = { shared: join(folder, "link"), file: join(folder, "file") }
+
+  it.live("is a folder that the worker finds in both variables, and the endpoint's env overrides one", () =>
+    withPool(
+      Effect.gen(function*() {
+        mkdirSync(shared)
+        symlinkSync(shared, namedVolumes.shared)
+        const mark = fresh("volume")
+        const file = script(
+          `console.log("${mark}", JSON.stringify([process.env.PLATFORM_VOLUME_PATH, process.env.RUNPOD_VOLUME_PATH]))`
+        )
+        yield* (yield* start({ type: "handler", file, volumes: [{ source: "shared" }] }, { RUNPOD_VOLUME_PATH: "/other" })).exit
+        assert.deepStrictEqual(JSON.parse(yield* line(`${mark} `)), [shared, "/other"])
+      }),
+      { namedVolumes }
+    ))
+
+  it.live("is the reason of a failed start when its name, its folder or the whole setting is missing", () =>
+    Effect.gen(function*() {
+      rmSync(shared, { recursive: true, force: true })
+      writeFileSync(namedVolumes.file, "")
+      const reason = (source: string, named?: Record<string, string>) =>
+        withPool(
+          Effect.map(
+            Effect.flip(start({ type: "command", command: ["true"], volumes: [{ source }] })),
+            ({ message }) => message
+          ),
+          named === undefined ? {} : { namedVolumes: named }
+        )
+      const hint = "Create or mount it, or correct STINT_VOLUMES and restart the platform."
+      assert.strictEqual(
+        yield* reason("shared", namedVolumes),
+        `The volume "shared" cannot be used: its folder ${namedVolumes.shared} does not exist. ${hint}`
+      )
+      assert.strictEqual(
+        yield* reason("file", namedVolumes),
+        `The volume "file" cannot be used: ${namedVolumes.file} is not a folder. ${hint}`
+      )
+      assert.match(
+        yield* reason("constructor", namedVolumes),
+        /"constructor" .+ this platform has only "shared", "file"\. Add it to STINT_VOLUMES/
+      )
+      assert.match(yield* reason("shared"), /this platform has no volumes\. Add it to STINT_VOLUMES and restart the platform/)
+    }))
 })

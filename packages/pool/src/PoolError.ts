@@ -34,6 +34,16 @@ export class ModelMissing extends Schema.TaggedError<ModelMissing>()("ModelMissi
   problem: Schema.String
 }) {}
 
+/** A volume of the endpoint cannot be used. */
+export class VolumeMissing extends Schema.TaggedError<VolumeMissing>()("VolumeMissing", {
+  /** The volume's name, or a folder. */
+  volume: Schema.String,
+  /** The problem, without a full stop. */
+  problem: Schema.String,
+  /** The remedy, as a sentence. */
+  hint: Schema.String
+}) {}
+
 /** The pool does not support this source. */
 export class Unsupported extends Schema.TaggedError<Unsupported>()("Unsupported", {
   /** `type` of the endpoint's source. */
@@ -49,7 +59,7 @@ export class PoolUnavailable extends Schema.TaggedError<PoolUnavailable>()("Pool
 }) {}
 
 export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
-  reason: Schema.Union([SpawnFailed, NoCapacity, SecretMissing, ModelMissing, Unsupported, PoolUnavailable])
+  reason: Schema.Union([SpawnFailed, NoCapacity, SecretMissing, ModelMissing, VolumeMissing, Unsupported, PoolUnavailable])
 }) {
   override get message(): string {
     const reason = this.reason
@@ -63,6 +73,8 @@ export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
           `stint secrets set ${reason.secret}`
       case "ModelMissing":
         return reason.problem
+      case "VolumeMissing":
+        return `The volume "${reason.volume}" cannot be used: ${reason.problem}. ${reason.hint}`
       case "Unsupported":
         return `This platform has no pool that starts workers of source type "${reason.source}". Use another source, or start workers elsewhere ` +
           `by themselves.`

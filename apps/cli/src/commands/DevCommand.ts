@@ -173,6 +173,7 @@ export const command = Command.make(
             // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
             workers: { inherit: ["*"], user: undefined, spare: 0, cacheDir: dataDir },
             models: settings.models,
+            volumes: settings.volumes,
             endpoints: [],
             observer: DevOutput.observer
           }))

@@ -44,7 +44,7 @@ export const sourceFlags = {
     Flag.optional
   ),
   volume: Flag.String("volume").pipe(
-    Flag.withDescription("With --image: SOURCE, SOURCE:TARGET or SOURCE:TARGET:ro, a folder or a named volume; repeatable"),
+    Flag.withDescription("The name of a volume; with --image also SOURCE:TARGET or SOURCE:TARGET:ro, and a folder; repeatable"),
     Flag.atLeast(0)
   ),
   network: Flag.String("network").pipe(

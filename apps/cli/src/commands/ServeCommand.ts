@@ -67,6 +67,7 @@ export const command = Command.make(
           builds: settings.builds,
           engine: settings.engine,
           models: settings.models,
+          volumes: settings.volumes,
           endpoints
         }))
       )

@@ -49,7 +49,10 @@ export interface EndpointDefinition {
   readonly pids?: number
   /** With `image`: the number of GPUs of a worker, or `"all"`. */
   readonly gpus?: number | "all"
-  /** With `image`: folders that `STINT_ENGINE_VOLUMES` allows, or named volumes. Default target: `/platform-volume` and `/runpod-volume`. */
+  /**
+   * `source` is a volume of `STINT_VOLUMES`. With `image` also a folder that `STINT_ENGINE_VOLUMES` allows, or a volume of the engine; the
+   * default target is `/platform-volume` and `/runpod-volume`. Workers of a handler or command have one, in `PLATFORM_VOLUME_PATH`.
+   */
   readonly volumes?: ReadonlyArray<{ readonly source: string; readonly target?: string; readonly readOnly?: boolean }>
   /** With `image`: a network of the engine, or `"host"`. Default: a network in which a worker reaches only the platform. */
   readonly network?: string
@@ -209,10 +212,10 @@ const Definition = Schema.Struct({
 type Definition = typeof Definition.Type
 
 /** The part of a definition that says what the workers run. */
-export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external" | "image" | ContainerKey>
+export type SourceDefinition = Pick<Definition, "handler" | "command" | "cwd" | "external" | "image" | "volumes" | ContainerKey>
 
 /** The settings that need an image. */
-const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "volumes", "network", "user"] as const
+const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "network", "user"] as const
 type ContainerKey = (typeof CONTAINER_KEYS)[number]
 
 /** Schema's message for an unknown key. */
@@ -276,6 +279,12 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
       hint: "Remove them, or use them with image."
     })
   }
+  if (definition.external === true && definition.volumes !== undefined) {
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" has volumes, but the platform does not start its workers.`,
+      hint: "Remove volumes, and set PLATFORM_VOLUME_PATH where the workers are started."
+    })
+  }
   if (definition.cwd !== undefined && command === undefined) {
     return yield* new CliFailure({
       message: `The endpoint "${id}" has cwd "${definition.cwd}" but no command. Handlers run in the folder of their file${
@@ -285,12 +294,13 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
     })
   }
   if (image !== undefined) return yield* containerOf(id, { ...definition, image }, directory)
+  const volumes = definition.volumes === undefined ? {} : { volumes: definition.volumes }
   if (definition.handler !== undefined) {
-    return { type: "handler", file: path.resolve(directory, definition.handler) }
+    return { type: "handler", file: path.resolve(directory, definition.handler), ...volumes }
   }
   if (definition.command !== undefined) {
     const cwd = definition.cwd === undefined ? {} : { cwd: path.resolve(directory, definition.cwd) }
-    return { type: "command", command: definition.command, directory, ...cwd }
+    return { type: "command", command: definition.command, directory, ...cwd, ...volumes }
   }
   return { type: "external" }
 })

@@ -24,6 +24,7 @@
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { AuditSettings } from "@stint/server/AuditLog"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
@@ -47,6 +48,7 @@ import * as PayloadConfig from "./PayloadConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import { rejectUnknown, type SettingName } from "./SettingNames.ts"
+import * as VolumesConfig from "./VolumesConfig.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** Allowed webhook addresses, and the time limit of a delivery. */
@@ -99,6 +101,8 @@ export interface PlatformConfig {
   readonly builds: BuildConfig.BuildSettings
   /** See ModelsConfig.ts for the variables. */
   readonly models: ModelsConfig.ModelSettings
+  /** See VolumesConfig.ts for the variable. */
+  readonly volumes: NamedVolumes
 }
 
 /** Room for a full WAL (16 MiB) and the pages that its checkpoint adds. */
@@ -215,6 +219,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     engine: EngineConfig.load,
     builds: BuildConfig.load,
     models: ModelsConfig.load,
+    volumes: VolumesConfig.load,
     shutdownGrace: setting(
       "STINT_SHUTDOWN_GRACE",
       "a duration, for example \"30 seconds\" or \"2 minutes\"",

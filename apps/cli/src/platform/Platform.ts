@@ -21,6 +21,7 @@ import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Metrics from "@stint/metrics"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
+import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
@@ -120,6 +121,8 @@ export interface PlatformOptions {
   readonly builds?: BuildSettings
   /** Default: endpoints with a model start no workers. */
   readonly models?: ModelSettings
+  /** Default: endpoints with volumes start no workers. */
+  readonly volumes?: NamedVolumes
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
@@ -321,9 +324,15 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(Autoscaler.layerOrphans),
     Layer.provideMerge(
       WorkerPoolLayers.layer(
-        ProcessPool.layer({ dataDir: options.dataDir, packagesOf: import.meta.url, ...options.workers }),
+        ProcessPool.layer({
+          dataDir: options.dataDir,
+          packagesOf: import.meta.url,
+          namedVolumes: options.volumes ?? {},
+          ...options.workers
+        }),
         options.dataDir,
-        options.engine
+        options.engine,
+        options.volumes ?? {}
       ).pipe(
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )

@@ -6,6 +6,7 @@
  * mistake in it is logged at once.
  */
 import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
+import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { PoolError } from "@stint/pool/PoolError"
 import type { WorkerPool } from "@stint/pool/WorkerPool"
 import * as WorkerPools from "@stint/pool/WorkerPools"
@@ -22,10 +23,14 @@ const hasContainers = (dataDir: string): boolean => {
   return existsSync(folder) && readdirSync(folder).length > 0
 }
 
-const layerContainers = (dataDir: string, engine: EngineSettings | undefined): Layer.Layer<WorkerPool> => {
+const layerContainers = (
+  dataDir: string,
+  engine: EngineSettings | undefined,
+  namedVolumes: NamedVolumes
+): Layer.Layer<WorkerPool> => {
   const load = Effect.map(
     Effect.promise(() => import("@stint/pool-container")),
-    ({ ContainerPool }) => ContainerPool.layer({ dataDir, ...engine })
+    ({ ContainerPool }) => ContainerPool.layer({ dataDir, ...engine, namedVolumes })
   )
   return engine?.socket !== undefined || hasContainers(dataDir) ? Layer.unwrap(load) : WorkerPools.lazy(["container"], load)
 }
@@ -34,10 +39,13 @@ const layerContainers = (dataDir: string, engine: EngineSettings | undefined): L
 export const layer = (
   processes: Layer.Layer<WorkerPool | CodeArtifacts, PoolError>,
   dataDir: string,
-  engine: EngineSettings | undefined
+  engine: EngineSettings | undefined,
+  namedVolumes: NamedVolumes
 ): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
   Layer.effectContext(Effect.gen(function*() {
     const built = yield* Layer.build(processes)
-    const pools = yield* Layer.build(WorkerPools.layer([Layer.succeedContext(built), layerContainers(dataDir, engine)]))
+    const pools = yield* Layer.build(
+      WorkerPools.layer([Layer.succeedContext(built), layerContainers(dataDir, engine, namedVolumes)])
+    )
     return Context.merge(built, pools)
   }))

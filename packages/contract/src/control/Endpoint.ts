@@ -14,7 +14,10 @@ import { SecretName } from "./Secret.ts"
 
 /** A volume of a container. */
 const ContainerVolume = Schema.Struct({
-  /** An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), or the name of a volume of the engine. */
+  /**
+   * An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or else of
+   * one of the engine.
+   */
   source: Schema.String.check(
     Schema.isPattern(/^(?:\/[^\0]*|[A-Za-z0-9][\w.-]*)$/, { message: "Expected an absolute path or the name of a volume" })
   ),
@@ -26,6 +29,21 @@ const ContainerVolume = Schema.Struct({
   readOnly: Schema.optionalKey(Schema.Boolean)
 })
 
+const MOUNT_NEEDED =
+  "is only for containers. The variable PLATFORM_VOLUME_PATH of a process contains the volume's folder, in which it can write"
+
+/** A volume of a process: a folder that the operator named (`STINT_VOLUMES`). */
+const ProcessVolume = Schema.Struct({
+  source: Schema.String.check(
+    Schema.isPattern(/^[A-Za-z0-9][\w.-]*$/, { message: "Expected the name of a volume in STINT_VOLUMES, for example shared" })
+  ),
+  target: Schema.optionalKey(Schema.String.check(Schema.makeFilter(() => `target ${MOUNT_NEEDED}`))),
+  readOnly: Schema.optionalKey(Schema.Boolean.check(Schema.makeFilter((isSet) => !isSet || `readOnly ${MOUNT_NEEDED}`)))
+})
+
+/** A process has one variable for the folder of its volume. */
+const ProcessVolumes = Schema.Array(ProcessVolume).check(Schema.isMaxLength(1))
+
 /**
  * The program that the endpoint's workers run.
  *
@@ -36,7 +54,7 @@ const ContainerVolume = Schema.Struct({
  * - `external`: the platform starts no workers. Operators start them with the variables of `stint worker-env`.
  */
 export const EndpointSource = Schema.Union([
-  Schema.Struct({ type: Schema.tag("handler"), file: Schema.NonEmptyString }),
+  Schema.Struct({ type: Schema.tag("handler"), file: Schema.NonEmptyString, volumes: Schema.optionalKey(ProcessVolumes) }),
   Schema.Struct({
     type: Schema.tag("command"),
     command: Schema.NonEmptyArray(Schema.NonEmptyString),
@@ -46,7 +64,8 @@ export const EndpointSource = Schema.Union([
      * The working directory that all workers share, relative to `directory`. Default: each worker has a folder of its own, with links to the
      * entries of `directory`, which is removed with the worker.
      */
-    cwd: Schema.optionalKey(Schema.NonEmptyString)
+    cwd: Schema.optionalKey(Schema.NonEmptyString),
+    volumes: Schema.optionalKey(ProcessVolumes)
   }),
   Schema.Struct({
     type: Schema.tag("container"),
