@@ -23,3 +23,9 @@ export const runs: StoreError = refusal(
   "A platform with a PostgreSQL database does not run pipelines yet.",
   "Run the pipeline on a platform without STINT_DATABASE. Nothing of this request was stored."
 )
+
+/** Refuses schedules. */
+export const schedules: StoreError = refusal(
+  "A platform with a PostgreSQL database has no schedules yet.",
+  "Submit the jobs from cron or a timer of systemd with `stint run` and an idempotency key, or use a platform without STINT_DATABASE."
+)

@@ -1,6 +1,7 @@
 /**
  * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses pipelines.
  */
+import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
@@ -9,12 +10,14 @@ import type { KeyStore } from "@stint/store/KeyStore"
 import type { Nodes } from "@stint/store/Nodes"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
+import * as PostgresAuditStore from "./PostgresAuditStore.ts"
 import * as PostgresDatabase from "./PostgresDatabase.ts"
 import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -23,11 +26,13 @@ import * as PostgresKeyStore from "./PostgresKeyStore.ts"
 import * as PostgresNodes from "./PostgresNodes.ts"
 import type { PostgresOpenError } from "./PostgresOpenError.ts"
 import * as PostgresRunStore from "./PostgresRunStore.ts"
+import * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
+export * as PostgresAuditStore from "./PostgresAuditStore.ts"
 export * as PostgresDatabase from "./PostgresDatabase.ts"
 export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -36,6 +41,7 @@ export * as PostgresKeyStore from "./PostgresKeyStore.ts"
 export * as PostgresNodes from "./PostgresNodes.ts"
 export * as PostgresOpenError from "./PostgresOpenError.ts"
 export * as PostgresRunStore from "./PostgresRunStore.ts"
+export * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
@@ -49,6 +55,8 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | RunStore
+  | AuditStore
+  | ScheduleStore
   | EndpointStore
   | ReleaseStore
   | KeyStore
@@ -65,6 +73,8 @@ export const layer = (
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,
     PostgresRunStore.layer,
+    PostgresAuditStore.layer,
+    PostgresScheduleStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,
     PostgresWebhookSecretStore.layer,
