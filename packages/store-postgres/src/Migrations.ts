@@ -246,8 +246,27 @@ ALTER TABLE stint.nodes ADD COLUMN report text, ADD COLUMN leaving boolean NOT N
 ALTER TABLE stint.nodes SET (fillfactor = 50);
 `
 
+/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
+const v3 = `
+CREATE TABLE stint.audit (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind text NOT NULL,
+  at bigint NOT NULL,
+  action text NOT NULL,
+  target text NOT NULL,
+  key text NOT NULL,
+  name text NOT NULL,
+  via text NOT NULL,
+  address text NOT NULL,
+  result text NOT NULL,
+  status int NOT NULL
+);
+CREATE INDEX audit_kinds ON stint.audit (kind, id);
+CREATE INDEX audit_times ON stint.audit (at);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2]
+export const steps: ReadonlyArray<string> = [v1, v2, v3]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

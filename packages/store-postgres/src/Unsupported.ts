@@ -27,5 +27,5 @@ export const runs: StoreError = refusal(
 /** Refuses schedules. */
 export const schedules: StoreError = refusal(
   "A platform with a PostgreSQL database has no schedules yet.",
-  "Set the schedule on a platform without STINT_DATABASE. Nothing of this request was stored."
+  "Submit the jobs from cron or a timer of systemd with `stint run` and an idempotency key, or use a platform without STINT_DATABASE."
 )

@@ -1,6 +1,7 @@
 /**
  * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses pipelines.
  */
+import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
@@ -16,6 +17,7 @@ import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
+import * as PostgresAuditStore from "./PostgresAuditStore.ts"
 import * as PostgresDatabase from "./PostgresDatabase.ts"
 import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -30,6 +32,7 @@ import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
+export * as PostgresAuditStore from "./PostgresAuditStore.ts"
 export * as PostgresDatabase from "./PostgresDatabase.ts"
 export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -52,6 +55,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | RunStore
+  | AuditStore
   | ScheduleStore
   | EndpointStore
   | ReleaseStore
@@ -69,6 +73,7 @@ export const layer = (
     PostgresEndpointStore.layer,
     PostgresKeyStore.layer,
     PostgresRunStore.layer,
+    PostgresAuditStore.layer,
     PostgresScheduleStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,

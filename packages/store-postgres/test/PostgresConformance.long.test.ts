@@ -1,5 +1,6 @@
 import { describe, vi } from "@effect/vitest"
 import {
+  auditStoreSuite,
   batchStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
@@ -11,6 +12,7 @@ import {
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
+import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
 import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "../src/PostgresJobLogStore.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
@@ -33,6 +35,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   })
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
+  auditStoreSuite("postgres", PostgresAuditStore.layer.pipe(Layer.provide(layer)))
   keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))
   secretStoreSuite("postgres", PostgresSecretStore.layer.pipe(Layer.provide(layer)))
   outboxSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)))

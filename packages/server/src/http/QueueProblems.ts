@@ -206,7 +206,7 @@ const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
   Effect.catchTag(effect, "StoreError", unavailable)
 
-/** For the journals of runs, which not every store has: 400, because the worker then fails the run instead of repeating the request. */
+/** For journals and events of runs, which not every store has: 400, so that the worker fails the run instead of repeating the request. */
 export const mapJournalErrors = <A, R>(
   effect: Effect.Effect<A, StoreError, R>
 ): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
