@@ -20,7 +20,7 @@ import { createHash } from "node:crypto"
 const ON_TIME_MILLIS = 60_000
 
 /** The maximum number of firings that wait for the end of earlier ones. */
-export const MAX_WAITING = 100
+const MAX_WAITING = 100
 
 /** The number of next firings in the description of a schedule. */
 const SHOWN = 5
@@ -32,7 +32,7 @@ const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>
   }
 
 /** The delay of one firing in milliseconds. Every server computes the same one. */
-export const jitterOf = ({ id, spec: { jitterMs } }: Pick<ScheduleRecord, "id" | "spec">, time: number): number =>
+const jitterOf = ({ id, spec: { jitterMs } }: Pick<ScheduleRecord, "id" | "spec">, time: number): number =>
   jitterMs === 0 ? 0 : createHash("sha256").update(`${id} ${time}`).digest().readUInt32BE() % jitterMs
 
 /** The record with the time at which there is something to decide. */
