@@ -51,7 +51,9 @@ const make = Effect.map(PostgresDatabase, (db) =>
       db.read(
         "list the audit",
         async (query) =>
-          (await query(LIST, [finite(before), finite(since), action, key, target, result, finite(limit)])).map((row) => decodeRow(row)[0])
+          (await query(LIST, [finite(before), finite(since), action, key, target, result, finite(limit)])).map((row) =>
+            decodeRow(row)[0]
+          )
       ),
     trim: ({ before, entries }, limit) =>
       db.write("trim the audit", async (query) => {
