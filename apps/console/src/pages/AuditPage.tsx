@@ -29,7 +29,9 @@ const Row = ({ entry }: { readonly entry: AuditEntry }) => (
       {entry.name}
       {entry.via === "console" ? <span className="muted">{" in the console"}</span> : null}
     </td>
-    <td data-label="Key">{entry.key === entry.name ? <span className="zero">none</span> : <Id id={entry.key} />}</td>
+    <td data-label="Key">
+      <Id id={entry.key} />
+    </td>
     <td data-label="From">{entry.address}</td>
     <td data-label="When">
       <Time at={entry.at} />

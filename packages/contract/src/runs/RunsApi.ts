@@ -13,6 +13,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
+import { Audited } from "../control/Audit.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import {
   bodyErrors,
@@ -49,7 +50,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
       payload: SendEvent,
       success: EventReceipt,
       error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
-    }).annotateMerge(operationDocs({
+    }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Send an event to a run",
       description:
         "Delivers the event to the run that has waited longest for its `name` and `key`. When no run waits for it, it is kept for the next " +

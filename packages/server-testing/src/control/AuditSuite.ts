@@ -24,6 +24,7 @@ const UNAUDITED: Readonly<Record<string, string>> = {
   "jobs.statusSyncByPost": "changes nothing",
   "jobs.streamByPost": "a caller reads its job",
   "batches.addRequests": "submits jobs",
+  "runs.sendEvent": "programs send input to runs",
   "releases.previewRelease": "changes nothing",
   "openai.openaiPost": "submits a job",
   "openai.openaiDelete": "submits a job",
