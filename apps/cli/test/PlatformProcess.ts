@@ -21,6 +21,9 @@ export interface Ended {
 /** A request that is not answered within this time fails. Longer than every wait of the platform. Milliseconds. */
 const REQUEST_MILLIS = 120_000
 
+/** A platform that is not up within this time is broken, also on a busy machine. Milliseconds. */
+const START_MILLIS = 60_000
+
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
   what: string,
@@ -105,7 +108,7 @@ export class PlatformProcess {
       this.key = file === undefined ? this.#env["STINT_API_KEY"] ?? "" : (await readFile(file, "utf8")).trim()
       this.port = Number(new URL(url).port)
       return true
-    })
+    }, START_MILLIS)
   }
 
   /** Sends a signal that does not end the process. */
