@@ -36,6 +36,16 @@ const readBody = async (message: IncomingMessage): Promise<Buffer> => {
   return Buffer.concat(parts)
 }
 
+/** A call at the moment before the platform receives it, or after it has processed it. */
+export interface Intercepted {
+  readonly moment: "before" | "after"
+  readonly url: string
+  readonly body: string
+  /** The platform's response; 0 and "" before there is one. */
+  readonly status: number
+  readonly answer: string
+}
+
 export class RecordingProxy implements AsyncDisposable {
   readonly #server: Server
   /** The open calls. */
@@ -45,6 +55,11 @@ export class RecordingProxy implements AsyncDisposable {
   readonly #target: () => string
   readonly #history: History.History | undefined
   #cuts: (() => boolean) | undefined
+  /**
+   * Called twice for each call. A call waits for it. With true the call is cut: the platform does not receive it, or the worker does not receive
+   * the response.
+   */
+  intercept: ((call: Intercepted) => Promise<boolean>) | undefined
 
   private constructor(target: () => string, history: History.History | undefined) {
     this.#target = target
@@ -111,6 +126,8 @@ export class RecordingProxy implements AsyncDisposable {
     this.#open.set(response, call)
     const askedAt = Date.now()
     const body = await readBody(request)
+    const text = body.toString()
+    if (await this.intercept?.({ moment: "before", url, body: text, status: 0, answer: "" })) return void response.destroy()
     const upstream = httpRequest(this.#target() + url, { method: request.method, headers: request.headers, agent: false })
     response.once("close", () => {
       this.#open.delete(response)
@@ -121,12 +138,15 @@ export class RecordingProxy implements AsyncDisposable {
     const answer = await new Promise<IncomingMessage>((resolve, reject) =>
       upstream.once("response", resolve).once("error", reject)
     )
-    const text = await readBody(answer)
-    const cut = this.#cuts?.() === true
-    this.#record(call, askedAt, body.toString(), answer.statusCode ?? 0, text.toString(), cut)
+    const answered = await readBody(answer)
+    const answerText = answered.toString()
+    const status = answer.statusCode ?? 0
+    const isIntercepted = await this.intercept?.({ moment: "after", url, body: text, status, answer: answerText })
+    const cut = isIntercepted === true || this.#cuts?.() === true
+    this.#record(call, askedAt, text, status, answerText, cut)
     if (cut) return void response.destroy()
     const { connection: _, "transfer-encoding": __, ...headers } = answer.headers
-    response.writeHead(answer.statusCode ?? 502, { ...headers, "content-length": text.length }).end(text)
+    response.writeHead(answer.statusCode ?? 502, { ...headers, "content-length": answered.length }).end(answered)
   }
 
   #record(

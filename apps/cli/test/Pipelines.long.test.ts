@@ -1,0 +1,319 @@
+/**
+ * Pipelines with a real platform and real workers: the examples, kill -9 of the worker, of the platform and of both at every record of a run, and
+ * at random moments of many runs (R14).
+ */
+import { createClient } from "@stint/client"
+import * as ProcessTable from "@stint/pool-process/ProcessTable"
+import { reportChaos, SeededRandom } from "@stint/store-testing"
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { DatabaseSync } from "node:sqlite"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import type { Answer } from "../../../examples/08-pipelines/Answer.ts"
+import type { Summary } from "../../../examples/08-pipelines/Summary.ts"
+import { pause } from "./FaultWorld.ts"
+import { JournalKills, linesOf } from "./JournalKills.ts"
+import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProcess.ts"
+import { RecordingProxy } from "./RecordingProxy.ts"
+
+const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
+
+/** A limit for waits that only a broken platform reaches. Milliseconds. */
+const GENEROUS = 120_000
+
+/** A compile cache, which halves the time of a platform's start: these tests start it about 40 times. A killed process does not write it. */
+let cache = ""
+
+const startPlatform = (env: Readonly<Record<string, string>> = {}) =>
+  PlatformProcess.create(CONFIG, { NODE_COMPILE_CACHE: cache, ...env })
+
+beforeAll(async () => {
+  cache = await mkdtemp(join(tmpdir(), "stint-cache-"))
+  await using _ = await startPlatform()
+}, 2 * GENEROUS)
+
+afterAll(() => rm(cache, { recursive: true, force: true }))
+
+const isEnded = ({ status }: JobObject): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
+
+/** Waits until the job has ended, also while the platform is killed. */
+const endOf = (platform: PlatformProcess, endpoint: string, id: string): Promise<JobObject> =>
+  until(`job ${id} of ${endpoint} to end`, async () => {
+    const job = await platform.job(endpoint, id).catch(() => undefined)
+    return job !== undefined && isEnded(job) ? job : undefined
+  }, 4 * GENEROUS)
+
+/** The median and the largest value. */
+const spread = (values: ReadonlyArray<number>): string => {
+  const sorted = values.map(Math.round).toSorted((a, b) => a - b)
+  return `median ${sorted[sorted.length >> 1]} ms, slowest ${sorted.at(-1)} ms`
+}
+
+// Most of the time is waiting for processes, so these tests run at the same time.
+describe.concurrent("the examples", () => {
+  it("run and stream over HTTP, and with the client", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const summary = await platform.run("summary", { text: "a b a\n\nb c" })
+    expect(await endOf(platform, "summary", summary)).toMatchObject({ status: "COMPLETED", output: { a: 2, b: 2, c: 1 } })
+
+    const answer = await platform.run("answer", { question: "Why not?" })
+    const chunks: Array<unknown> = []
+    await until("the stream to end", async () => {
+      const { body } = await platform.request("GET", `/v2/answer/stream/${answer}`)
+      const { status, stream } = body as { readonly status: string; readonly stream: ReadonlyArray<{ readonly output: unknown }> }
+      chunks.push(...stream.map(({ output }) => output))
+      return status === "COMPLETED" ? true : undefined
+    }, GENEROUS)
+    expect(chunks).toEqual(["You ", "asked: ", "Why ", "not?"])
+    expect(await endOf(platform, "answer", answer)).toMatchObject({ status: "COMPLETED", output: "You asked: Why not?" })
+
+    const client = createClient({ baseUrl: platform.url, apiKey: platform.key })
+    expect(await client.endpoint<typeof Summary>("summary").runSync({ text: "one two one" })).toEqual({ one: 2, two: 1 })
+    const words = await client.endpoint<typeof Answer>("answer").run({ question: "Now?" })
+    expect(await client.endpoint<typeof Answer>("answer").result(words.id)).toBe("You asked: Now?")
+  }, 3 * GENEROUS)
+})
+
+/** The pipelines that are killed: every part of their writes, and how their runs end. */
+const KILLED = {
+  listed: {
+    writes: ["choice each", "step list", "step each[0]", "step each[1]", "step each[2]", "spawn child", "sleep nap", "step last"],
+    end: { status: "COMPLETED", output: 91 }
+  },
+  branched: {
+    writes: [
+      "step parts.left.a",
+      "step parts.right.b",
+      "choice way",
+      "step way.up.climb",
+      "choice words",
+      "step words",
+      "step last"
+    ],
+    end: { status: "COMPLETED", output: "lr again" }
+  },
+  undone: {
+    writes: [
+      "step reserve",
+      "failed shaky~1",
+      "sleep shaky~2~0",
+      "step shaky",
+      "wait approval",
+      "failed last",
+      "undo reserve~undo"
+    ],
+    end: { status: "FAILED", error: expect.stringContaining("not approved") }
+  }
+}
+
+/** Kills the runs of all pipelines at every write. The endpoints with this suffix lose their workers together with the platform. */
+const BOTH = "-both"
+
+describe.concurrent.each([
+  { victim: "worker", suffixes: [""], victims: { platform: false, worker: () => true } },
+  {
+    victim: "platform, alone and together with the worker",
+    suffixes: ["", BOTH],
+    victims: { platform: true, worker: (endpoint: string) => endpoint.endsWith(BOTH) }
+  }
+])("kill -9 of the $victim", ({ suffixes, victim, victims }) => {
+  it("R14: begins no recorded step again, before and after every record of every kind is stored", async ({ expect }) => {
+    const address = { platform: "" }
+    await using proxy = await RecordingProxy.listen(() => address.platform)
+    await using platform = await startPlatform({ PROXY: proxy.url })
+    address.platform = platform.url
+    const logOf = (endpoint: string) => join(platform.dataDir, `${endpoint}.begun`)
+    const runs = suffixes.flatMap((suffix) =>
+      Object.entries(KILLED).map(([pipeline, { end, writes }]) => ({ endpoint: pipeline + suffix, end, writes }))
+    )
+    const kills = new JournalKills(platform, proxy, victims, runs.map(({ endpoint }) => endpoint), logOf)
+
+    const ids = await Promise.all(runs.map(({ endpoint }) => platform.run(endpoint, { log: logOf(endpoint) })))
+    await Promise.all(runs.map(async ({ end, endpoint }, at) => {
+      expect(await endOf(platform, endpoint, ids[at] ?? "")).toMatchObject(end)
+      await kills.finished(endpoint)
+    }))
+    expect(kills.failures).toEqual([])
+    // Callers receive each chunk once.
+    for (const [at, { endpoint }] of runs.entries()) {
+      if (!endpoint.startsWith("branched")) continue
+      const { body } = await platform.request("GET", `/v2/${endpoint}/stream/${ids[at]}`)
+      expect(body).toMatchObject({ stream: [{ output: "lr " }, { output: "again" }] })
+    }
+
+    const wanted = runs.flatMap(({ endpoint, writes }) =>
+      ["start", ...writes, "finish"].flatMap((part) => ["before", "after"].map((moment) => `${endpoint} ${moment} ${part}`))
+    )
+    expect([...kills.moments].toSorted()).toEqual(wanted.toSorted())
+    const lines = await Promise.all(
+      runs.map(async ({ endpoint }) => (await linesOf(logOf(endpoint))).map((line) => `${endpoint} ${line}`))
+    )
+    const isJob = (line: string) => line.endsWith(" job#1")
+    const begun = lines.flat().filter((line) => !isJob(line))
+    // Each attempt of a step was recorded in the end, and began no more.
+    expect([...kills.recorded.keys()].toSorted()).toEqual([...new Set(begun)].toSorted())
+    for (const [line, times] of kills.recorded) {
+      expect([line, begun.filter((one) => one === line).length]).toEqual([line, times])
+    }
+    // The job of the other endpoint runs in a worker that only loses its platform.
+    if (!victims.platform) expect(lines.flat().filter(isJob)).toHaveLength(1)
+
+    const resumed = kills.resumed.filter(({ endpoint }) => suffixes.every((suffix) => endpoint.endsWith(suffix)))
+    process.stdout.write(
+      `kill -9 of the ${victim}: ${kills.kills} kills at ${kills.moments.size} moments, 0 of ${kills.recorded.size} recorded attempts began again, ` +
+        `${begun.length - kills.recorded.size} others did; until the next answered write: ${
+          spread(resumed.map(({ ms }) => ms))
+        }` +
+        (victims.platform ? `; from the start of the platform: ${spread(resumed.map(({ msUp }) => msUp))}\n` : "\n")
+    )
+  }, 8 * GENEROUS)
+})
+
+describe.concurrent("a step that ends its worker", () => {
+  it("fails its run after the allowed attempts, although an earlier step is recorded", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const log = join(platform.dataDir, "begun")
+    const id = await platform.run("poisoned", { log })
+    const job = await endOf(platform, "poisoned", id)
+    expect(job.status).toBe("FAILED")
+    expect(job.error).toContain("SIGKILL")
+    expect(await linesOf(log)).toEqual(["good#1", "bad#1", "bad#1"])
+  }, 3 * GENEROUS)
+})
+
+describe.concurrent("a cancelled run", () => {
+  it("cancels the job that it waits for", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const log = join(platform.dataDir, "slow")
+    const events = async () =>
+      (await linesOf(log)).map((line) => JSON.parse(line) as { readonly event: string; readonly id: string })
+    const id = await platform.run("waiting", { log, ms: 600_000 })
+    const child = await until("the job of the run to begin", async () => (await events())[0]?.id, GENEROUS)
+    expect((await platform.request("POST", `/v2/waiting/cancel/${id}`)).status).toBe(200)
+    expect(await endOf(platform, "waiting", id)).toMatchObject({ status: "CANCELLED" })
+    expect(await endOf(platform, "slow", child)).toMatchObject({ status: "CANCELLED" })
+    // Its handler is told, too.
+    await until("the handler to be aborted", async () => (await events()).find(({ event }) => event === "aborted"), GENEROUS)
+  }, 3 * GENEROUS)
+})
+
+const minutes = SeededRandom.chaosMinutes()
+
+/** How many runs are open at any time. */
+const OPEN_RUNS = 40
+
+interface Begun {
+  readonly n: number
+  readonly path: string
+  readonly run?: string
+  readonly at: number
+}
+
+/** When each path was settled: a step was recorded, or a job ended. Read from the database of a stopped platform. */
+const settledOf = (dataDir: string): ReadonlyMap<string, number> => {
+  using db = new DatabaseSync(join(dataDir, "stint.db"), { readOnly: true })
+  const rows = db.prepare("SELECT run, path, at FROM run_entries WHERE kind IN ('step', 'end')").all()
+  return new Map(rows.map(({ at, path, run }) => [`${String(run)} ${String(path)}`, Number(at)]))
+}
+
+/** The processes of the workers that the platform has started. */
+const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.ProcessIdentity>> => {
+  const folder = join(dataDir, "workers")
+  const files = (await readdir(folder)).filter((name) => name.endsWith(".json"))
+  const records = await Promise.all(files.map((name) => readFile(join(folder, name), "utf8").catch(() => "null")))
+  return records.flatMap((text) => {
+    const record = JSON.parse(text) as { readonly identity: ProcessTable.ProcessIdentity | null } | null
+    return record?.identity !== null && record !== null && ProcessTable.isRunning(record.identity) ? [record.identity] : []
+  })
+}
+
+describe("chaos: kill -9 at random moments of many runs", () => {
+  it("R14: ends every run with its output, and begins no recorded step and no ended job again", async (context) => {
+    const seed = SeededRandom.runSeed()
+    const random = SeededRandom.seededRandom(seed)
+    const pick = <A>(list: ReadonlyArray<A>): A | undefined => list[Math.floor(random() * list.length)]
+    await using platform = await startPlatform()
+    const log = join(platform.dataDir, "begun")
+    let restarting: Promise<void> = Promise.resolve()
+    let isStorming = true
+    let submitted = 0
+    const ends: Array<{ readonly n: number; readonly job: JobObject }> = []
+
+    /** Repeats a call until a platform answers it. */
+    const persistently = async <A>(call: () => Promise<A>): Promise<A> => {
+      while (true) {
+        try {
+          return await call()
+        } catch {
+          await pause(100)
+          await restarting
+        }
+      }
+    }
+    const caller = async (): Promise<void> => {
+      while (isStorming) {
+        // A call without an answer may have started a run, so the next one has another number.
+        const { id, n } = await persistently(async () => {
+          const n = ++submitted
+          return { n, id: await platform.run("storm", { log, n }) }
+        })
+        ends.push({ n, job: await persistently(() => platform.ended("storm", id)) })
+      }
+    }
+    const callers = Promise.all(Array.from({ length: OPEN_RUNS }, caller))
+
+    let workerKills = 0
+    let platformKills = 0
+    const stopAt = performance.now() + 25_000 + (minutes ?? 0) * 60_000
+    while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
+      await pause(200 + random() * 1_500)
+      const dice = random()
+      if (dice < 0.8) {
+        await until("a worker", async () => {
+          const worker = pick(await workersOf(platform.dataDir))
+          if (worker === undefined || !ProcessTable.isRunning(worker)) return undefined
+          return process.kill(worker.pid, "SIGKILL")
+        }, GENEROUS)
+        workerKills++
+      }
+      if (dice > 0.6) {
+        restarting = platform.end("SIGKILL").then(() => platform.start())
+        await restarting
+        platformKills++
+      }
+    }
+    isStorming = false
+    await callers
+    // Runs whose submission was not answered have ended, too.
+    const { failed } = await until("all runs to end", async () => {
+      const { body } = await platform.request("GET", "/v2/storm/health")
+      const { jobs } = body as { readonly jobs: Readonly<Record<string, number>> }
+      return jobs["inQueue"] === 0 && jobs["inProgress"] === 0 ? jobs : undefined
+    }, GENEROUS)
+    await platform.end("SIGTERM")
+
+    const settled = settledOf(platform.dataDir)
+    const begun = (await linesOf(log)).map((line) => JSON.parse(line) as Begun)
+    const runs = new Map(begun.flatMap(({ n, run }) => run === undefined ? [] : [[n, run]]))
+    const again = begun.filter(({ at, n, path }) => at > (settled.get(`${runs.get(n)} ${path}`) ?? Infinity))
+    const counts = {
+      runs: ends.length,
+      "worker kills": workerKills,
+      "platform kills": platformKills,
+      "settled paths": settled.size,
+      begun: begun.length,
+      "begun more than once": begun.length - new Set(begun.map(({ n, path }) => `${n} ${path}`)).size
+    }
+    reportChaos(context, counts)
+    const told = `seed ${seed}, ${JSON.stringify(counts)}`
+    process.stdout.write(`kill -9 at random moments: ${told}\n`)
+    expect(failed, told).toBe(0)
+    expect(ends.filter(({ job, n }) => job.status !== "COMPLETED" || job.output !== 60 * (n + 1)), told).toEqual([])
+    expect(ends.length, told).toBeGreaterThanOrEqual(OPEN_RUNS)
+    expect(again, told).toEqual([])
+    // Every line belongs to a run and a path that is in the journal.
+    expect(begun.filter(({ n, path }) => !settled.has(`${runs.get(n)} ${path}`)), told).toEqual([])
+  }, 5 * GENEROUS + (minutes ?? 0) * 60_000)
+})
