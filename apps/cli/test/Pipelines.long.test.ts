@@ -237,7 +237,7 @@ describe("chaos: kill -9 at random moments of many runs", () => {
     await using platform = await startPlatform()
     const log = join(platform.dataDir, "begun")
     let restarting: Promise<void> = Promise.resolve()
-    let isStorming = true
+    const storm = new AbortController()
     let submitted = 0
     const ends: Array<{ readonly n: number; readonly job: JobObject }> = []
 
@@ -253,7 +253,7 @@ describe("chaos: kill -9 at random moments of many runs", () => {
       }
     }
     const caller = async (): Promise<void> => {
-      while (isStorming) {
+      while (!storm.signal.aborted) {
         // A call without an answer may have started a run, so the next one has another number.
         const { id, n } = await persistently(async () => {
           const n = ++submitted
@@ -284,7 +284,7 @@ describe("chaos: kill -9 at random moments of many runs", () => {
         platformKills++
       }
     }
-    isStorming = false
+    storm.abort()
     await callers
     // Runs whose submission was not answered have ended, too.
     const { failed } = await until("all runs to end", async () => {
