@@ -66,8 +66,10 @@ describe("the audit of a server", () => {
       assert.strictEqual(lines.length, 1)
       assert.include(lines[0], "The audit has no entry for this operation: {\"at\":17,\"action\":\"keys.createKey\"")
     }).pipe(
-      Effect.provide(AuditLog.layer().pipe(Layer.provide(broken))),
-      Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
+      Effect.provide([
+        AuditLog.layer().pipe(Layer.provide(broken)),
+        Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])
+      ])
     )
   })
 })

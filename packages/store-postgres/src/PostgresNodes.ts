@@ -167,7 +167,7 @@ const make = Effect.gen(function*() {
       beats += 1
       if (isNew || changed || (others.length > 0 && beats % BEATS_UNTIL_LOOK === 0)) wakeAll()
     },
-    catch: (cause) => cause instanceof Error ? cause : new Error(String(cause))
+    catch: (cause) => cause instanceof Error ? cause.message : String(cause)
   })
 
   const outage = OutageLog.make({
@@ -178,9 +178,9 @@ const make = Effect.gen(function*() {
   })
   const watched = Effect.matchEffect(beat, {
     onSuccess: () => outage.succeeded,
-    onFailure: ({ message }) => {
+    onFailure: (problem) => {
       mustTell = true
-      return outage.failed(message)
+      return outage.failed(problem)
     }
   })
 
