@@ -17,9 +17,21 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { DoesNotFit, Fits, FreeName, Recordable } from "./Connections.ts"
-import type { Retry, Target } from "./Definition.ts"
-import type { Pipeline } from "./Pipeline.ts"
+import type { Definition, Retry, Target } from "./Definition.ts"
+import type { Journal } from "./Journal.ts"
 import type { StepContext } from "./StepContext.ts"
+
+/** A complete pipeline: a handler whose runs need a {@link Journal} besides the services of its steps. */
+export interface Pipeline<Name extends string, I extends Schema.Constraint, O extends Schema.Constraint, out R>
+  extends Runnable<R | Journal>
+{
+  readonly name: Name
+  readonly input: I
+  readonly output: O
+  readonly error: typeof Schema.Never
+  readonly streams: false
+  readonly definition: Definition
+}
 
 /** The absence of an `output` Schema. */
 export interface NoSchema {

@@ -24,29 +24,19 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import type { Builder } from "./Builder.ts"
+import type { Builder, Pipeline } from "./Builder.ts"
 import type { Definition, ForEachNode, NamedNode, Node, Part, Retry, RunNode, StepNode, Target, Undo } from "./Definition.ts"
 import { refOf } from "./Graph.ts"
 import { runDefinition } from "./Interpreter.ts"
 import { Journal } from "./Journal.ts"
 import * as WorkerJournal from "./WorkerJournal.ts"
 
+/** @public */
+export type { Pipeline } from "./Builder.ts"
 /** The messages of wrong connections, for signatures that mention them. @public */
 export type { DoesNotFit, NameTaken, NotJson } from "./Connections.ts"
 /** @public */
 export type { StepContext } from "./StepContext.ts"
-
-/** A complete pipeline: a handler whose runs need a {@link Journal} besides the services of its steps. */
-export interface Pipeline<Name extends string, I extends Schema.Constraint, O extends Schema.Constraint, out R>
-  extends Runnable<R | Journal>
-{
-  readonly name: Name
-  readonly input: I
-  readonly output: O
-  readonly error: typeof Schema.Never
-  readonly streams: false
-  readonly definition: Definition
-}
 
 /** Gives a value that the builder has checked the type that the caller declares. */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller chooses the type

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
 import { CliFailure } from "../CliFailure.ts"
-import type { Stores } from "./Platform.ts"
+import type { Stores } from "./Stores.ts"
 
 const load = Effect.tryPromise({
   try: () => import("@stint/store-postgres"),

@@ -46,22 +46,15 @@ import type { PostgresOpenError } from "@stint/store-postgres"
 import * as Sqlite from "@stint/store-sqlite"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import * as AuditStore from "@stint/store/AuditStore"
-import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
-import type * as EndpointStore from "@stint/store/EndpointStore"
-import { type JobLogStore, LogLimits } from "@stint/store/JobLogStore"
-import type { JobStore } from "@stint/store/JobStore"
+import { LogLimits } from "@stint/store/JobLogStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
-import type { ReleaseStore } from "@stint/store/ReleaseStore"
-import type { RunStore } from "@stint/store/RunStore"
-import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
-import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
@@ -91,6 +84,7 @@ import * as JobEnds from "./JobEnds.ts"
 import * as ModelCache from "./ModelCache.ts"
 import * as OwnedEndpoints from "./OwnedEndpoints.ts"
 import * as PayloadStores from "./PayloadStores.ts"
+import type { Stores } from "./Stores.ts"
 import * as Tracing from "./Tracing.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
@@ -134,23 +128,6 @@ export interface Observer {
   readonly attemptEnded: JobEnds.OnAttemptEnd
   readonly workerPrinted: WorkerLogSink.WriteLine
 }
-
-/** All stores of a platform. */
-export type Stores =
-  | JobStore
-  | JobLogStore
-  | BatchStore
-  | EndpointStore.EndpointStore
-  | ReleaseStore
-  | RunStore
-  | AuditStore.AuditStore
-  | ScheduleStore
-  | BuildStore.BuildStore
-  | KeyStore.KeyStore
-  | SecretStore.SecretStore
-  | WebhookStore
-  | WebhookSecretStore.WebhookSecretStore
-  | WebhookAttemptStore.WebhookAttemptStore
 
 const layerRows = (
   { dataDir, store }: PlatformOptions,

@@ -26,12 +26,12 @@ import { memberOf, type RunEntry } from "@stint/store/RunMachine"
 import type { JournalResult } from "@stint/store/RunStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { mapJournalErrors } from "../http/QueueProblems.ts"
 import { decoder, readText, scanJson } from "../http/RequestBody.ts"
-import type { WorkerCall } from "../workers/WorkerOperations.ts"
 
 const hint =
   "Send {\"runs\": [{\"run\": \"...\", \"attempt\": 1, \"records\": [{\"path\": \"list\", \"kind\": \"step\", \"body\": 1}]}]}."
@@ -143,7 +143,7 @@ const make = Effect.gen(function*() {
     `{"run":${JSON.stringify(run)},"state":"lost","n":0,"entries":[],"phase":"doing","chunks":0,"cause":${JSON.stringify(cause)}}`
 
   return Effect.fnUntraced(function*(
-    { request }: Pick<WorkerCall, "request">,
+    { request }: { readonly request: HttpServerRequest.HttpServerRequest },
     { endpoint, proof, worker }: { readonly endpoint: Endpoint; readonly worker: string; readonly proof: Proof }
   ) {
     const text = yield* readText(request, limits.resultBytes, remedy)

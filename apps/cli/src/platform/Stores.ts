@@ -1,0 +1,34 @@
+/**
+ * The stores of a platform.
+ */
+import type { AuditStore } from "@stint/store/AuditStore"
+import type { BatchStore } from "@stint/store/BatchStore"
+import type { BuildStore } from "@stint/store/BuildStore"
+import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobLogStore } from "@stint/store/JobLogStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { KeyStore } from "@stint/store/KeyStore"
+import type { ReleaseStore } from "@stint/store/ReleaseStore"
+import type { RunStore } from "@stint/store/RunStore"
+import type { ScheduleStore } from "@stint/store/ScheduleStore"
+import type { SecretStore } from "@stint/store/SecretStore"
+import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
+
+/** All stores of a platform. */
+export type Stores =
+  | JobStore
+  | JobLogStore
+  | BatchStore
+  | EndpointStore
+  | ReleaseStore
+  | RunStore
+  | AuditStore
+  | ScheduleStore
+  | BuildStore
+  | KeyStore
+  | SecretStore
+  | WebhookStore
+  | WebhookSecretStore
+  | WebhookAttemptStore
