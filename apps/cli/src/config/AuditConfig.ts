@@ -3,7 +3,7 @@
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_AUDIT_ENTRIES` | 20000 | stored entries of each of the three kinds; the oldest are removed. An entry takes about 250 bytes |
+ * | `STINT_AUDIT_ENTRIES` | 20000 | stored entries of each of the three kinds; the oldest are removed. An entry takes about 200 bytes |
  * | `STINT_AUDIT_KEEP` | 400 days | how long entries are stored |
  */
 import { type AuditSettings, defaults } from "@stint/server/AuditLog"
