@@ -266,9 +266,15 @@ describe("chaos: kill -9 at random moments of many runs", () => {
 
     let workerKills = 0
     let platformKills = 0
+    let lines = 0
     const stopAt = performance.now() + 25_000 + (minutes ?? 0) * 60_000
     while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
-      await pause(200 + random() * 1_500)
+      // Otherwise a busy machine would kill only workers that start.
+      lines = await until("a step to begin since the last kill", async () => {
+        const { length } = await linesOf(log)
+        return length > lines ? length : undefined
+      }, GENEROUS)
+      await pause(random() * 1_500)
       const dice = random()
       if (dice < 0.8) {
         await until("a worker", async () => {
