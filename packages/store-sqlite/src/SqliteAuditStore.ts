@@ -17,21 +17,22 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const sql = yield* db.read("open audit", () => ({
     append: db.statement(`INSERT INTO audit (kind, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    // One statement for all combinations of filters. The bounds of the audit limit the number of rows that it reads.
+    // One statement for all combinations of filters. The bounds of the audit limit the number of rows that it reads. Its parameters have names,
+    // because Node 22 refuses numbered ones.
     list: db.statement(
-      `SELECT id, ${COLUMNS} FROM audit WHERE id < ?1 AND at >= ?2
-         AND (?3 IS NULL OR action = ?3 OR substr(action, 1, length(?3) + 1) = ?3 || '.')
-         AND (?4 IS NULL OR key = ?4 OR name = ?4)
-         AND (?5 IS NULL OR target = ?5 OR substr(target, 1, length(?5) + 1) = ?5 || '/')
-         AND (?6 IS NULL OR result = ?6)
-       ORDER BY id DESC LIMIT ?7 + 0`
+      `SELECT id, ${COLUMNS} FROM audit WHERE id < $before AND at >= $since
+         AND ($action IS NULL OR action = $action OR substr(action, 1, length($action) + 1) = $action || '.')
+         AND ($key IS NULL OR key = $key OR name = $key)
+         AND ($target IS NULL OR target = $target OR substr(target, 1, length($target) + 1) = $target || '/')
+         AND ($result IS NULL OR result = $result)
+       ORDER BY id DESC LIMIT $limit + 0`
     ),
     expire: db.statement(`DELETE FROM audit WHERE id IN (SELECT id FROM audit WHERE at < ? ORDER BY at LIMIT ? + 0)`),
     exceed: db.statement(
       `DELETE FROM audit WHERE id IN (
-         SELECT id FROM audit WHERE kind = ?1
-           AND id <= (SELECT id FROM audit WHERE kind = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2 + 0)
-         ORDER BY id LIMIT ?3 + 0)`
+         SELECT id FROM audit WHERE kind = $kind
+           AND id <= (SELECT id FROM audit WHERE kind = $kind ORDER BY id DESC LIMIT 1 OFFSET $entries + 0)
+         ORDER BY id LIMIT $limit + 0)`
     )
   }))
 
@@ -45,12 +46,12 @@ const make = Effect.gen(function*() {
     list: ({ action = null, before = Number.MAX_SAFE_INTEGER, key = null, limit, result = null, since = 0, target = null }) =>
       db.read(
         "list the audit",
-        () => sql.list.all(before, since, action, key, target, result, limit).map((row) => decodeRow(row))
+        () => sql.list.all({ before, since, action, key, target, result, limit }).map((row) => decodeRow(row))
       ),
     trim: ({ before, entries }, limit) =>
       db.write("trim the audit", () => {
         let removed = Number(sql.expire.run(before, limit).changes)
-        for (const kind of AUDIT_KINDS) removed += Number(sql.exceed.run(kind, entries, limit - removed).changes)
+        for (const kind of AUDIT_KINDS) removed += Number(sql.exceed.run({ kind, entries, limit: limit - removed }).changes)
         return removed
       })
   })
