@@ -137,7 +137,7 @@ export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("To
   title: "Too many requests"
 }, { ...members, retryAfter: Schema.Int }) {}
 
-/** 507: the stored jobs of the endpoint or of the key reached their quota of bytes. */
+/** 507: the stored jobs of the endpoint or of the key reached their quota of bytes, or an endpoint keeps as many events as it may. */
 export class InsufficientStorage extends HttpApiError.Problem<InsufficientStorage>()("InsufficientStorage", {
   type: "/problems/insufficient-storage",
   status: 507,

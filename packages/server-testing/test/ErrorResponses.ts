@@ -244,8 +244,10 @@ export const sweep = (): void => {
           }
           for (const status of Object.keys(operation.operation.responses)) {
             // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.
-            const isElsewhere = operation.method === "GET" &&
-              (status === "413" || status === "415" || status === "507" || (status === "429" && last === "route"))
+            // Events have a bound of their own, which the tests of runs exceed.
+            const isElsewhere = operation.method === "GET"
+              ? status === "413" || status === "415" || status === "507" || (status === "429" && last === "route")
+              : status === "507" && operation.template.endsWith("/events")
             const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))
           }

@@ -41,6 +41,7 @@ const decodePlace = Schema.decodeUnknownSync(Schema.Struct({ run: JobId, endpoin
 const decodeChild = Schema.decodeUnknownSync(Schema.Struct({ id: JobId, endpoint: EndpointId }))
 const decodeTime = Schema.decodeUnknownSync(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
 const decodeUnseen = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int, most: Schema.NullOr(Schema.Int) }))
+const decodeKept = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int, bytes: Schema.Int }))
 const decodeEvent = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int, body: JsonText }))
 const decodeGraph = Schema.decodeUnknownSync(Schema.Struct({ graph: JsonText }))
 const decodeEndpoint = Schema.decodeUnknownSync(Schema.Struct({ endpoint: EndpointId }))
@@ -101,6 +102,11 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
   )
   const takeEvent = db.statement(`UPDATE run_events SET body = NULL WHERE seq = ? AND id IS NOT NULL`)
   const removeEvent = db.statement(`DELETE FROM run_events WHERE seq = ? AND id IS NULL`)
+  // octet_length reads no data: it is known from the row's header.
+  const keptEvents = db.statement(
+    `SELECT count(*) AS count, coalesce(sum(octet_length(body)), 0) AS bytes FROM run_events INDEXED BY run_events_kept
+     WHERE endpoint = ? AND body IS NOT NULL`
+  )
   const hasEvent = db.statement(`SELECT 1 FROM run_events WHERE endpoint = ? AND id = ?`)
   const dropExpired = db.statement(`DELETE FROM run_events WHERE expires_at <= ?`)
   const graph = db.statement(`SELECT graph FROM definitions WHERE endpoint = ? AND hash = ?`)
@@ -183,6 +189,7 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
       removeEvent.run(seq)
       return body
     },
+    keptEvents: (endpoint) => decodeKept(keptEvents.get(endpoint)),
     hasEvent: (endpoint, id) => hasEvent.get(endpoint, id) !== undefined,
     dropExpired: (now) => {
       dropExpired.run(now)

@@ -20,6 +20,7 @@ import {
   Conflict,
   DefinitionNotFound,
   EndpointNotFound,
+  InsufficientStorage,
   InvalidRequest,
   JobNotFound,
   Unavailable
@@ -49,12 +50,13 @@ export class RunsApi extends HttpApiGroup.make("runs")
       params: endpoint,
       payload: SendEvent,
       success: EventReceipt,
-      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, InsufficientStorage, Unavailable]
     }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Send an event to a run",
       description:
         "Delivers the event to the run that has waited longest for its `name` and `key`. When no run waits for it, it is kept for the next " +
-        "run that does, for `ttlMs`. One event goes to one run. Send an `id` to repeat the call safely. Bodies up to 1 MiB.",
+        "run that does, for `ttlMs`. One event goes to one run. Send an `id` to repeat the call safely. Bodies up to 1 MiB. " +
+        "An endpoint keeps up to 10,000 events for later runs, and 64 MiB of their data; one more is rejected with 507.",
       request: { name: "approved", key: "order-4711", data: { by: "Ada" }, id: "approval-17" },
       responses: { 200: { delivered: RUN } }
     })),

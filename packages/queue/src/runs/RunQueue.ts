@@ -74,6 +74,9 @@ export class NodeUnknown extends Schema.TaggedError<NodeUnknown>()("NodeUnknown"
   nodes: Schema.Array(Schema.String)
 }) {}
 
+/** No run waits for the event, and the endpoint keeps as many events as it may. Nothing was stored. */
+export class TooManyEvents extends Schema.TaggedError<TooManyEvents>()("TooManyEvents", { endpoint: Schema.String }) {}
+
 export class RunQueue extends Context.Service<RunQueue, {
   /** Stores the graphs of definitions. Runs that are held for one of them return to the queue. */
   readonly define: (
@@ -108,11 +111,14 @@ export class RunQueue extends Context.Service<RunQueue, {
   /** What a run waits for. */
   readonly open: (endpoint: EndpointId, id: JobId, limit: number) => Effect.Effect<ReadonlyArray<OpenPath>, StoreError>
 
-  /** Delivers an event to the run that has waited for it longest, or keeps it until a run waits. */
+  /**
+   * Delivers an event to the run that has waited for it longest, or keeps it until a run waits. Fails with `TooManyEvents`, and stores nothing,
+   * when the endpoint keeps as many as it may.
+   */
   readonly send: (
     endpoint: EndpointId,
     event: Omit<RunEvent, "expiresAt"> & { readonly ttlMs: number }
-  ) => Effect.Effect<{ readonly run: JobId | null; readonly isDuplicate: boolean }, StoreError>
+  ) => Effect.Effect<{ readonly run: JobId | null; readonly isDuplicate: boolean }, StoreError | TooManyEvents>
 
   /** Returns a FAILED or TIMED_OUT run to the queue, to run again from a node. */
   readonly retryFrom: (
@@ -253,7 +259,8 @@ const make = Effect.gen(function*() {
     open: store.open,
     send: Effect.fnUntraced(function*(endpoint, { ttlMs, ...event }) {
       const time = now()
-      const { applied, isDuplicate, run } = yield* store.send(endpoint, { ...event, expiresAt: time + ttlMs }, time)
+      const { applied, isDuplicate, isFull, run } = yield* store.send(endpoint, { ...event, expiresAt: time + ttlMs }, time)
+      if (isFull) return yield* new TooManyEvents({ endpoint })
       yield* queue.notifyChanged(applied)
       return { run, isDuplicate }
     }, Effect.uninterruptible),

@@ -47,6 +47,22 @@ export const runCallers = (it: ServerIt): void => {
       ])
     }))
 
+  it.effect("events: rejects an event beyond those that an endpoint keeps, and delivers one that a run waits for", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, start } = yield* make
+      yield* start()
+      yield* journal({ records: [WAIT], park: { seen: 1 } })
+      const data = "x".repeat(1_000_000)
+      const early = Array.from({ length: 67 }, (_, number) => send(pipeline, { name: "early", key: `${number}`, data }))
+      const answers = yield* Effect.all(early, { concurrency: 4 })
+      expect(answers.filter(({ status }) => status === 200)).toHaveLength(67)
+      const problem = yield* Effect.flatMap(send(pipeline, { name: "early", data }), expectProblem(507))
+      expect(problem.error).toContain("10,000 events, or 64 MiB")
+      expect(problem.hint).toContain("name and key")
+      const waited = yield* Effect.flatMap(send(pipeline, { name: "approved", key: "7", data }), receipt)
+      expect(waited).toEqual({ delivered: id })
+    }))
+
   it.effect("events: rejects a body that is not an event, and one that is too large", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* make

@@ -8,7 +8,7 @@ import { jsonNull } from "@stint/contract/Json"
 import { DefinitionNotFound, problemMembers } from "@stint/contract/Problem"
 import { DEFAULT_EVENT_MILLIS, SendEvent } from "@stint/contract/RunSteps"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { RunQueue } from "@stint/queue/RunQueue"
+import { RunQueue, TooManyEvents } from "@stint/queue/RunQueue"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Schema from "effect/Schema"
@@ -17,7 +17,7 @@ import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapJournalErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
-import { notARun } from "./RunProblems.ts"
+import { notARun, tooManyEvents } from "./RunProblems.ts"
 import { collector } from "./StepList.ts"
 
 const EVENT_HINT =
@@ -71,7 +71,11 @@ export const layer = HttpApiBuilder.group(
           if ("issue" in parsed) return yield* invalidValues([parsed.issue], EVENT_HINT)
           const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(parsed.value)
           const event = { name, key, body: body.members.get("data")?.text ?? jsonNull, id: id ?? null, ttlMs }
-          const { isDuplicate, run } = yield* mapJournalErrors(runs.send(endpoint.id, event))
+          const sent = yield* mapJournalErrors(
+            Effect.catchTag(runs.send(endpoint.id, event), "TooManyEvents", (error) => Effect.succeed(error))
+          )
+          if (sent instanceof TooManyEvents) return yield* tooManyEvents(sent)
+          const { isDuplicate, run } = sent
           return json(`{"delivered":${JSON.stringify(run)}${isDuplicate ? ",\"duplicate\":true" : ""}}`)
         })
       )

@@ -2,8 +2,9 @@
  * The errors of operations on runs.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import type { NodeUnknown } from "@stint/queue/RunQueue"
+import { Conflict, InsufficientStorage, InvalidRequest, problemMembers } from "@stint/contract/Problem"
+import type { NodeUnknown, TooManyEvents } from "@stint/queue/RunQueue"
+import { MAX_KEPT_EVENT_BYTES, MAX_KEPT_EVENTS } from "@stint/store/RunStore"
 import { excerpt } from "../http/ProblemJson.ts"
 
 /** How many nodes an error lists. */
@@ -14,6 +15,17 @@ export const notARun = (id: string, endpoint: EndpointId): Conflict =>
   new Conflict(problemMembers(
     `Job "${excerpt(id)}" is not a run of a pipeline, or no worker has started it yet.`,
     `Read the job: GET /v2/${endpoint}/status/${excerpt(id)}?explain. Steps exist only on endpoints whose worker runs a pipeline.`
+  ))
+
+/** 507: more room comes only when runs wait for the kept events, or when these expire. */
+export const tooManyEvents = ({ endpoint }: TooManyEvents): InsufficientStorage =>
+  new InsufficientStorage(problemMembers(
+    `No run of "${excerpt(endpoint)}" waits for this event, and the endpoint keeps as many events for later runs as it may: ` +
+      `${MAX_KEPT_EVENTS.toLocaleString("en")} events, or ${
+        MAX_KEPT_EVENT_BYTES / 1024 / 1024
+      } MiB of their data. The event was not stored.`,
+    "Compare the event's name and key with what the runs wait for: GET /v2/ENDPOINT/steps/RUN. Kept events go when a run waits for them, or " +
+      "after their ttlMs: send a short one with events that may be lost. Send this event again when its run waits for it."
   ))
 
 /** 400 for a node that the pipeline does not have; 409 when the job is not a run. */

@@ -9,7 +9,14 @@ import { isParked, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
 import { CANCEL_PATH, memberOf } from "@stint/store/RunMachine"
-import { type JournalResult, type JournalWrite, type NewEntry, RunStore } from "@stint/store/RunStore"
+import {
+  type JournalResult,
+  type JournalWrite,
+  MAX_KEPT_EVENT_BYTES,
+  MAX_KEPT_EVENTS,
+  type NewEntry,
+  RunStore
+} from "@stint/store/RunStore"
 import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
 import type { StoreError } from "@stint/store/StoreError"
 import { uuidV7At } from "@stint/store/UuidV7"
@@ -315,6 +322,37 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepInclude(yield* runs.send(ENDPOINT, event(null), 5_000), { run: third.id })
         assert.deepInclude(yield* runs.send(ENDPOINT, event(null), 5_000), { run: null })
       }))
+
+    rule(
+      "keeps a bounded number of events and bytes for later waits, and still delivers events that a run waits for",
+      () =>
+        Effect.gen(function*() {
+          const { runs, started, write } = yield* make
+          const send = (name: string, body: JsonText, now: number, expiresAt = 50_000) =>
+            runs.send(ENDPOINT, { name, key: "", body, id: null, expiresAt }, now)
+          const full = { run: null, isDuplicate: false, isFull: true, applied: [] }
+          const large = toJsonText("x".repeat(MAX_KEPT_EVENT_BYTES / 4 - 2))
+          for (const expiresAt of [1_000, 50_000, 50_000, 50_000]) {
+            assert.deepInclude(yield* send("early", large, 0, expiresAt), { isFull: false })
+          }
+          assert.deepStrictEqual(yield* send("early", toJsonText(1), 999), full)
+          // The bound is an endpoint's own.
+          const elsewhere = { name: "early", key: "", body: large, id: null, expiresAt: 1_000 }
+          assert.deepInclude(yield* runs.send(CHILDREN, elsewhere, 999), { isFull: false })
+          const job = yield* started()
+          const wait = (name: string): NewEntry => ({ kind: "wait", path: name, name, key: "", until: null })
+          yield* write(job, { records: [wait("now")] })
+          assert.deepInclude(yield* send("now", large, 999), { run: job.id, isFull: false })
+          // One event has expired.
+          assert.deepInclude(yield* send("early", large, 1_000), { isFull: false })
+          assert.deepStrictEqual(yield* send("early", toJsonText(1), 1_000), full)
+          yield* write(job, { records: [wait("early")] })
+          const many = Array.from({ length: MAX_KEPT_EVENTS - 3 }, () => send("early", toJsonText(1), 1_000))
+          const results = yield* Effect.all(many, { concurrency: 100 })
+          assert.isEmpty(results.filter(({ isFull }) => isFull))
+          assert.deepStrictEqual(yield* send("early", toJsonText(1), 1_000), full)
+        })
+    )
 
     rule("keeps an event for the next wait when it arrives after the timeout or the end of a run", () =>
       Effect.gen(function*() {

@@ -25,6 +25,7 @@ interface Wait extends RunPlace {
 }
 
 interface KeptEvent extends RunEvent {
+  readonly bytes: number
   readonly endpoint: EndpointId
   isDelivered: boolean
 }
@@ -39,7 +40,7 @@ const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId)
   const definitions = new Map<string, JsonText>()
   const pipelines = new Set<EndpointId>()
   let waits: ReadonlyArray<Wait> = []
-  let events: ReadonlyArray<KeptEvent> = []
+  let events: Array<KeptEvent> = []
 
   const entriesOf = (run: JobId): ReadonlyArray<RunEntry> => [...runs.get(run)?.entries.values() ?? []]
 
@@ -115,7 +116,7 @@ const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId)
       waits = waits.filter((wait) => wait.run !== run)
     },
     addEvent: (endpoint, event, isDelivered) => {
-      events = [...events, { ...event, endpoint, isDelivered }]
+      events.push({ ...event, endpoint, isDelivered, bytes: Buffer.byteLength(event.body) })
     },
     takeEvent: (endpoint, name, key, now) => {
       const event = events.find((one) =>
@@ -125,6 +126,10 @@ const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId)
       if (event.id === null) events = events.filter((one) => one !== event)
       else event.isDelivered = true
       return event.body
+    },
+    keptEvents: (endpoint) => {
+      const kept = events.filter((event) => event.endpoint === endpoint && !event.isDelivered)
+      return { count: kept.length, bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0) }
     },
     hasEvent: (endpoint, id) => events.some((event) => event.endpoint === endpoint && event.id === id),
     dropExpired: (now) => {

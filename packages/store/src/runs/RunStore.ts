@@ -75,10 +75,21 @@ export interface RunEvent {
   readonly expiresAt: number
 }
 
+/**
+ * The most events that an endpoint keeps for later waits. Without a bound, a sender whose events no run waits for, such as one with a wrong name,
+ * would fill the disk. A burst of events that arrive before their runs wait is far smaller.
+ */
+export const MAX_KEPT_EVENTS = 10_000
+
+/** The most bytes of data of these events. */
+export const MAX_KEPT_EVENT_BYTES = 64 * 1024 * 1024
+
 /** What became of an event. `run`: the run that received it; null: it is kept for a later wait. */
 export interface EventResult {
   readonly run: JobId | null
   readonly isDuplicate: boolean
+  /** No run waits for the event, and the endpoint keeps as many as it may. Nothing was stored. */
+  readonly isFull: boolean
   readonly applied: ReadonlyArray<ApplyResult>
 }
 
@@ -134,7 +145,7 @@ export class RunStore extends Context.Service<RunStore, {
   /** The paths that the platform has to settle, in the order in which they were opened, up to `limit`. */
   readonly open: (endpoint: EndpointId, id: JobId, limit: number) => Effect.Effect<ReadonlyArray<OpenPath>, StoreError>
 
-  /** Delivers an event to the run that has waited for it longest, or keeps it. */
+  /** Delivers an event to the run that has waited for it longest, or keeps it, within `MAX_KEPT_EVENTS` and `MAX_KEPT_EVENT_BYTES`. */
   readonly send: (endpoint: EndpointId, event: RunEvent, now: number) => Effect.Effect<EventResult, StoreError>
 
   /** Returns a FAILED or TIMED_OUT run to the queue, and forgets the entries from a node on (`RunMachine.forgotten`). */

@@ -55,6 +55,8 @@ export interface RunTables {
   readonly addEvent: (endpoint: EndpointId, event: RunEvent, isDelivered: boolean) => void
   /** Removes and returns the first event that is kept for a wait. An event with an id stays known. */
   readonly takeEvent: (endpoint: EndpointId, name: string, key: string, now: number) => JsonText | undefined
+  /** The number of events that are kept for a wait, and the bytes of their data. */
+  readonly keptEvents: (endpoint: EndpointId) => { readonly count: number; readonly bytes: number }
   readonly hasEvent: (endpoint: EndpointId, id: string) => boolean
   readonly dropExpired: (now: number) => void
 

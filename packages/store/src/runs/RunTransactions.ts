@@ -15,6 +15,8 @@ import {
   type EventResult,
   type JournalResult,
   type JournalWrite,
+  MAX_KEPT_EVENT_BYTES,
+  MAX_KEPT_EVENTS,
   MAX_PAGE_CHARACTERS,
   type NewEntry,
   type RetryResult,
@@ -283,14 +285,22 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     })
   }
 
+  /** Whether the endpoint may keep one more event. */
+  const hasRoom = (endpoint: EndpointId, { body }: RunEvent): boolean => {
+    const { bytes, count } = tables.keptEvents(endpoint)
+    return count < MAX_KEPT_EVENTS && bytes + Buffer.byteLength(body) <= MAX_KEPT_EVENT_BYTES
+  }
+
   const send: RunTransactions["send"] = (endpoint, event, now) => {
     tables.dropExpired(now)
-    if (event.id !== null && tables.hasEvent(endpoint, event.id)) return { run: null, isDuplicate: true, applied: [] }
+    const kept: EventResult = { run: null, isDuplicate: false, isFull: false, applied: [] }
+    if (event.id !== null && tables.hasEvent(endpoint, event.id)) return { ...kept, isDuplicate: true }
     const place = tables.firstWait(endpoint, event.name, event.key)
+    if (place === undefined && !hasRoom(endpoint, event)) return { ...kept, isFull: true }
     if (place === undefined || event.id !== null) tables.addEvent(endpoint, event, place !== undefined)
-    if (place === undefined) return { run: null, isDuplicate: false, applied: [] }
+    if (place === undefined) return kept
     const applied = settle(place.run, { path: place.path, kind: "event", body: event.body, news: 1 }, now)
-    return { run: place.run, isDuplicate: false, applied }
+    return { ...kept, run: place.run, applied }
   }
 
   const retry: RunTransactions["retry"] = (endpoint, id, from, now) => {
