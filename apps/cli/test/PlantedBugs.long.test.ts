@@ -1,5 +1,5 @@
 /**
- * Each scenario of Faults.long.test.ts runs against a platform with a planted bug (fixtures/planted.ts) and must report the broken rule.
+ * Each scenario of Faults.long.test.ts runs against a platform with a planted bug (fixtures/plants.ts) and must report the broken rule.
  * A scenario that stays green here could not detect such a bug.
  */
 import { join } from "node:path"
@@ -18,7 +18,7 @@ import { FIXTURES } from "./PlatformProcess.ts"
 import { webhooks } from "./WebhookScenario.ts"
 
 interface Planted {
-  /** The name of the bug in fixtures/planted.ts. */
+  /** The name of the bug in fixtures/plants.ts. */
   readonly bug: string
   readonly rule: string
   readonly what: string
