@@ -115,10 +115,15 @@ const make = Effect.gen(function*() {
     return batch !== undefined && BatchMachine.isExpired(batch, now)
   }
 
+  /**
+   * Whether an earlier change of this transaction may have changed the job after its row was read: the release of a held job, the wake of a run
+   * whose child has ended, and the cancel of a child whose run has ended.
+   */
+  const mayBeStale = (head: JobHead): boolean => head.concurrency?.held === true || isChild(head.id) || isRunOf(head)
+
   /** Within a transaction. */
   const apply = (found: Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
-    // A held job may have been released since its row was read, by an earlier change of this transaction.
-    const row = found.head.concurrency?.held === true ? rows.find(found.head.endpoint, found.head.id) ?? found : found
+    const row = mayBeStale(found.head) ? rows.find(found.head.endpoint, found.head.id) ?? found : found
     const before = row.head
     const isRun = isRunOf(before)
     const undoing = isRun && event._tag === "Cancel" ? runs.cancelling(before, event.now) : undefined

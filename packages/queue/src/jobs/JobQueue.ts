@@ -304,11 +304,15 @@ const make = Effect.gen(function*() {
 
   const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
     let removed = 0
+    // Runs that undo what they did stay in the queue.
+    let kept = 0
     while (true) {
-      const applied = yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: now(), endpoint }, PURGE_LIMIT)
+      const limit = PURGE_LIMIT + kept
+      const applied = yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: now(), endpoint }, limit)
       yield* notifyAll(applied)
-      removed += applied.length
-      if (applied.length < PURGE_LIMIT) return removed
+      kept = applied.filter((one) => one._tag === "Changed" && one.after.status === "IN_QUEUE").length
+      removed += applied.length - kept
+      if (applied.length < limit) return removed
     }
   }, Effect.uninterruptible)
 

@@ -142,6 +142,26 @@ export const runCallers = (it: ServerIt): void => {
       expect(yield* stepsOf(pipeline, id)).toMatchObject({ held: expect.stringContaining("the node \"write\"") })
     }))
 
+  it.effect("cancel, purge-queue: can be repeated while a run undoes what it did", () =>
+    Effect.gen(function*() {
+      const { id, journal, pipeline, worker } = yield* make
+      const start = { definition: HASH, undo: true }
+      yield* journal({ start }, { definitions: [{ hash: HASH, graph }] })
+      const records = [{ path: "write", kind: "step", body: 1 }, WAIT]
+      expect(yield* journal({ records, park: { seen: 2 } })).toMatchObject({ state: "parked" })
+      const { id: waiting } = yield* pipeline.run({})
+      const post = (path: string) => Effect.map(pipeline.call(pipeline.path(path), { method: "POST" }), ({ json }) => json)
+      expect(yield* post(`cancel/${id}`)).toEqual({ id, status: "IN_QUEUE" })
+      expect(yield* post(`cancel/${id}`)).toEqual({ id, status: "IN_QUEUE" })
+      expect(yield* post("purge-queue")).toEqual({ removed: 1, status: "completed" })
+      expect(yield* post("purge-queue")).toEqual({ removed: 0, status: "completed" })
+      expect(yield* post(`cancel/${waiting}`)).toEqual({ id: waiting, status: "CANCELLED" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      expect(yield* journal({ attempt: 2, start, after: 0 })).toMatchObject({ phase: "undoing" })
+      yield* journal({ attempt: 2, records: [{ path: "write", kind: "undo" }], finish: { cancelled: true } })
+      expect(yield* post(`cancel/${id}`)).toEqual({ id, status: "CANCELLED" })
+    }))
+
   it.effect("definitions: returns the graph as its worker sent it", () =>
     Effect.gen(function*() {
       const { children, pipeline, post, start } = yield* make

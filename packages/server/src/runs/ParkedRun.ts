@@ -40,7 +40,8 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
 /** The words about a parked run. */
 export const parkedWords = ({ held, more, phase, steps }: ParkedRun, endpoint: EndpointId, now: number): string => {
   if (held !== null) {
-    return `${held} Start a worker whose definition fits, for example one of the earlier release: it continues the run.`
+    return `${held} Every minute, the run returns to the queue, until a worker whose definition fits takes it. If none runs, start one, for ` +
+      "example of the earlier release."
   }
   const subject = phase === "undoing" ? "It was cancelled, undoes what it did," : "It has recorded its progress"
   if (steps.length === 0) return `${subject} and is about to continue.`

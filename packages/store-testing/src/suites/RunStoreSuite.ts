@@ -393,7 +393,42 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         }
       }))
 
-    rule("lets a cancelled run undo what it did, and ends it at once when it is cancelled again", () =>
+    rule("R2: changes each job once in a sweep of timers in which a child and its run are due", () =>
+      Effect.gen(function*() {
+        const { claim, head, jobs, park, started, write } = yield* make
+        const tick = (now: number) => jobs.tick({ _tag: "Tick", now }, 10)
+        // The child's end wakes the parked run, whose own timer is due, too.
+        const parked = yield* started()
+        const waiting = spawn("stamp")
+        const records: ReadonlyArray<NewEntry> = [
+          { ...waiting, child: Scenario.record({ id: waiting.id, endpoint: CHILDREN, expiresAt: 4_000 }) },
+          { kind: "sleep", path: "cool", until: 5_000 }
+        ]
+        yield* write(parked, { records, ...park(2) })
+        yield* tick(6_000)
+        assert.strictEqual((yield* head(waiting.id, CHILDREN)).status, "TIMED_OUT")
+        assert.deepInclude(yield* head(parked.id), { status: "IN_QUEUE" })
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { waiting: 1, running: 0 })
+        yield* claim("ann", 6_000)
+        assert.deepInclude(yield* jobs.depth(ENDPOINT), { waiting: 0, running: 1 })
+
+        // The run's last lease ends, which cancels the child, whose own lease has ended, too.
+        const last = Scenario.record({ maxAttempts: 1, createdAt: 6_000 })
+        yield* jobs.insert(last)
+        const [lost = assert.fail()] = yield* claim("ann", 6_000)
+        const running = spawn("stamp")
+        yield* write(lost, {
+          start: { definition: HASH, ttlMs: 1_000_000_000, undo: false },
+          records: [running]
+        }, { now: 6_000 })
+        yield* claim("bob", 6_000, CHILDREN)
+        yield* tick(16_000)
+        assert.strictEqual((yield* head(lost.id)).status, "FAILED")
+        assert.strictEqual((yield* head(running.id, CHILDREN)).status, "CANCELLED")
+        assert.deepInclude(yield* jobs.depth(CHILDREN), { waiting: 0, running: 0 })
+      }))
+
+    rule("lets a cancelled run undo what it did, and a repeated cancel changes nothing", () =>
       Effect.gen(function*() {
         const { apply, claim, head, park, runs, started, write } = yield* make
         const cancel = { _tag: "Cancel", now: 1_000, endpoint: ENDPOINT } as const
@@ -417,8 +452,9 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         yield* write(other, { records: [step("write")] })
         yield* apply(other.id, cancel)
         assert.strictEqual((yield* head(other.id)).status, "IN_PROGRESS")
+        const undoing = yield* runs.get(ENDPOINT, other.id)
         yield* apply(other.id, cancel)
-        assert.strictEqual((yield* head(other.id)).status, "CANCELLED")
+        assert.deepStrictEqual(yield* runs.get(ENDPOINT, other.id), undoing)
       }))
 
     rule("removes a run with its entries, waits and children, and no child before its run", () =>
@@ -501,7 +537,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       "holds a run whose records do not fit another definition, until a worker with a fitting one starts",
       () =>
         Effect.gen(function*() {
-          const { claim, head, runs, started, write } = yield* make
+          const { apply, claim, head, runs, started, write } = yield* make
           const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
           const job = yield* started()
           yield* write(job, { records: [step("write")] })
@@ -522,6 +558,14 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
             state: "running",
             last: 2
           })
+          // A fitting worker that runs already announces nothing more, so the run returns to the queue on its own.
+          const later = yield* started()
+          yield* write(later, { records: [step("write")] })
+          assert.deepInclude(yield* write(later, start(OTHER)), { state: "held" })
+          yield* apply(later.id, { _tag: "Tick", now: 60_000 })
+          const [taken = assert.fail()] = yield* claim("ann", 60_000)
+          assert.strictEqual(taken.id, later.id)
+          assert.deepInclude(yield* write(taken, start(HASH), { now: 60_000 }), { state: "running" })
         })
     )
 

@@ -35,6 +35,12 @@ export const isChild = (id: JobId): boolean => id.startsWith(CHILD)
 /** A child's retention, in milliseconds: it ends with its run. */
 export const CHILD_RETENTION_MILLIS = 1_000 * 365 * 24 * 60 * 60 * 1000
 
+/**
+ * How long a run is held that a worker with another definition has taken. A worker whose definition fits may run already, beside a canary for
+ * example, and announces nothing more; so the run returns to the queue until that worker takes it. Each try costs one request.
+ */
+const HELD_RETRY_MILLIS = 60_000
+
 /** The most entries of one page. */
 const PAGE = 10_000
 
@@ -49,7 +55,7 @@ export interface RunTransactions {
 
   /** Whether the job has a record here. */
   readonly isRun: (id: JobId) => boolean
-  /** Before a cancel of a run: lets it undo what it did. Returns undefined when the run ends at once. */
+  /** Before a cancel of a run: lets it undo what it did. Returns undefined when the run ends at once. A second cancel changes nothing. */
   readonly cancelling: (job: JobHead, now: number) => ApplyResult | undefined
   /** After a change of a child or a run. Returns the changes of other jobs. */
   readonly changed: (
@@ -236,7 +242,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     let state: JournalResult["state"] = "running"
     let from = write.after
     if (begun.held !== null) {
-      applied.push(jobs.apply(endpoint, id, { _tag: "Park", ...identity, until: null }))
+      applied.push(jobs.apply(endpoint, id, { _tag: "Park", ...identity, until: now + HELD_RETRY_MILLIS }))
       state = "held"
     } else {
       for (const entry of records) own.push(...record(begun, entry, now, { applied, spawned }))
@@ -319,7 +325,9 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
 
   const cancelling: RunTransactions["cancelling"] = (job, now) => {
     const run = tables.find(job.id)
-    if (run === undefined || !run.undo || run.phase === "undoing" || run.last === 0) return undefined
+    if (run === undefined || !run.undo || run.last === 0) return undefined
+    // A repeated cancel, such as that of a client that missed the response, must not end the run before it has undone what it did.
+    if (run.phase === "undoing") return { _tag: "Changed", before: job, after: job }
     tables.put({ ...run, phase: "undoing", held: null })
     const others = tables.open(job.id, Infinity).flatMap((entry) => [
       ...(entry.kind === "spawn" ? cancelChild(entry, now) : []),
