@@ -167,7 +167,7 @@ export const make = Effect.fnUntraced(function*(
     }
     behind = !complete
     if (complete) seen = answer.n
-    else if (answer.more === true) seen = answer.entries.at(-1)?.n ?? seen
+    else if (answer.more === true) seen = Math.max(seen, answer.upTo ?? answer.entries.at(-1)?.n ?? 0)
     chunks = Math.max(chunks, answer.chunks)
   }
 

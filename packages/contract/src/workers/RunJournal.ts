@@ -221,8 +221,10 @@ export const RunAnswer = Schema.Struct({
   n: Schema.Int,
   /** In ascending order: what became of the records that were not simply stored, and the entries that were asked for. */
   entries: Schema.Array(JournalEntry),
-  /** More entries than fit into one response: ask again with `after`. */
+  /** More entries than fit into one response: ask again, with `upTo` as `after`. */
   more: Schema.optionalKey(Schema.Literal(true)),
+  /** With `more`: of the entries that were asked for, the response contains those up to this number. */
+  upTo: Schema.optionalKey(Schema.Int),
   phase: RunPhase,
   /** The number of stored chunks of the run's stream. */
   chunks: Schema.Int,

@@ -63,6 +63,26 @@ export const runJournals = (it: ServerIt): void => {
       ])
     }))
 
+  it.effect("run-journal: returns the outputs of children in parts of a bounded size, and its own records in any case", () =>
+    Effect.gen(function*() {
+      const { children, journal, start } = yield* make
+      yield* start()
+      const stamper = yield* children.worker()
+      const output = "x".repeat(12 * 1024 * 1024)
+      for (const at of [0, 1, 2]) {
+        yield* journal({ records: [{ path: `stamp[${at}]`, kind: "spawn", body: { endpoint: children.id, input: at } }] })
+        yield* stamper.finish((yield* stamper.next).id, output)
+      }
+      const wait = { path: "approved", kind: "wait", body: { name: "approved", key: "" } }
+      const first = yield* journal({ records: [wait], after: 0 })
+      expect(first).toMatchObject({ n: 7, more: true, upTo: 5 })
+      expect(first.entries.map(({ n }) => n)).toEqual([1, 2, 3, 4, 5, 7])
+      const second = yield* journal({ after: 5 })
+      expect(second).not.toHaveProperty("more")
+      expect(second.entries.map(({ n }) => n)).toEqual([6, 7])
+      expect(second.entries[0]).toMatchObject({ path: "stamp[2]", kind: "end", body: { output } })
+    }))
+
   it.effect("run-journal: holds the answer of a run that would park until its child ends", () =>
     Effect.gen(function*() {
       const { children, journal, start } = yield* make

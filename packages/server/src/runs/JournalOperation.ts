@@ -52,6 +52,9 @@ const isJobId = Schema.is(JobId)
 /** What proves that a worker holds a run: the attempt, or why not. */
 export type Proof = (write: RunWrite) => { readonly attempt: number } | { readonly cause: string }
 
+/** The size of the entries in a response, with the outputs of children. One entry may be larger. */
+const RESPONSE_CHARACTERS = 32 * 1024 * 1024
+
 const textOf = (body: unknown) => body === undefined ? jsonNull : toJsonText(body)
 
 /** A journal entry as the worker receives it. `output`: of the child that ended. */
@@ -127,14 +130,35 @@ const make = Effect.gen(function*() {
     )
   })
 
-  const answerJson = Effect.fnUntraced(function*(run: string, result: JournalResult) {
-    const entries = yield* Effect.forEach(
-      result.entries,
-      (entry) => Effect.map(outputOf(entry), (output) => entryJson(entry, output))
-    )
+  /**
+   * The answer for one run. Entries beyond the space of the response are left out, except those that answer the request's own records. `space`
+   * is reduced by what the answer needs.
+   */
+  const answerJson = Effect.fnUntraced(function*(
+    { records, run }: Pick<RunRequest, "records" | "run">,
+    result: JournalResult,
+    space: { left: number }
+  ) {
+    const own = new Set(records.map(({ path }) => path))
+    const entries: Array<string> = []
+    let upTo = result.more ? result.upTo : undefined
+    let isCut = false
+    for (const entry of result.entries) {
+      const isOwn = own.has(entry.path)
+      if (isCut && !isOwn) continue
+      const text = entryJson(entry, yield* outputOf(entry))
+      // The first entry of a response is always part of it, so that a worker that asks again gets on.
+      if (!isOwn && text.length > space.left && space.left < RESPONSE_CHARACTERS) {
+        isCut = true
+        upTo = entry.n - 1
+        continue
+      }
+      space.left -= text.length
+      entries.push(text)
+    }
     const state = result.state === "unknown" || result.state === "idle" ? "running" : result.state
     return `{"run":${JSON.stringify(run)},"state":"${state}","n":${result.last},"entries":[${entries.join(",")}]` +
-      `,"phase":"${result.phase}","chunks":${result.chunks}` + (result.more ? ",\"more\":true" : "") +
+      `,"phase":"${result.phase}","chunks":${result.chunks}` + (upTo === undefined ? "" : `,"more":true,"upTo":${upTo}`) +
       (result.state === "unknown" ? ",\"definition\":\"unknown\"" : "") +
       (result.cause === null ? "}" : `,"cause":${JSON.stringify(result.cause)}}`)
   })
@@ -174,9 +198,10 @@ const make = Effect.gen(function*() {
     const results = requests.length === 0
       ? []
       : yield* mapJournalErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
+    const space = { left: RESPONSE_CHARACTERS }
     for (const [index, { at, request }] of requests.entries()) {
       const result = results[index]
-      if (result !== undefined) answers.set(at, yield* mapJournalErrors(answerJson(request.run, result)))
+      if (result !== undefined) answers.set(at, yield* mapJournalErrors(answerJson(request, result, space)))
     }
     const now = yield* Clock.currentTimeMillis
     return yield* trackedJson(`{"now":${now},"runs":[${writes.map((_, at) => answers.get(at)).join(",")}]}`)

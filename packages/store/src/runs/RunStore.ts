@@ -55,7 +55,10 @@ export interface JournalResult {
   readonly phase: RunPhase
   readonly chunks: number
   readonly entries: ReadonlyArray<RunEntry>
+  /** Entries that were asked for are missing, because the page was full. */
   readonly more: boolean
+  /** With `more`: all entries up to this number that were asked for are in `entries`. */
+  readonly upTo: number
   readonly cause: string | null
   /** When the next timer of the run settles a path; null: never. */
   readonly nextTimer: number | null

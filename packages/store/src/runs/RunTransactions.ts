@@ -217,7 +217,19 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     const refused = (state: JournalResult["state"], cause: string | null = null): JournalResult => {
       const run = tables.find(id)
       const { last, phase } = run ?? { last: 0, phase: "doing" as const }
-      return { state, last, phase, chunks: 0, entries: [], more: false, cause, nextTimer: null, applied: [], spawned: [] }
+      return {
+        state,
+        last,
+        phase,
+        chunks: 0,
+        entries: [],
+        more: false,
+        upTo: last,
+        cause,
+        nextTimer: null,
+        applied: [],
+        spawned: []
+      }
     }
     const job = jobs.find(endpoint, id)
     if (job === undefined) return refused("lost", `The endpoint has no job "${id}".`)
@@ -275,6 +287,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       chunks: jobs.find(endpoint, id)?.chunks ?? job.chunks,
       entries: [...own.filter(({ n }) => !numbers.has(n)), ...entries].sort((a, b) => a.n - b.n),
       more,
+      upTo: more ? entries.at(-1)?.n ?? 0 : run.last,
       cause: run.held,
       nextTimer: tables.nextTimer(id),
       applied,
