@@ -146,6 +146,28 @@ describe("a handler of several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("starts the next batch after a job hangs that runs alone, and is stopped", () => {
+    const { layer } = services()
+    const calls: Array<ReadonlyArray<unknown>> = []
+    const handler = Handler.fromBatchFunction(async (jobs: ReadonlyArray<FunctionJob>) => {
+      calls.push(jobs.map(({ input }) => input))
+      if (jobs.length > 1) throw new Error("too many")
+      return jobs.some(({ input }) => input === 2) ? new Promise(() => {}) : double(jobs)
+    }, { max: 2 })
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(handler)
+      yield* submitAll([1, 2])
+      expect(yield* results(1)).toEqual({ j1: { output: 2 } })
+      yield* memory.stop("j2")
+      yield* settle
+      yield* submitAll([3])
+      yield* TestClock.adjust(2_050)
+      expect(yield* results(1)).toEqual({ j3: { output: 6 } })
+      expect(calls).toEqual([[1, 2], [1], [2], [3]])
+    }).pipe(Effect.provide(layer))
+  })
+
   it("rejects sizes and waits that are out of range", () => {
     for (
       const options of [{ max: 0 }, { max: 1.5 }, { max: 1_001 }, { max: Number.NaN }, { max: 2, wait: -1 }, {

@@ -63,7 +63,8 @@ interface Item {
   /** The context of the job's fiber. */
   readonly context: Context.Context<never>
   readonly resume: (outcome: Effect.Effect<Outcome.Outcome>) => void
-  stopped: boolean
+  /** It has its outcome, or was stopped: nothing waits for its result. */
+  isDone: boolean
 }
 
 /** One call of the function. */
@@ -166,7 +167,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
     }
     for (const item of call.items) {
       if (call.abandoned) return
-      if (item.stopped) continue
+      if (item.isDone) continue
       try {
         await attempt(call, [item])
       } catch (own) {
@@ -175,7 +176,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
     }
   }
 
-  /** Stops the function when all jobs of its call were stopped. JavaScript cannot end it, so the next batch starts after a while. */
+  /** Stops the function when nothing waits for its results any more. JavaScript cannot end it, so the next batch starts after a while. */
   const stopCall = (call: Call) => {
     call.controller.abort(new DOMException("The jobs were stopped.", "AbortError"))
     const [first] = call.items
@@ -203,12 +204,12 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
       startWhenDue()
     },
     stop: (item: Item) => {
-      item.stopped = true
+      item.isDone = true
       const index = pending.indexOf(item)
       if (index !== -1) {
         pending.splice(index, 1)
         if (pending.length === 0) stopTimer()
-      } else if (running?.items.includes(item) === true && running.items.every(({ stopped }) => stopped)) stopCall(running)
+      } else if (running?.items.includes(item) === true && running.items.every(({ isDone }) => isDone)) stopCall(running)
     }
   }
 }
@@ -245,7 +246,15 @@ export const fromBatchFunction = <Input>(
     run: (job: ReceivedJob) =>
       Effect.contextWith((context: Context.Context<never>) =>
         Effect.callback<Outcome.Outcome>((resume) => {
-          const item: Item = { job: { ...job }, context, resume, stopped: false }
+          const item: Item = {
+            job: { ...job },
+            context,
+            resume: (outcome) => {
+              item.isDone = true
+              resume(outcome)
+            },
+            isDone: false
+          }
           collector.add(item)
           return Effect.sync(() => collector.stop(item))
         })
