@@ -291,6 +291,23 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.strictEqual(resumed.nextTimer, 9_000)
       }))
 
+    rule("a run lives for the time of its start, and longer than a sleep that it records", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, park, started, write } = yield* make
+        const day = 86_400_000
+        const brief = yield* started()
+        assert.strictEqual((yield* head(brief.id)).expiresAt, 1_000_000_000)
+        yield* write(brief, { records: [step("write")], ...park(1) })
+        yield* apply(brief.id, { _tag: "Tick", now: 1_000_000_000 })
+        const ended = yield* head(brief.id)
+        assert.deepInclude(ended, { status: "TIMED_OUT" })
+        const long = yield* started()
+        yield* write(long, { records: [{ kind: "sleep", path: "cool", until: 400 * day }], ...park(1) })
+        yield* apply(long.id, { _tag: "Tick", now: 400 * day })
+        assert.deepInclude(yield* head(long.id), { status: "IN_QUEUE", expiresAt: 401 * day })
+        assert.lengthOf(yield* claim("ann", 400 * day), 1)
+      }))
+
     rule("delivers an event that came before its wait, once, to the run that has waited longest", () =>
       Effect.gen(function*() {
         const { claim, park, runs, started, write } = yield* make

@@ -312,25 +312,21 @@ const loseLease = (lost: JobHead, now: number, cause: string, random: number | u
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-const expire = (job: JobHead, now: number): Result.Result<Transition, Rejection> =>
-  end(
-    job,
-    now,
-    "TIMED_OUT",
-    null,
-    `The job's time to live (${seconds(job.ttlMs)}) ended while it was ${
-      job.status === "IN_PROGRESS" && job.leaseExpiresAt === null
-        ? "parked"
-        : job.leaseExpiresAt === null
-        ? "waiting for a worker"
-        : `running on worker ${job.worker}`
-    }.`
-  )
+const expire = (job: JobHead, now: number, isRun: boolean): Result.Result<Transition, Rejection> => {
+  const where = isParked(job)
+    ? "parked"
+    : job.leaseExpiresAt === null
+    ? "waiting for a worker"
+    : `running on worker ${job.worker}`
+  // A started run lives longer than its job's time to live.
+  const life = isRun ? "The run's time to live" : `The job's time to live (${seconds(job.ttlMs)})`
+  return end(job, now, "TIMED_OUT", null, `${life} ended while it was ${where}.`)
+}
 
 const tick = (job: JobHead, now: number, random: number | undefined, isRun: boolean): Result.Result<Transition, Rejection> => {
   if (now < dueAt(job)) return reject({ _tag: "NotDue" })
   if (job.finishedAt !== null) return Result.succeed({ _tag: "Remove" })
-  if (now >= job.expiresAt) return expire(job, now)
+  if (now >= job.expiresAt) return expire(job, now, isRun)
   if (isParked(job)) return wake(job, job.notBefore ?? now, isRun)
   // `delayTime` starts at the start time or at the end of the backoff, not at this tick.
   if (job.notBefore !== null) return put({ ...job, queuedAt: job.notBefore, notBefore: null })
@@ -401,7 +397,7 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
   switch (event._tag) {
     case "Claim": {
       if (!isReady(job)) return reject({ _tag: "NotWaiting" })
-      if (event.now >= job.expiresAt) return expire(job, event.now)
+      if (event.now >= job.expiresAt) return expire(job, event.now, isRun)
       return put({
         ...job,
         status: "IN_PROGRESS",

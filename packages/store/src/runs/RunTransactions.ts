@@ -46,6 +46,19 @@ const PAGE = 10_000
 
 const decodeGraph = Schema.decodeUnknownSync(Schema.fromJsonString(PipelineGraph))
 
+/** How long a run lives at least after the end of a sleep or a timeout that it has recorded. */
+const LIFE_AFTER_TIMER_MILLIS = 24 * 60 * 60 * 1000
+
+/** Until when a run must live at least. */
+const lifeOf = ({ createdAt }: JobHead, ttlMs: number, records: ReadonlyArray<NewEntry>): number => {
+  let end = createdAt + ttlMs
+  for (const record of records) {
+    const until = "until" in record ? record.until : null
+    if (until !== null) end = Math.max(end, until + LIFE_AFTER_TIMER_MILLIS)
+  }
+  return end
+}
+
 /** The operations on runs, and the hooks that the store calls when a job changes. */
 export interface RunTransactions {
   readonly journal: (endpoint: EndpointId, worker: string, write: JournalWrite, now: number) => JournalResult
@@ -237,8 +250,8 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     const known = tables.find(id)
     if (known === undefined && start === undefined) return refused("lost", "The first write to a run must contain \"start\".")
     const identity = { endpoint, worker, attempt, now }
-    const expiresAt = start === undefined ? {} : { expiresAt: job.createdAt + start.ttlMs }
-    const fenced = jobs.apply(endpoint, id, { _tag: "Journal", progress: records.length > 0, ...identity, ...expiresAt })
+    const expiresAt = lifeOf(job, start?.ttlMs ?? 0, records)
+    const fenced = jobs.apply(endpoint, id, { _tag: "Journal", progress: records.length > 0, ...identity, expiresAt })
     if (fenced._tag !== "Changed") {
       return isTerminal(job.status)
         ? refused("ended", `The job has ended: ${job.status}.`)
