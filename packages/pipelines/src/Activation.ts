@@ -85,7 +85,9 @@ export interface Activation {
   readonly isUndoing: () => boolean
   /** Runs the effect until the run is dropped or cancelled. */
   readonly guard: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped | Cancelled, R>
-  /** Runs the compensations until the run is dropped. Waits of the interrupted nodes are forgotten. */
+  /**
+   * Runs the compensations until the run is dropped: after what the interrupted nodes did is recorded. Their waits are forgotten.
+   */
   readonly guardUndo: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped, R>
 }
 
@@ -174,7 +176,8 @@ export const make = Effect.fnUntraced(function*(
   /** One write of this run at a time, so that the answers arrive in order. */
   const write = (more: Pick<RunWrite, "records" | "park" | "finish">, ask = false): Effect.Effect<RunAnswer, Dropped> =>
     one.withPermits(1)(Effect.gen(function*() {
-      const records = [...last, ...more.records ?? []]
+      const earlier = last
+      const records = [...earlier, ...more.records ?? []]
       const answer = yield* journal.write({
         run: job.id,
         attempt,
@@ -188,7 +191,8 @@ export const make = Effect.fnUntraced(function*(
         return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
       }
       started = true
-      last = []
+      // More may have joined while this write was in flight.
+      last = last.slice(earlier.length)
       take(answer, records)
       return answer
     }))
@@ -203,6 +207,8 @@ export const make = Effect.fnUntraced(function*(
 
   let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry> }> = []
   let flushing = false
+  /** Completed when all that was collected is written. */
+  let flushed = Deferred.makeUnsafe<void>()
 
   const storedAs = (record: JournalRecord): JournalEntry | undefined =>
     SETTLING.has(record.kind)
@@ -229,6 +235,7 @@ export const make = Effect.fnUntraced(function*(
       }
     }
     flushing = false
+    Deferred.doneUnsafe(flushed, Effect.void)
   })
 
   const record = (entry: JournalRecord): Effect.Effect<JournalEntry> =>
@@ -237,8 +244,16 @@ export const make = Effect.fnUntraced(function*(
       pending.push({ record: entry, stored })
       if (flushing) return Deferred.await(stored)
       flushing = true
+      flushed = Deferred.makeUnsafe()
       return Effect.andThen(Effect.forkIn(Effect.catchCause(flush, drop), scope), Deferred.await(stored))
     })
+
+  /** Completes when nothing is in flight, so that the entries contain all that the run did. */
+  const quiet: Effect.Effect<void, Dropped> = Effect.gen(function*() {
+    if (flushing) yield* Deferred.await(flushed)
+    if (last.length > 0) yield* write({})
+    if (behind) yield* catchUp
+  })
 
   const settled = (path: string, group?: Group): Effect.Effect<JournalEntry> =>
     Effect.suspend(() => {
@@ -335,10 +350,12 @@ export const make = Effect.fnUntraced(function*(
       Effect.suspend(() => {
         compensating = true
         waiters.clear()
+        // A step that has ended must be undone, so it is recorded. The other parts of the run begin nothing new.
+        last = [...last, ...pending.map((one) => one.record).filter(({ kind }) => kind === "step")]
         pending = []
         if (active === 0) enter(1)
         else active = 1
-        return Effect.raceFirst(self, Deferred.await(dropped))
+        return Effect.raceFirst(Effect.andThen(quiet, self), Deferred.await(dropped))
       })
   }
 })

@@ -8,10 +8,10 @@ import type { JournalEntry } from "@stint/contract/RunJournal"
 import { nodeOf } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
+import type * as Schema from "effect/Schema"
 import type { Activation } from "./Activation.ts"
 import type { NamedNode, Node, Retry, Undo } from "./Definition.ts"
-import { isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./NodeRun.ts"
+import { decodeOutput, isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./NodeRun.ts"
 import type { NodeFailed } from "./NodeRun.ts"
 import { attempt, call } from "./StepCall.ts"
 
@@ -94,9 +94,7 @@ const undoOne = (activation: Activation, { codec, output, path, undo }: Done): E
   Effect.gen(function*() {
     const at = `${path}~undo`
     if (activation.at(at, "undo") !== undefined) return
-    const value = codec === undefined
-      ? output
-      : yield* Effect.orDie(Schema.decodeUnknownEffect(Schema.toCodecJson(codec))(output))
+    const value = yield* decodeOutput(codec, at, output)
     if (undo._tag === "Job") {
       yield* runJob(activation, undo.target, at, value, { retry: UNDO_RETRY, timeout: undefined, again: true })
     } else {

@@ -50,7 +50,7 @@ export const messageOfFailed = (entry: JournalEntry): string =>
   Option.match(decodeFailed(entry.body), { onNone: () => JSON.stringify(entry.body), onSome: ({ error }) => error })
 
 /** The output of a journal entry, as later nodes receive it. A change of the Schema that does not fit what is recorded is a failure. */
-const decodeOutput = (
+export const decodeOutput = (
   schema: Schema.ConstraintCodec<unknown, unknown> | undefined,
   path: string,
   json: unknown
