@@ -9,10 +9,9 @@ import { nodeOf } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import type { Activation } from "./Activation.ts"
+import type { Activation, NodeFailed } from "./Activation.ts"
 import type { NamedNode, Node, Retry, Undo } from "./Definition.ts"
 import { decodeOutput, isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./NodeRun.ts"
-import type { NodeFailed } from "./NodeRun.ts"
 import { attempt, call } from "./StepCall.ts"
 
 /** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */
