@@ -43,12 +43,17 @@ const attemptOf = (path: string): number | undefined => {
   return match === null ? undefined : Number(match[1] ?? 1)
 }
 
+/** The failure of the run at a node whose own entries do not contain it, such as the timeout of a wait. */
+const RUN_FAILURE = "~0"
+const RUN_FAILURE_PATH = /^([^~]*)~0$/
+
 /** The final failure that the journal contains, if any. */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)
   for (const entry of activation.entries()) {
     const { kind, path } = entry
-    if (kind === "failed" && !path.includes("~")) return { _tag: "NodeFailed", path, message: messageOfFailed(entry) }
+    const failedNode = kind !== "failed" ? undefined : path.includes("~") ? RUN_FAILURE_PATH.exec(path)?.[1] : path
+    if (failedNode !== undefined) return { _tag: "NodeFailed", path: failedNode, message: messageOfFailed(entry) }
     if (kind !== "end") continue
     const node = addresses.get(nodeOf(path))
     const number = attemptOf(path)
@@ -58,6 +63,22 @@ export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): N
   }
   return undefined
 }
+
+/**
+ * Records the failure of the run unless an entry contains it. Otherwise an activation that continues the compensations would run the nodes
+ * again, and would not know why the run failed.
+ */
+export const keepFailure = (
+  activation: Activation,
+  nodes: ReadonlyArray<Node>,
+  { message, path }: NodeFailed
+): Effect.Effect<void> =>
+  failureIn(activation, nodes) !== undefined
+    ? Effect.void
+    : Effect.matchEffect(activation.record({ path: `${path}${RUN_FAILURE}`, kind: "failed", body: { error: message } }), {
+      onFailure: (refused) => Effect.logWarning(`The failure of the run cannot be recorded: ${refused.message}`),
+      onSuccess: () => Effect.void
+    })
 
 /** Something that the run did and that can be undone. */
 interface Done {

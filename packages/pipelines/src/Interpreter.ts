@@ -12,6 +12,8 @@
  *   waitFor     wait, then the platform's event or end              waiting for either
  *   stream      choice (the chunks before it), step                 the chunks that callers do not have
  *
+ *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations
+ *
  *   a node fails for good, or a caller cancels a run with compensations --> Compensation, then the run ends
  * ```
  */
@@ -24,7 +26,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { Activation, NodeFailed } from "./Activation.ts"
 import * as ActivationModule from "./Activation.ts"
-import { failureIn, undoAll } from "./Compensation.ts"
+import { failureIn, keepFailure, undoAll } from "./Compensation.ts"
 import type { Definition } from "./Definition.ts"
 import { refOf } from "./Graph.ts"
 import { Journal } from "./Journal.ts"
@@ -100,9 +102,10 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
       : Effect.succeed(ending)
 
   const activate = Effect.fnUntraced(function*(job: ReceivedJob, emit: Emit | undefined) {
+    const ref = refOf(definition)
     const activation = yield* ActivationModule.make(
       job,
-      refOf(definition),
+      ref,
       (chunk) => emit === undefined ? Effect.void : Effect.orDie(emit(chunk))
     )
     const input = yield* Effect.result(decode(job.input))
@@ -111,7 +114,11 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
       : Effect.flatMap(forward(activation, definition, input.success), encodeOutput)
     const ending = ended._tag === "Done" ? yield* finishDone(activation, ended) : ended
     if (ending._tag === "Done") return Outcome.fromReturned(ending.output)
-    const notUndone = yield* activation.guardUndo(undoAll(activation, definition.nodes))
+    const keeps = ref.undo && ending._tag === "Failed" && ending.failure !== FAILED_BEFORE
+    const notUndone = yield* activation.guardUndo(Effect.andThen(
+      keeps ? keepFailure(activation, definition.nodes, ending.failure) : Effect.void,
+      undoAll(activation, definition.nodes)
+    ))
     const reason = ending._tag === "Cancelled" ? "The run was cancelled." : describe(ending.failure)
     if (ending._tag === "Cancelled" && notUndone === undefined) {
       yield* Effect.catchTag(activation.finish({ cancelled: true }), "JournalRefused", Effect.die)

@@ -4,10 +4,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import type { JournalEntry, RunWrite } from "@stint/contract/RunJournal"
 import { CurrentJob } from "@stint/worker/CurrentJob"
+import { Handler } from "@stint/worker"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
+import * as TestClock from "effect/testing/TestClock"
 import { Pipeline } from "../src/index.ts"
 import { Journal } from "../src/Journal.ts"
 import * as JournalMemory from "../src/JournalMemory.ts"
@@ -96,7 +98,7 @@ describe("a step that has ended", () => {
       const result = yield* PipelineTest.run(pipeline, -1)
       expect(result.error).toContain("The step \"end\" failed: The output does not fit")
       expect(log).toEqual(["refund -1"])
-      expect(paths(result.entries)).toEqual(["step charge", "undo charge~undo"])
+      expect(paths(result.entries)).toEqual(["step charge", "failed end~0", "undo charge~undo"])
     }))
 
   it.effect("is named as not undone when its compensation cannot read its output", () =>
@@ -107,5 +109,96 @@ describe("a step that has ended", () => {
       const { error } = yield* PipelineTest.run(pipeline, 1)
       expect(error).toContain("The step \"charge\" failed: The recorded output does not fit")
       expect(error).toContain("Not undone: charge. The undo of \"charge\" failed: The recorded output does not fit")
+    }))
+})
+
+describe("a failure that no node records", () => {
+  const Release = Handler.make("release", { input: Schema.Number, output: Schema.Unknown, run: () => Effect.void })
+  const Refund = Handler.make("refund", { input: Schema.Number, output: Schema.Unknown, run: () => Effect.void })
+
+  it.effect("is kept while the compensations wait, and no node runs again meanwhile", () =>
+    Effect.gen(function*() {
+      const began = Deferred.makeUnsafe<void>()
+      const refunded = Promise.withResolvers<void>()
+      const released = Promise.withResolvers<void>()
+      let times = 0
+      const pipeline = Pipeline.make("p", { input: Schema.Number })
+        .step("reserve", (n) => n, { undo: Release })
+        .step("charge", (n) => n, { undo: Refund })
+        .all("both", {
+          work: (p) =>
+            p.step("work", () => {
+              times++
+              return Effect.andThen(Deferred.succeed(began, undefined), Effect.never)
+            }),
+          wait: (p) => p.waitFor("approval", Schema.Boolean, { timeout: "1 hour" })
+        })
+        .end(Schema.Unknown)
+      const run = yield* PipelineTest.start(pipeline, 1, {
+        endpoints: { refund: () => refunded.promise, release: () => released.promise }
+      })
+      yield* Deferred.await(began)
+      yield* settle
+      // The run asks every second what has arrived.
+      yield* TestClock.adjust("3602 seconds")
+      yield* run.parked("charge~undo")
+      refunded.resolve()
+      yield* run.parked("reserve~undo")
+      released.resolve()
+      const { entries, error, status } = yield* run.result
+      expect([status, error]).toEqual([
+        "FAILED",
+        "The step \"both.wait.approval\" failed: No event \"approval\" arrived within 1h."
+      ])
+      expect(times).toBe(1)
+      expect(paths(entries).filter((entry) => entry.startsWith("failed"))).toEqual(["failed both.wait.approval~0"])
+    }))
+
+  const make = (log: Array<string>) =>
+    Pipeline.make("p", { input: Schema.Number })
+      .step("reserve", (n) => n, { undo: () => void log.push("release") })
+      .step("charge", (n) => n, { undo: () => void log.push("refund") })
+
+  const broken = (): never => {
+    throw new Error("not pure")
+  }
+
+  it.effect("is kept when the worker is killed between the compensations", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const failures: ReadonlyArray<readonly [string, Pipeline.Pipeline<"p", typeof Schema.Number, Schema.Codec<unknown>, never>]> = [
+        ["select", make(log).select(broken).end(Schema.Unknown)],
+        ["size", make(log).branch("size", broken, { one: (p) => p.select(() => 1) }).end(Schema.Unknown)],
+        ["nap", make(log).sleep("nap", broken).end(Schema.Unknown)],
+        ["go", make(log).waitFor("go", Schema.Boolean, { key: broken }).end(Schema.Unknown)]
+      ]
+      for (const [path, pipeline] of failures) {
+        log.length = 0
+        const { activations, entries, error } = yield* PipelineTest.run(pipeline, 1, {
+          crash: ({ kind }, when) => (kind === "undo" || kind === "failed") && when === "after"
+        })
+        expect(error).toBe(`The step "${path}" failed: not pure`)
+        expect(log).toEqual(["refund", "release"])
+        expect(activations).toBe(4)
+        expect(paths(entries).slice(2)).toEqual([`failed ${path}~0`, "undo charge~undo", "undo reserve~undo"])
+      }
+    }))
+
+  it.effect("is kept when the output of the run does not fit", () =>
+    Effect.gen(function*() {
+      const log: Array<string> = []
+      const { error } = yield* PipelineTest.run(make(log).end(Positive), -1, {
+        crash: ({ kind }, when) => kind === "undo" && when === "after"
+      })
+      expect(error).toContain("The step \"end\" failed: The output does not fit")
+      expect(log).toEqual(["refund", "release"])
+    }))
+
+  it.effect("is not recorded by a run without compensations, which ends at once", () =>
+    Effect.gen(function*() {
+      const pipeline = Pipeline.make("p", { input: Schema.Number }).step("a", (n) => n).select(broken).end(Schema.Unknown)
+      const { entries, error } = yield* PipelineTest.run(pipeline, 1)
+      expect(error).toBe("The step \"select\" failed: not pure")
+      expect(paths(entries)).toEqual(["step a"])
     }))
 })
