@@ -73,6 +73,9 @@ const fitting = (records: ReadonlyArray<JournalRecord>): number => {
   return count
 }
 
+/** The records that the platform does not accept, with the reasons. */
+type Refusals = ReadonlyMap<JournalRecord, JournalRefused>
+
 /** The suffixes of attempts. */
 const ATTEMPTS = /(?:~\d+)+$/
 
@@ -122,9 +125,7 @@ export interface Activation {
   readonly isUndoing: () => boolean
   /** Runs the effect until the run is dropped or cancelled. */
   readonly guard: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped | Cancelled, R>
-  /**
-   * Runs the compensations until the run is dropped: after what the interrupted nodes did is recorded. Their waits are forgotten.
-   */
+  /** Records what the interrupted nodes did, forgets their waits, and runs the compensations until the run is dropped. */
   readonly guardUndo: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped, R>
 }
 
@@ -238,23 +239,17 @@ export const make = Effect.fnUntraced(function*(
   )
 
   /** Writes records. Returns those that the platform does not accept; the others are stored. */
-  const store = (
-    records: ReadonlyArray<JournalRecord>
-  ): Effect.Effect<ReadonlyMap<JournalRecord, JournalRefused>, Dropped> =>
-    Effect.catchTag(
-      Effect.as(write({ records }), new Map<JournalRecord, JournalRefused>()),
-      "JournalRefused",
-      (error) => {
-        const [first] = records
-        if (first === undefined || records.length === 1) {
-          return Effect.succeed(new Map(first === undefined ? [] : [[first, error]]))
-        }
+  const store = (records: ReadonlyArray<JournalRecord>): Effect.Effect<Refusals, Dropped> =>
+    write({ records }).pipe(
+      Effect.as<Refusals>(new Map()),
+      Effect.catchTag("JournalRefused", (error): Effect.Effect<Refusals, Dropped> => {
+        if (records.length < 2) return Effect.succeed(new Map(records.map((record) => [record, error] as const)))
         const half = Math.ceil(records.length / 2)
         return Effect.map(
           Effect.forEach([records.slice(0, half), records.slice(half)], store),
-          (refused) => new Map(refused.flatMap((one) => [...one]))
+          (refused) => new Map(refused.flatMap((part) => [...part]))
         )
-      }
+      })
     )
 
   /** Ends the activation, also with a defect. */
@@ -394,8 +389,7 @@ export const make = Effect.fnUntraced(function*(
           () => results.sort((a, b) => a.index - b.index).map(({ value }) => value)
         )
       }),
-    finish: (finish) =>
-      Effect.suspend(() => Effect.asVoid(write({ finish, ...(last.length === 0 ? {} : { records: last }) }))),
+    finish: (finish) => Effect.suspend(() => Effect.asVoid(write({ finish, ...(last.length === 0 ? {} : { records: last }) }))),
     chunks: () => chunks,
     emit: (chunk) =>
       Effect.suspend(() => {

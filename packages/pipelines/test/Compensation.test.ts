@@ -3,8 +3,8 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import type { JournalEntry, RunWrite } from "@stint/contract/RunJournal"
-import { CurrentJob } from "@stint/worker/CurrentJob"
 import { Handler } from "@stint/worker"
+import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -166,9 +166,11 @@ describe("a failure that no node records", () => {
   it.effect("is kept when the worker is killed between the compensations", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
-      const failures: ReadonlyArray<readonly [string, Pipeline.Pipeline<"p", typeof Schema.Number, Schema.Codec<unknown>, never>]> = [
+      const failures: ReadonlyArray<
+        readonly [string, Pipeline.Pipeline<"p", typeof Schema.Number, Schema.Codec<unknown>, never>]
+      > = [
         ["select", make(log).select(broken).end(Schema.Unknown)],
-        ["size", make(log).branch("size", broken, { one: (p) => p.select(() => 1) }).end(Schema.Unknown)],
+        ["size", make(log).branch("size", (): "one" => broken(), { one: (p) => p.select(() => 1) }).end(Schema.Unknown)],
         ["nap", make(log).sleep("nap", broken).end(Schema.Unknown)],
         ["go", make(log).waitFor("go", Schema.Boolean, { key: broken }).end(Schema.Unknown)]
       ]

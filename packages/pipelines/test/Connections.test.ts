@@ -105,7 +105,7 @@ describe("streams", () => {
 
   it("can be in one part, in each part of a choice, and one after the other", () => {
     start.all("both", { a: (p) => p.stream("first", words).stream("next", words), b: (p) => p.step("second", () => 1) })
-      .branch("choice", () => "yes", { yes: (p) => p.stream("third", words), no: (p) => p.stream("fourth", words) })
+      .branch("choice", (): "yes" | "no" => "yes", { yes: (p) => p.stream("third", words), no: (p) => p.stream("fourth", words) })
   })
 })
 

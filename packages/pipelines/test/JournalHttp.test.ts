@@ -170,7 +170,8 @@ describe("the journal of a platform", () => {
       expect((yield* memory.ended("small")).output).toBe(15)
       expect(yield* memory.ended("large")).toEqual({
         status: "FAILED",
-        error: "The step \"fill[1]\" failed: The platform does not accept the journal of the run: the platform answered 413: too large"
+        error:
+          "The step \"fill[1]\" failed: The platform does not accept the journal of the run: the platform answered 413: too large"
       })
       yield* Fiber.join(small)
       yield* Fiber.join(large)
@@ -199,7 +200,8 @@ describe("the journal of a platform", () => {
         .step("size", (all) => all.join("").length)
         .end(Schema.Number)
       const { memory, requests, start } = yield* platform(({ body, length }) =>
-        length > 1_500_000 || body.runs.some(({ records = [] }) => records.length > 1_000) ? "refused" : undefined)
+        length > 1_500_000 || body.runs.some(({ records = [] }) => records.length > 1_000) ? "refused" : undefined
+      )
       yield* start(Wide, "large", { items: 8, length: 300_000 })
       yield* start(Wide, "many", { items: 2_500, length: 1 })
       expect((yield* memory.ended("large")).output).toBe(2_400_000)
@@ -213,9 +215,10 @@ describe("the journal of a platform", () => {
       const { memory, requests, start } = yield* platform(({ length }) => length > 1_500_000 ? "refused" : undefined)
       yield* start(Large, "run", 1_200_000)
       expect((yield* memory.ended("run")).status).toBe("COMPLETED")
-      expect(requests.map(({ body }) => body.runs.map(({ finish, records = [] }) => [records.length, finish !== undefined]))).toEqual([
-        [[1, false]],
-        [[0, true]]
-      ])
+      expect(requests.map(({ body }) => body.runs.map(({ finish, records = [] }) => [records.length, finish !== undefined])))
+        .toEqual([
+          [[1, false]],
+          [[0, true]]
+        ])
     }))))
 })
