@@ -22,13 +22,20 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { Journal } from "./Journal.ts"
-import type { DefinitionRef } from "./Journal.ts"
+import type { DefinitionRef, JournalRefused } from "./Journal.ts"
 
 /** This worker does not run the run any more: it is parked, it has ended, or another worker has it. */
 export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
   state: Schema.Literals(["parked", "held", "ended", "lost"]),
   cause: Schema.optionalKey(Schema.String)
 }) {}
+
+/** A node failed for good, and the run with it. */
+export interface NodeFailed {
+  readonly _tag: "NodeFailed"
+  readonly path: string
+  readonly message: string
+}
 
 /** A caller cancelled the run, and the run has compensations. */
 export class Cancelled extends Schema.TaggedError<Cancelled>()("Cancelled", {}) {}
@@ -41,6 +48,36 @@ export const HOT_WAIT = 1_000
 
 /** How often a run with a long step asks whether a caller has cancelled it or another part can continue. Milliseconds. */
 const POLL_INTERVAL = 1_000
+
+/** The size of the records in one write, in characters. A larger record is sent alone. Below the platform's limit of a result. */
+export const MAX_WRITE_LENGTH = 1_000_000
+
+/** The most records in one write. */
+const MAX_WRITE_RECORDS = 1_000
+
+const lengthOf = ({ body }: JournalRecord): number => (JSON.stringify(body) ?? "").length
+
+/** Whether a record is too large to share a write with anything else. */
+export const isLarge = (record: JournalRecord): boolean => lengthOf(record) > MAX_WRITE_LENGTH
+
+/** The number of records from the first one on that fit into one write: at least one. */
+const fitting = (records: ReadonlyArray<JournalRecord>): number => {
+  if (records.length < 2) return records.length
+  let length = 0
+  let count = 0
+  for (const record of records) {
+    length += lengthOf(record)
+    if (count === MAX_WRITE_RECORDS || (count > 0 && length > MAX_WRITE_LENGTH)) break
+    count++
+  }
+  return count
+}
+
+/** The records that the platform does not accept, with the reasons. */
+type Refusals = ReadonlyMap<JournalRecord, JournalRefused>
+
+/** The suffixes of attempts. */
+const ATTEMPTS = /(?:~\d+)+$/
 
 /** Waits of a `forEach` whose items have all begun: the run needs all of them, so it need not wake for each. */
 export interface Group {
@@ -62,9 +99,12 @@ export interface Activation {
   readonly at: (path: string, kind: JournalEntry["kind"]) => JournalEntry | undefined
   /** All entries in the order in which they were stored. */
   readonly entries: () => ReadonlyArray<JournalEntry>
-  /** Records an entry. Completes when it is durable, with the entry that is stored at its path: another one if that came first. */
-  readonly record: (record: JournalRecord) => Effect.Effect<JournalEntry>
-  /** Records an entry together with the next write, which is the end of the run. */
+  /**
+   * Records an entry. Completes when it is durable, with the entry that is stored at its path: another one if that came first. A record that
+   * the platform does not accept fails its node.
+   */
+  readonly record: (record: JournalRecord) => Effect.Effect<JournalEntry, NodeFailed>
+  /** Records an entry together with the end of the run. */
   readonly recordLast: (record: JournalRecord) => void
   /** Waits until the platform settles the path. */
   readonly settled: (path: string, group?: Group) => Effect.Effect<JournalEntry>
@@ -75,7 +115,7 @@ export interface Activation {
     one: (index: number) => Effect.Effect<A, E, R>
   ) => Effect.Effect<ReadonlyArray<A>, E, R>
   /** Ends the run. */
-  readonly finish: (finish: NonNullable<RunWrite["finish"]>) => Effect.Effect<void, Dropped>
+  readonly finish: (finish: NonNullable<RunWrite["finish"]>) => Effect.Effect<void, Dropped | JournalRefused>
   /** The number of chunks that callers have. */
   readonly chunks: () => number
   readonly emit: (chunk: unknown) => Effect.Effect<void>
@@ -85,7 +125,7 @@ export interface Activation {
   readonly isUndoing: () => boolean
   /** Runs the effect until the run is dropped or cancelled. */
   readonly guard: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped | Cancelled, R>
-  /** Runs the compensations until the run is dropped. Waits of the interrupted nodes are forgotten. */
+  /** Records what the interrupted nodes did, forgets their waits, and runs the compensations until the run is dropped. */
   readonly guardUndo: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped, R>
 }
 
@@ -172,37 +212,53 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /** One write of this run at a time, so that the answers arrive in order. */
-  const write = (more: Pick<RunWrite, "records" | "park" | "finish">, ask = false): Effect.Effect<RunAnswer, Dropped> =>
+  const write = (
+    more: Pick<RunWrite, "records" | "park" | "finish">,
+    ask = false
+  ): Effect.Effect<RunAnswer, Dropped | JournalRefused> =>
     one.withPermits(1)(Effect.gen(function*() {
-      const records = [...last, ...more.records ?? []]
       const answer = yield* journal.write({
         run: job.id,
         attempt,
         ...(job.leaseToken === undefined ? {} : { leaseToken: job.leaseToken }),
         ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
         ...(ask || behind ? { after: seen } : {}),
-        ...more,
-        ...(records.length === 0 ? {} : { records })
+        ...more
       }, definition)
       if (answer.state !== "running" && !(answer.state === "ended" && more.finish !== undefined)) {
         return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
       }
       started = true
-      last = []
-      take(answer, records)
+      take(answer, more.records ?? [])
       return answer
     }))
 
   /** Reads until nothing is missing. */
   const catchUp: Effect.Effect<void, Dropped> = Effect.suspend(() =>
-    Effect.flatMap(write({}, true), () => behind ? catchUp : Effect.void)
+    Effect.flatMap(accepted(write({}, true)), () => behind ? catchUp : Effect.void)
   )
 
-  /** Ends the activation, also with a defect: a write that the platform does not accept fails the job. */
+  /** Writes records. Returns those that the platform does not accept; the others are stored. */
+  const store = (records: ReadonlyArray<JournalRecord>): Effect.Effect<Refusals, Dropped> =>
+    write({ records }).pipe(
+      Effect.as<Refusals>(new Map()),
+      Effect.catchTag("JournalRefused", (error): Effect.Effect<Refusals, Dropped> => {
+        if (records.length < 2) return Effect.succeed(new Map(records.map((record) => [record, error] as const)))
+        const half = Math.ceil(records.length / 2)
+        return Effect.map(
+          Effect.forEach([records.slice(0, half), records.slice(half)], store),
+          (refused) => new Map(refused.flatMap((part) => [...part]))
+        )
+      })
+    )
+
+  /** Ends the activation, also with a defect. */
   const drop = (cause: Cause.Cause<Dropped>) => Effect.sync(() => void Deferred.doneUnsafe(dropped, Effect.failCause(cause)))
 
-  let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry> }> = []
+  let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry, NodeFailed> }> = []
   let flushing = false
+  /** Completed when all that was collected is written. */
+  let flushed = Deferred.makeUnsafe<void>()
 
   const storedAs = (record: JournalRecord): JournalEntry | undefined =>
     SETTLING.has(record.kind)
@@ -214,11 +270,16 @@ export const make = Effect.fnUntraced(function*(
     // The other parts of the run that end in this turn of the event loop join the same write.
     yield* Effect.yieldNow
     while (pending.length > 0) {
-      const batch = pending
-      pending = []
-      yield* write({ records: batch.map(({ record }) => record) })
+      const batch = pending.slice(0, fitting(pending.map(({ record }) => record)))
+      pending = pending.slice(batch.length)
+      const refused = yield* store(batch.map(({ record }) => record))
       if (behind && waiters.size > 0) yield* catchUp
       for (const { record, stored } of batch) {
+        const message = refused.get(record)?.message
+        if (message !== undefined) {
+          Deferred.doneUnsafe(stored, Effect.fail({ _tag: "NodeFailed", path: record.path.replace(ATTEMPTS, ""), message }))
+          continue
+        }
         const entry = storedAs(record)
         Deferred.doneUnsafe(
           stored,
@@ -229,16 +290,31 @@ export const make = Effect.fnUntraced(function*(
       }
     }
     flushing = false
+    Deferred.doneUnsafe(flushed, Effect.void)
   })
 
-  const record = (entry: JournalRecord): Effect.Effect<JournalEntry> =>
+  const record = (entry: JournalRecord): Effect.Effect<JournalEntry, NodeFailed> =>
     Effect.suspend(() => {
-      const stored = Deferred.makeUnsafe<JournalEntry>()
+      const stored = Deferred.makeUnsafe<JournalEntry, NodeFailed>()
       pending.push({ record: entry, stored })
       if (flushing) return Deferred.await(stored)
       flushing = true
+      flushed = Deferred.makeUnsafe()
       return Effect.andThen(Effect.forkIn(Effect.catchCause(flush, drop), scope), Deferred.await(stored))
     })
+
+  /** Completes when nothing is in flight, so that the entries contain all that the run did. */
+  const quiet: Effect.Effect<void, Dropped> = Effect.gen(function*() {
+    if (flushing) yield* Deferred.await(flushed)
+    while (last.length > 0) {
+      const batch = last.slice(0, fitting(last))
+      last = last.slice(batch.length)
+      for (const [{ path }, { message }] of yield* store(batch)) {
+        yield* Effect.logWarning(`The step "${path}" has ended, but cannot be recorded and undone: ${message}`)
+      }
+    }
+    if (behind) yield* catchUp
+  })
 
   const settled = (path: string, group?: Group): Effect.Effect<JournalEntry> =>
     Effect.suspend(() => {
@@ -265,7 +341,7 @@ export const make = Effect.fnUntraced(function*(
         yield* catchUp
         continue
       }
-      yield* write({ park: { seen, ...(wakeAfter() === 1 ? {} : { wakeAfter: wakeAfter() }) } })
+      yield* accepted(write({ park: { seen, ...(wakeAfter() === 1 ? {} : { wakeAfter: wakeAfter() }) } }))
     }
   })
 
@@ -313,7 +389,7 @@ export const make = Effect.fnUntraced(function*(
           () => results.sort((a, b) => a.index - b.index).map(({ value }) => value)
         )
       }),
-    finish: (finish) => Effect.asVoid(write({ finish })),
+    finish: (finish) => Effect.suspend(() => Effect.asVoid(write({ finish, ...(last.length === 0 ? {} : { records: last }) }))),
     chunks: () => chunks,
     emit: (chunk) =>
       Effect.suspend(() => {
@@ -335,13 +411,19 @@ export const make = Effect.fnUntraced(function*(
       Effect.suspend(() => {
         compensating = true
         waiters.clear()
+        // A step that has ended must be undone, so it is recorded. The other parts of the run begin nothing new.
+        last = [...last, ...pending.map((one) => one.record).filter(({ kind }) => kind === "step")]
         pending = []
         if (active === 0) enter(1)
         else active = 1
-        return Effect.raceFirst(self, Deferred.await(dropped))
+        return Effect.raceFirst(Effect.andThen(quiet, self), Deferred.await(dropped))
       })
   }
 })
+
+/** A write without records. The platform refuses it only if it cannot read it, and then the job fails. */
+const accepted = <A>(self: Effect.Effect<A, Dropped | JournalRefused>): Effect.Effect<A, Dropped> =>
+  Effect.catchTag(self, "JournalRefused", Effect.die)
 
 const toJson = (value: unknown): Schema.Json =>
   Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))(JSON.stringify(value) ?? "null")

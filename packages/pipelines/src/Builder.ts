@@ -231,7 +231,9 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     R | (F extends Target ? never : ServicesOf<F>) | ServicesOf<U>
   >
 
-  /** Runs several sequences at the same time. The output has the output of each under its name. */
+  /**
+   * Runs several sequences at the same time. The output has the output of each under its name. At most one of them may contain a stream.
+   */
   readonly all: <const N extends string, P extends Parts<I, Value, Results>>(
     name: FreeName<N, Results> & N,
     parts: P

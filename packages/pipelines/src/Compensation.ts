@@ -8,11 +8,10 @@ import type { JournalEntry } from "@stint/contract/RunJournal"
 import { nodeOf } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
-import type { Activation } from "./Activation.ts"
+import type * as Schema from "effect/Schema"
+import type { Activation, NodeFailed } from "./Activation.ts"
 import type { NamedNode, Node, Retry, Undo } from "./Definition.ts"
-import { isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./NodeRun.ts"
-import type { NodeFailed } from "./NodeRun.ts"
+import { decodeOutput, isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./NodeRun.ts"
 import { attempt, call } from "./StepCall.ts"
 
 /** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */
@@ -44,12 +43,17 @@ const attemptOf = (path: string): number | undefined => {
   return match === null ? undefined : Number(match[1] ?? 1)
 }
 
+/** The failure of the run at a node whose own entries do not contain it, such as the timeout of a wait. */
+const RUN_FAILURE = "~0"
+const RUN_FAILURE_PATH = /^([^~]*)~0$/
+
 /** The final failure that the journal contains, if any. */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)
   for (const entry of activation.entries()) {
     const { kind, path } = entry
-    if (kind === "failed" && !path.includes("~")) return { _tag: "NodeFailed", path, message: messageOfFailed(entry) }
+    const failedNode = kind !== "failed" ? undefined : path.includes("~") ? RUN_FAILURE_PATH.exec(path)?.[1] : path
+    if (failedNode !== undefined) return { _tag: "NodeFailed", path: failedNode, message: messageOfFailed(entry) }
     if (kind !== "end") continue
     const node = addresses.get(nodeOf(path))
     const number = attemptOf(path)
@@ -59,6 +63,22 @@ export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): N
   }
   return undefined
 }
+
+/**
+ * Records the failure of the run unless an entry contains it. Otherwise an activation that continues the compensations would run the nodes
+ * again, and would not know why the run failed.
+ */
+export const keepFailure = (
+  activation: Activation,
+  nodes: ReadonlyArray<Node>,
+  { message, path }: NodeFailed
+): Effect.Effect<void> =>
+  failureIn(activation, nodes) !== undefined
+    ? Effect.void
+    : Effect.matchEffect(activation.record({ path: `${path}${RUN_FAILURE}`, kind: "failed", body: { error: message } }), {
+      onFailure: (refused) => Effect.logWarning(`The failure of the run cannot be recorded: ${refused.message}`),
+      onSuccess: () => Effect.void
+    })
 
 /** Something that the run did and that can be undone. */
 interface Done {
@@ -94,9 +114,7 @@ const undoOne = (activation: Activation, { codec, output, path, undo }: Done): E
   Effect.gen(function*() {
     const at = `${path}~undo`
     if (activation.at(at, "undo") !== undefined) return
-    const value = codec === undefined
-      ? output
-      : yield* Effect.orDie(Schema.decodeUnknownEffect(Schema.toCodecJson(codec))(output))
+    const value = yield* decodeOutput(codec, at, output)
     if (undo._tag === "Job") {
       yield* runJob(activation, undo.target, at, value, { retry: UNDO_RETRY, timeout: undefined, again: true })
     } else {

@@ -12,6 +12,8 @@
  *   waitFor     wait, then the platform's event or end              waiting for either
  *   stream      choice (the chunks before it), step                 the chunks that callers do not have
  *
+ *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations
+ *
  *   a node fails for good, or a caller cancels a run with compensations --> Compensation, then the run ends
  * ```
  */
@@ -22,13 +24,12 @@ import type { Emit, Runnable } from "@stint/worker/Runnable"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { Activation } from "./Activation.ts"
+import type { Activation, NodeFailed } from "./Activation.ts"
 import * as ActivationModule from "./Activation.ts"
-import { failureIn, undoAll } from "./Compensation.ts"
+import { failureIn, keepFailure, undoAll } from "./Compensation.ts"
 import type { Definition } from "./Definition.ts"
 import { refOf } from "./Graph.ts"
 import { Journal } from "./Journal.ts"
-import type { NodeFailed } from "./NodeRun.ts"
 import { runNodes } from "./NodeRun.ts"
 
 /** How a run ended. */
@@ -48,6 +49,16 @@ const FAILED_BEFORE: NodeFailed = {
   path: "",
   message: "The run failed before and has undone what it did, so it cannot continue. Start a new run."
 }
+
+/** Ends a run that is done. It fails if the platform does not accept its output. */
+const finishDone = (
+  activation: Activation,
+  ending: Extract<Ending, { readonly _tag: "Done" }>
+): Effect.Effect<Ending, ActivationModule.Dropped> =>
+  activation.finish({ output: ending.output }).pipe(
+    Effect.as<Ending>(ending),
+    Effect.catchTag("JournalRefused", ({ message }) => Effect.succeed(failedAt("end", message)))
+  )
 
 const decodeWith = (schema: Schema.ConstraintCodec<unknown, unknown>) =>
   Schema.decodeUnknownEffect(Schema.toCodecJson(schema), { errors: "all" })
@@ -91,27 +102,30 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
       : Effect.succeed(ending)
 
   const activate = Effect.fnUntraced(function*(job: ReceivedJob, emit: Emit | undefined) {
+    const ref = refOf(definition)
     const activation = yield* ActivationModule.make(
       job,
-      refOf(definition),
+      ref,
       (chunk) => emit === undefined ? Effect.void : Effect.orDie(emit(chunk))
     )
     const input = yield* Effect.result(decode(job.input))
-    const ending = yield* Result.isFailure(input)
+    const ended = yield* Result.isFailure(input)
       ? Effect.succeed(failedAt("input", `The input does not fit: ${input.failure.message}`))
       : Effect.flatMap(forward(activation, definition, input.success), encodeOutput)
-    if (ending._tag === "Done") {
-      yield* activation.finish({ output: ending.output })
-      return Outcome.fromReturned(ending.output)
-    }
-    const notUndone = yield* activation.guardUndo(undoAll(activation, definition.nodes))
+    const ending = ended._tag === "Done" ? yield* finishDone(activation, ended) : ended
+    if (ending._tag === "Done") return Outcome.fromReturned(ending.output)
+    const keeps = ref.undo && ending._tag === "Failed" && ending.failure !== FAILED_BEFORE
+    const notUndone = yield* activation.guardUndo(Effect.andThen(
+      keeps ? keepFailure(activation, definition.nodes, ending.failure) : Effect.void,
+      undoAll(activation, definition.nodes)
+    ))
     const reason = ending._tag === "Cancelled" ? "The run was cancelled." : describe(ending.failure)
     if (ending._tag === "Cancelled" && notUndone === undefined) {
-      yield* activation.finish({ cancelled: true })
+      yield* Effect.catchTag(activation.finish({ cancelled: true }), "JournalRefused", Effect.die)
       return Outcome.failed(reason)
     }
     const error = notUndone === undefined ? reason : `${reason}${reason.endsWith(".") ? "" : "."} ${notUndone}`
-    yield* activation.finish({ error })
+    yield* Effect.catchTag(activation.finish({ error }), "JournalRefused", Effect.die)
     return Outcome.failed(error)
   })
 

@@ -12,6 +12,7 @@ import type { PipelineGraph, RunAnswer, RunWrite } from "@stint/contract/RunJour
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 
 /** What identifies the nodes of a pipeline for the platform. */
 export interface DefinitionRef {
@@ -22,12 +23,17 @@ export interface DefinitionRef {
   readonly undo: boolean
 }
 
+/** The platform does not accept what a run writes, for example because it is too large. Nothing of the write is stored. */
+export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", {
+  message: Schema.String
+}) {}
+
 export class Journal extends Context.Service<Journal, {
   /**
    * Writes to a run; what is recorded is durable when it completes. With `park`, the answer may wait for an entry. Retries for as long as the
-   * platform does not answer; dies when the platform cannot accept the write.
+   * platform does not answer.
    */
-  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer>
+  readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused>
   /** Tells the platform which definition this worker runs, so that runs that wait for it continue. Undefined: no platform. */
   readonly announce: ((definition: DefinitionRef) => Effect.Effect<void>) | undefined
   /**

@@ -7,12 +7,12 @@
  *
  *   no answer, 408, 425, 429, 5xx    the same request again, with backoff: entries are stored once
  *   401, 403                         again, slowly, with an ERROR that names the key
- *   413, other 4xx                   each run's write alone; then the run whose write is refused fails
+ *   413, other 4xx                   each run's write alone; then the write of that run is refused
  * ```
  *
  * Only one request without `park` is in flight, so the writes that arrive meanwhile share the next one.
  */
-import { MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
+import { MAX_JOURNAL_RECORDS, MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
 import type { RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import * as Backoff from "@stint/worker/Backoff"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
@@ -22,7 +22,8 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { HOT_WAIT } from "./Activation.ts"
+import { HOT_WAIT, MAX_WRITE_LENGTH } from "./Activation.ts"
+import { JournalRefused } from "./Journal.ts"
 import type { DefinitionRef, Journal } from "./Journal.ts"
 
 /** The backoff while the platform does not answer. It starts with a short delay, because most failures are a single lost connection. */
@@ -31,18 +32,12 @@ const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 2_000 }
 /** The backoff while the platform refuses the key, which an operator must fix. */
 const AUTH_BACKOFF: Backoff.Limits = { initial: 5_000, max: 30_000 }
 
-/** The size of the records in one request, in characters. A larger write is sent alone. Below the platform's limit of a result. */
-const MAX_REQUEST_LENGTH = 1_000_000
-
 const decodeResponse = Schema.decodeUnknownEffect(Schema.fromJsonString(RunJournalResponse))
-
-/** The platform does not accept what a run writes. The run fails with this error. */
-export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", {
-  message: Schema.String
-}) {}
 
 interface Waiting {
   readonly text: string
+  /** The number of its records. */
+  readonly records: number
   readonly definition: DefinitionRef
   readonly run: string
   readonly answer: Deferred.Deferred<RunAnswer, JournalRefused>
@@ -149,10 +144,12 @@ export const make = Effect.fnUntraced(function*(
   /** The next batch: as many writes as fit, but at least one. */
   const nextBatch = (): ReadonlyArray<Waiting> => {
     let length = 0
+    let all = 0
     let count = 0
-    for (const { text } of waiting) {
+    for (const { records, text } of waiting) {
       length += text.length
-      if (count === MAX_JOURNAL_RUNS || (count > 0 && length > MAX_REQUEST_LENGTH)) break
+      all += records
+      if (count === MAX_JOURNAL_RUNS || (count > 0 && (length > MAX_WRITE_LENGTH || all > MAX_JOURNAL_RECORDS))) break
       count++
     }
     const batch = waiting.slice(0, count)
@@ -166,10 +163,16 @@ export const make = Effect.fnUntraced(function*(
     sending = false
   })
 
-  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer> =>
+  const write = (write: RunWrite, definition: DefinitionRef): Effect.Effect<RunAnswer, JournalRefused> =>
     Effect.suspend(() => {
-      const one: Waiting = { run: write.run, text: JSON.stringify(write), definition, answer: Deferred.makeUnsafe() }
-      const answer = Effect.orDie(Deferred.await(one.answer))
+      const one: Waiting = {
+        run: write.run,
+        text: JSON.stringify(write),
+        records: write.records?.length ?? 0,
+        definition,
+        answer: Deferred.makeUnsafe()
+      }
+      const answer = Deferred.await(one.answer)
       if (write.park !== undefined) return Effect.andThen(sendBatch([one], true), answer)
       waiting.push(one)
       if (sending) return answer

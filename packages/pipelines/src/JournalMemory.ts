@@ -175,7 +175,8 @@ export const make = Effect.fnUntraced(
 
     /** Stores what a worker asks for, and starts what belongs to it. */
     const ask = Effect.fnUntraced(function*(run: MemoryRun, { body, kind, path }: JournalRecord) {
-      const known = run.byKey.get(`${kind} ${path}`) ?? run.settled.get(path)
+      const opens = kind === "sleep" || kind === "wait" || kind === "spawn"
+      const known = run.byKey.get(`${kind} ${path}`) ?? (opens ? run.settled.get(path) : undefined)
       if (known !== undefined) return known
       const until = (ms: number | undefined) => ms === undefined ? {} : { until: clock.currentTimeMillisUnsafe() + ms }
       if (kind === "sleep" && isSleep(body)) {

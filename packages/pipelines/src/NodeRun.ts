@@ -7,7 +7,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { Activation, Group } from "./Activation.ts"
+import { isLarge } from "./Activation.ts"
+import type { Activation, Group, NodeFailed } from "./Activation.ts"
 import type {
   ForEachNode,
   NamedNode,
@@ -22,13 +23,6 @@ import type {
 } from "./Definition.ts"
 import { attempt, call } from "./StepCall.ts"
 import { runStream } from "./StreamRun.ts"
-
-/** A node failed for good, and the run with it. */
-export interface NodeFailed {
-  readonly _tag: "NodeFailed"
-  readonly path: string
-  readonly message: string
-}
 
 const failed = (path: string, message: string): Effect.Effect<never, NodeFailed> =>
   Effect.fail({ _tag: "NodeFailed", path, message })
@@ -50,7 +44,7 @@ export const messageOfFailed = (entry: JournalEntry): string =>
   Option.match(decodeFailed(entry.body), { onNone: () => JSON.stringify(entry.body), onSome: ({ error }) => error })
 
 /** The output of a journal entry, as later nodes receive it. A change of the Schema that does not fit what is recorded is a failure. */
-const decodeOutput = (
+export const decodeOutput = (
   schema: Schema.ConstraintCodec<unknown, unknown> | undefined,
   path: string,
   json: unknown
@@ -76,7 +70,7 @@ const backoff = ({ delay = "1 second", factor = 2, maxDelay = "1 minute" }: Retr
 const waitPath = (path: string, next: number): string => `${path}~${next}~0`
 
 /** Waits before attempt `next`. The wait is recorded, so a crash does not begin it again. */
-export const waitBefore = (activation: Activation, path: string, retry: Retry, next: number): Effect.Effect<void> => {
+export const waitBefore = (activation: Activation, path: string, retry: Retry, next: number): Effect.Effect<void, NodeFailed> => {
   const at = waitPath(path, next)
   return Effect.suspend(() =>
     activation.find(at) === undefined && activation.at(at, "sleep") === undefined
@@ -121,7 +115,8 @@ const runStep = (
       )
       if ("output" in result) {
         const record = { path, kind: "step" as const, ...(result.output === undefined ? {} : { body: result.output }) }
-        if (isLast) {
+        // The end of the run contains the output too.
+        if (isLast && !isLarge(record)) {
           activation.recordLast(record)
           return yield* decodeOutput(node.output, path, result.output)
         }

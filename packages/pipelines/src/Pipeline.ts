@@ -74,6 +74,11 @@ const callOf = (run: unknown): AnyFunction => isFunction(run) ? run : () => run
 const undoOf = (undo: unknown): Undo | undefined =>
   undo === undefined ? undefined : isTarget(undo) ? { _tag: "Job", target: undo } : { _tag: "Call", run: callOf(undo) }
 
+/** Whether a stream can run in the node. */
+const hasStream = (node: Node): boolean =>
+  node.kind === "stream" ||
+  ((node.kind === "all" || node.kind === "branch") && node.parts.some(({ nodes }) => nodes.some(hasStream)))
+
 /** The untyped builder behind the interface {@link Builder}. */
 class Building {
   readonly #name: string
@@ -167,7 +172,16 @@ class Building {
   }
 
   all(name: string, parts: { readonly [name: string]: (start: Building) => Building }): Building {
-    return this.#add({ kind: "all", name, parts: this.#parts(parts) })
+    const built = this.#parts(parts)
+    const [first, second] = built.filter(({ nodes }) => nodes.some(hasStream))
+    if (first !== undefined && second !== undefined) {
+      throw invalid(
+        this.#name,
+        `the parts "${first.name}" and "${second.name}" of "${name}" run at the same time and both contain a stream. The chunks of a run are ` +
+          "those of one stream at a time: put the streams one after the other, or make one of them a step."
+      )
+    }
+    return this.#add({ kind: "all", name, parts: built })
   }
 
   branch(
@@ -214,7 +228,7 @@ const outputOfTarget = (target: Target): Schema.ConstraintCodec<unknown, unknown
 /**
  * Begins a pipeline. Its name is the id of its endpoint, and the value of the first node is the run's input.
  *
- * Throws a TypeError when a name is invalid or taken; both are compile errors too.
+ * Throws a TypeError when a name is invalid or taken; both are compile errors too. Its `all` throws one when two parts contain a stream.
  */
 export const make = <const Name extends string, I extends Schema.ConstraintCodec<unknown, unknown>>(
   name: Name,

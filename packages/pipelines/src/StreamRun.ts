@@ -26,7 +26,7 @@ const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =
     ? Stream.fromAsyncIterable(returned, (thrown) => thrown)
     : Stream.fail(new TypeError("A stream step returns a Stream or an async iterable, such as that of an async generator."))
 
-/** The handler of a stream failed. `message`: its error. */
+/** The handler of a stream failed, or its beginning cannot be recorded. `message`: the error. */
 class StreamFailed extends Schema.TaggedError<StreamFailed>()("StreamFailed", { message: Schema.String }) {}
 
 /** Runs the handler of a stream as the runtime would, and fails with its error. */
@@ -53,7 +53,9 @@ export const runStream = (
   Effect.gen(function*() {
     const { path } = context
     const before = activation.at(path, "choice") ??
-      (yield* activation.record({ path, kind: "choice", body: { chunks: activation.chunks() } }))
+      (yield* activation.record({ path, kind: "choice", body: { chunks: activation.chunks() } }).pipe(
+        Effect.mapError(({ message }) => new StreamFailed({ message }))
+      ))
     const first = Option.getOrUndefined(decodeBefore(before.body))?.chunks ?? 0
     const sent = activation.chunks() - first
     const chunks: Array<unknown> = []

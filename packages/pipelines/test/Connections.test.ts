@@ -88,6 +88,27 @@ describe("the types of a pipeline", () => {
   })
 })
 
+describe("streams", () => {
+  const words = async function*() {
+    yield "a"
+  }
+
+  it("cannot be in two parts that run at the same time", () => {
+    expect(() =>
+      start.all("both", {
+        a: (p) => p.stream("first", words),
+        b: (p) => p.branch("choice", () => "yes", { yes: (q) => q.all("inner", { c: (r) => r.stream("second", words) }) }),
+        d: (p) => p.step("third", () => 1)
+      })
+    ).toThrow("Pipeline \"gallery\": the parts \"a\" and \"b\" of \"both\" run at the same time and both contain a stream.")
+  })
+
+  it("can be in one part, in each part of a choice, and one after the other", () => {
+    start.all("both", { a: (p) => p.stream("first", words).stream("next", words), b: (p) => p.step("second", () => 1) })
+      .branch("choice", (): "yes" | "no" => "yes", { yes: (p) => p.stream("third", words), no: (p) => p.stream("fourth", words) })
+  })
+})
+
 describe("names", () => {
   it("rejects a name that is taken or invalid when the pipeline is made, too", () => {
     const list = start.step("list", () => 1)

@@ -405,5 +405,6 @@ describe("compensation", () => {
       const result = yield* PipelineTest.run(pipeline, 3, { endpoints: { double: (n: Schema.Json) => given.push(n) } })
       expect(result.status).toBe("FAILED")
       expect(given).toEqual([3])
+      expect(paths(result.entries).slice(-3)).toEqual(["spawn reserve~undo", "end reserve~undo", "undo reserve~undo"])
     }))
 })

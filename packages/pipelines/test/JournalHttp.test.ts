@@ -57,7 +57,7 @@ const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: 
           return JSON.stringify({ now: 0, runs: answers })
         }
         const answers = yield* Effect.forEach(runs, (write) =>
-          memory.journal.write(write, { hash: "", graph: { name: "", nodes: [] }, undo: false }))
+          Effect.orDie(memory.journal.write(write, { hash: "", graph: { name: "", nodes: [] }, undo: false })))
         if (fault === "answer") {
           return yield* unreachable
         }
@@ -155,20 +155,70 @@ describe("the journal of a platform", () => {
       expect(log).toEqual(["undo a"])
     }))))
 
-  it.effect("fails only the run whose write the platform refuses", () =>
+  it.effect("fails only the run whose write the platform refuses, and undoes what it did", () =>
     within(Effect.scoped(Effect.gen(function*() {
-      const Large = Pipeline.make("large", { input: Schema.Number }).step("fill", (n) => "x".repeat(n)).step("size", (x) =>
-        x.length)
+      const log: Array<string> = []
+      const Large = Pipeline.make("large", { input: Schema.Number })
+        .step("reserve", (n) => n, { undo: (n) => void log.push(`release ${n}`) })
+        .select((_, n) => [5, n])
+        .forEach("fill", (n) => "x".repeat(n), { undo: (text) => void log.push(`empty ${text.length}`) })
+        .step("size", (all) => all.join("").length)
         .end(Schema.Number)
-      const { memory, start } = yield* platform(({ length }) =>
-        length > 5_000 ? "refused" : undefined
-      )
+      const { memory, start } = yield* platform(({ length }) => length > 5_000 ? "refused" : undefined)
       const small = yield* start(Large, "small", 10)
       const large = yield* start(Large, "large", 6_000)
-      expect((yield* memory.ended("small")).output).toBe(10)
+      expect((yield* memory.ended("small")).output).toBe(15)
+      expect(yield* memory.ended("large")).toEqual({
+        status: "FAILED",
+        error:
+          "The step \"fill[1]\" failed: The platform does not accept the journal of the run: the platform answered 413: too large"
+      })
       yield* Fiber.join(small)
-      const exit = yield* Fiber.join(large)
-      expect(String(exit)).toContain("The platform does not accept the journal of the run: the platform answered 413: too large")
-      expect(memory.isEnded("large")).toBe(false)
+      yield* Fiber.join(large)
+      expect(log).toEqual(["empty 5", "release 6000"])
+    }))))
+
+  it.effect("undoes what a run did when the platform refuses its output", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const log: Array<string> = []
+      const Large = Pipeline.make("large", { input: Schema.Number })
+        .step("reserve", (n) => n, { undo: () => void log.push("release") })
+        .select((_, n) => "x".repeat(n))
+        .end(Schema.String)
+      const { memory, start } = yield* platform(({ length }) => length > 5_000 ? "refused" : undefined)
+      const fiber = yield* start(Large, "run", 6_000)
+      expect((yield* memory.ended("run")).error).toContain("The step \"end\" failed: The platform does not accept")
+      yield* Fiber.join(fiber)
+      expect(log).toEqual(["release"])
+    }))))
+
+  it.effect("splits what a run records in one turn, so that large and many records fit", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const Wide = Pipeline.make("wide", { input: Schema.Struct({ items: Schema.Number, length: Schema.Number }) })
+        .select(({ input }) => Array.from({ length: input.items }, () => input.length))
+        .forEach("fill", (length) => "x".repeat(length), { concurrency: 3_000 })
+        .step("size", (all) => all.join("").length)
+        .end(Schema.Number)
+      const { memory, requests, start } = yield* platform(({ body, length }) =>
+        length > 1_500_000 || body.runs.some(({ records = [] }) => records.length > 1_000) ? "refused" : undefined
+      )
+      yield* start(Wide, "large", { items: 8, length: 300_000 })
+      yield* start(Wide, "many", { items: 2_500, length: 1 })
+      expect((yield* memory.ended("large")).output).toBe(2_400_000)
+      expect((yield* memory.ended("many")).output).toBe(2_500)
+      expect(requests.filter(({ length }) => length > 1_500_000)).toEqual([])
+    }))))
+
+  it.effect("sends a large output of the last step before the end of the run, so that no request contains it twice", () =>
+    within(Effect.scoped(Effect.gen(function*() {
+      const Large = Pipeline.make("large", { input: Schema.Number }).step("fill", (n) => "x".repeat(n)).end(Schema.String)
+      const { memory, requests, start } = yield* platform(({ length }) => length > 1_500_000 ? "refused" : undefined)
+      yield* start(Large, "run", 1_200_000)
+      expect((yield* memory.ended("run")).status).toBe("COMPLETED")
+      expect(requests.map(({ body }) => body.runs.map(({ finish, records = [] }) => [records.length, finish !== undefined])))
+        .toEqual([
+          [[1, false]],
+          [[0, true]]
+        ])
     }))))
 })
