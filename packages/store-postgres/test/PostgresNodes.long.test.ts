@@ -53,6 +53,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   jobStoreSuite("postgres, each call at a random one of two nodes", Layer.unwrap(Effect.map(url, twoNodes)), {
     sequences: 40,
     storms: 1,
-    concurrencyKeys: false
+    concurrencyKeys: false,
+    isOneNode: false
   })
 })
