@@ -174,6 +174,26 @@ describe("firing", () => {
       }
       assert.isAbove(delays.size, 3)
     }).pipe(Effect.provide(world)))
+
+  it.effect.each([1_000, 60_000])(
+    "fires each of 60 times when the jitter is longer than the time between them and the platform looks every %i ms",
+    (interval) =>
+      Effect.gen(function*() {
+        const { jobs, schedules } = yield* start("2026-11-22T12:00:30Z", {
+          cron: "* * * * *",
+          jitterMs: 300_000,
+          overlap: "allow",
+          catchUp: "none"
+        })
+        const end = Date.parse("2026-11-22T13:00:59.999Z")
+        for (let time = Date.parse("2026-11-22T12:00:30Z"); time < end;) {
+          time = Math.min(end, time + interval)
+          yield* TestClock.setTime(time)
+          yield* schedules.tick
+        }
+        assert.strictEqual((yield* jobs).length, 60)
+      }).pipe(Effect.provide(world))
+  )
 })
 
 describe("after the platform did not run", () => {
