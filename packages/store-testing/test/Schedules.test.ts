@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { JobId } from "@stint/contract/Ids"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId } from "@stint/contract/Ids"
+import { jsonNull } from "@stint/contract/Json"
 import { type Schedule, ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
@@ -10,6 +12,7 @@ import { EndpointStore } from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -306,6 +309,69 @@ describe("while the previous job has not ended", () => {
       yield* take({ endpoint: endpoint.id, worker: "ann", limit: 1, waitMs: 0, holding: false })
       yield* tickAt("2026-11-22T14:00:00Z")
       assert.deepStrictEqual((yield* jobs).map(({ status }) => status), ["CANCELLED", "IN_QUEUE"])
+    }).pipe(Effect.provide(world)))
+
+  const replacing = Effect.fnUntraced(function*() {
+    const world = yield* start("2026-11-22T12:30:00Z", { overlap: "replace" })
+    yield* world.tickAt("2026-11-22T13:00:00Z")
+    const { submit, take } = yield* JobQueue.JobQueue
+    return {
+      ...world,
+      take: take({ endpoint: endpoint.id, worker: "ann", limit: 1, waitMs: 0, holding: false }),
+      submitOther: submit({ endpoint, id: JobId.make(uuidV7At(Date.parse("2026-11-22T13:30:00Z"), 0)), input: jsonNull }),
+      set: (settings: Partial<typeof Endpoint.Encoded>) =>
+        Effect.flatMap(EndpointStore, ({ put }) => put(Scenario.endpoint(settings))),
+      statuses: Effect.map(world.jobs, (jobs) => jobs.map(({ status }) => status))
+    }
+  })
+
+  it.effect("replace leaves the previous job when the endpoint is paused", () =>
+    Effect.gen(function*() {
+      const { set, show, statuses, take, tickAt } = yield* replacing()
+      yield* take
+      yield* set({ source: { type: "command", command: ["true"] }, workers: { max: 0 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_PROGRESS"])
+      assert.deepInclude((yield* show).last, { outcome: "failed" })
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace leaves the previous job, also a waiting one, when other jobs fill the queue", () =>
+    Effect.gen(function*() {
+      const { set, show, statuses, submitOther, take, tickAt } = yield* replacing()
+      yield* submitOther
+      yield* set({ limits: { waitingJobs: 1 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_QUEUE", "IN_QUEUE"])
+      yield* take
+      yield* tickAt("2026-11-22T15:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_PROGRESS", "IN_QUEUE"])
+      assert.deepInclude((yield* show).last, { outcome: "failed" })
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace takes the place of a waiting job in a full queue", () =>
+    Effect.gen(function*() {
+      const { set, statuses, tickAt } = yield* replacing()
+      yield* set({ limits: { waitingJobs: 1 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["CANCELLED", "IN_QUEUE"])
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace cancels the previous job after a kill between the new job and the cancellation", () =>
+    Effect.gen(function*() {
+      const { show, statuses, tickAt } = yield* replacing()
+      const inner = yield* JobQueue.JobQueue
+      const dying = JobQueue.JobQueue.of({
+        ...inner,
+        cancel: () => Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "cancel", cause: "killed" }) }))
+      })
+      const killed = Layer.fresh(Schedules.layer).pipe(Layer.provide(Layer.succeed(JobQueue.JobQueue, dying)))
+      yield* TestClock.setTime(Date.parse("2026-11-22T14:00:00Z"))
+      yield* Effect.flip(Effect.provide(Effect.flatMap(Schedules.Schedules, ({ tick }) => tick), killed))
+      assert.deepStrictEqual(yield* statuses, ["IN_QUEUE", "IN_QUEUE"])
+      yield* tickAt("2026-11-22T14:00:01Z")
+      assert.deepStrictEqual(yield* statuses, ["CANCELLED", "IN_QUEUE"])
+      assert.deepStrictEqual(lastOf(yield* show), ["2026-11-22T14:00", "submitted"])
+      assert.deepStrictEqual((yield* show).waiting, [])
     }).pipe(Effect.provide(world)))
 
   it.effect("allow submits the job as well", () =>

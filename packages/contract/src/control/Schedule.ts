@@ -32,7 +32,7 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
  *
  * - `skip`: no job.
  * - `queue`: the job is submitted when the previous one has ended.
- * - `replace`: the previous job is cancelled, then the job is submitted.
+ * - `replace`: the job is submitted, then the previous one is cancelled.
  * - `allow`: the job is submitted.
  */
 const Overlap = Schema.Literals(["skip", "queue", "replace", "allow"])
