@@ -427,6 +427,34 @@ describe("changes of a schedule", () => {
       assert.deepInclude((yield* show).last, { trigger: "manual", outcome: "submitted" })
     }).pipe(Effect.provide(world)))
 
+  it.effect("skips while the job of an earlier firing runs beside one that was asked for", () =>
+    Effect.gen(function*() {
+      const { count, end, jobs, schedules, show, tickAt } = yield* start("2026-11-22T12:30:00Z")
+      yield* tickAt("2026-11-22T13:00:00Z")
+      const [first] = yield* jobs
+      assert.isDefined(first)
+      const second = yield* schedules.runNow(endpoint, nightly)
+      const third = yield* schedules.runNow(endpoint, nightly)
+      yield* end(third)
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepInclude((yield* show).last, { reason: `The previous job, ${first.id}, has not ended.` })
+      yield* end(first.id)
+      yield* tickAt("2026-11-22T15:00:00Z")
+      assert.deepInclude((yield* show).last, { reason: `The previous job, ${second}, has not ended.` })
+      yield* end(second)
+      yield* tickAt("2026-11-22T16:00:00Z")
+      assert.strictEqual(yield* count, 4)
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replaces every job that has not ended, also those that were asked for", () =>
+    Effect.gen(function*() {
+      const { jobs, schedules, tickAt } = yield* start("2026-11-22T12:30:00Z", { overlap: "replace" })
+      yield* tickAt("2026-11-22T13:00:00Z")
+      yield* schedules.runNow(endpoint, nightly)
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual((yield* jobs).map(({ status }) => status), ["CANCELLED", "CANCELLED", "IN_QUEUE"])
+    }).pipe(Effect.provide(world)))
+
   it.effect("fails for an unknown schedule", () =>
     Effect.gen(function*() {
       const { schedules } = yield* start("2026-11-22T12:30:00Z")

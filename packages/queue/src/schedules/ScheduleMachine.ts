@@ -11,6 +11,7 @@
  * A time is due when it has passed, with its jitter. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
  * clock cannot make them due again. Each decision is one new version of the record.
  */
+import type { JobId } from "@stint/contract/Ids"
 import type { Schedule, ScheduleFiring, ScheduleSpec } from "@stint/contract/Schedule"
 import * as CronTimes from "@stint/schedule/CronTimes"
 import { type ScheduleKey, type ScheduleRecord, SET_BACK_MILLIS } from "@stint/store/ScheduleStore"
@@ -21,6 +22,9 @@ const ON_TIME_MILLIS = 60_000
 
 /** The maximum number of firings that wait for the end of earlier ones. */
 const MAX_WAITING = 100
+
+/** The maximum number of earlier jobs that a schedule follows. */
+const MAX_EARLIER_JOBS = 100
 
 /** The number of next firings in the description of a schedule. */
 const SHOWN = 5
@@ -152,13 +156,16 @@ export const accepted = (record: ScheduleRecord, now: number): ScheduleRecord =>
   })
 }
 
-/** The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. */
-export const decided = (record: ScheduleRecord, firing: ScheduleFiring): ScheduleRecord =>
+/**
+ * The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. `unended`: the jobs that continue
+ * beside the job of the firing.
+ */
+export const decided = (record: ScheduleRecord, firing: ScheduleFiring, unended: ReadonlyArray<JobId> = []): ScheduleRecord =>
   settled(nextVersion({
     ...record,
     waiting: firing.trigger === "manual" ? record.waiting : record.waiting.slice(1),
     last: firing,
-    job: firing.job ?? record.job
+    ...(firing.job === undefined ? {} : { job: firing.job, earlierJobs: unended.slice(-MAX_EARLIER_JOBS) })
   }))
 
 /** The times after `nextAt`, with it. */

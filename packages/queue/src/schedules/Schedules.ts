@@ -122,14 +122,15 @@ const make = Effect.gen(function*() {
       )
     })
 
-  /** The schedule's previous job, unless it has ended. */
-  const unendedOf = ({ endpoint, job }: ScheduleRecord): Effect.Effect<ReadonlyArray<JobReport>, StoreError> =>
-    job === null
-      ? Effect.succeed([])
-      : queue.get(endpoint, job).pipe(
-        Effect.map((report) => isTerminal(report.status) ? [] : [report]),
-        Effect.catchTag("JobMissing", () => Effect.succeed([]))
-      )
+  /** The schedule's previous job, and those that ran when it was asked to run now, unless they have ended. */
+  const unendedOf = ({ earlierJobs = [], endpoint, job }: ScheduleRecord): Effect.Effect<ReadonlyArray<JobReport>, StoreError> =>
+    Effect.map(
+      Effect.forEach(
+        job === null ? earlierJobs : [...earlierJobs, job],
+        (id) => Effect.catchTag(queue.get(endpoint, id), "JobMissing", () => Effect.undefined)
+      ),
+      (reports) => reports.flatMap((report) => report === undefined || isTerminal(report.status) ? [] : [report])
+    )
 
   const cancelAll = (endpoint: EndpointId, jobs: ReadonlyArray<Pick<JobReport, "id">>) =>
     Effect.forEach(jobs, ({ id }) => Effect.catchTag(queue.cancel(endpoint, id), "JobMissing", () => Effect.void), {
@@ -239,7 +240,8 @@ const make = Effect.gen(function*() {
     const at = now()
     const submission = submissionOf(endpoint, record, `manual/${randomUUID()}`, at)
     const firing = { scheduledFor: at, at, trigger: "manual", outcome: "submitted", job: submission.id } as const
-    const inserted = yield* queue.fire(submission, ScheduleMachine.decided(record, firing))
+    const unended = (yield* unendedOf(record)).map(({ id }) => id)
+    const inserted = yield* queue.fire(submission, ScheduleMachine.decided(record, firing, unended))
     switch (inserted._tag) {
       case "Inserted":
         return submission.id
