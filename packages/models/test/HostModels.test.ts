@@ -223,6 +223,37 @@ describe("HostModels", () => {
       )
     }))
 
+  for (const file of ["config.json", "model.safetensors"]) {
+    test(`downloads nothing when the hub tells the size of ${file} neither in its list nor in headers`, ({ hub, models }) =>
+      Effect.gen(function*() {
+        hub.faults.hidesDetails = true
+        hub.faults.hidesSizes = true
+        const { [file]: content = { content: Buffer.alloc(0) } } = whisper().files
+        hub.models.set("acme/whisper", { commit: COMMIT, files: { [file]: content } })
+        assert.include(reasonOf(yield* end(models)), `the hub describes its file ${file} without a usable ETag, size and commit`)
+        assert.strictEqual(bodies(hub), 0)
+      }))
+  }
+
+  test(
+    "refuses a list with a negative size, which would hide the size of other files from the limits",
+    ({ hub, models }) =>
+      Effect.gen(function*() {
+        for (const lfs of [false, true]) {
+          hub.models.set("acme/large", {
+            commit: COMMIT,
+            files: {
+              "a.bin": { content: randomBytes(400_001), lfs: true },
+              "b.bin": { content: randomBytes(10), lfs, listedSize: -400_001 }
+            }
+          })
+          assert.include(reasonOf(yield* end(models, { model: "acme/large" })), "the hub's list of its files cannot be read")
+          assert.strictEqual(bodies(hub), 0)
+        }
+      }),
+    { maxBytes: 400_000 }
+  )
+
   test("says why the hub refuses a model, and what to do", ({ hub, models }) =>
     Effect.gen(function*() {
       assert.match(
