@@ -235,6 +235,16 @@ export const audits = (it: ServerIt): void => {
       }
     }))
 
+  it.effect("records no call beyond a rate limit", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1, perMs: 86_400_000 } })
+      const jobs = yield* newKey(["jobs"])
+      const purge = jobs.send("POST", one.path("purge-queue"))
+      expect([(yield* purge).status, (yield* purge).status]).toEqual([200, 429])
+      expect((yield* entriesOf(jobs.id)).map(({ status }) => status)).toEqual([200])
+    }))
+
   it.effect("records no request without a valid key", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest

@@ -7,7 +7,7 @@
  * ```
  *
  * It wraps the guards, so that it sees what they refuse. A request with an unknown key is not recorded: anyone could fill the audit with such
- * requests. The operations that each job uses are not audited. The middleware returns them unchanged, and the fast path never runs it.
+ * requests. Neither is a call beyond a rate limit, which must cost the platform nothing. The operations that each job uses are not audited. The middleware returns them unchanged, and the fast path never runs it.
  */
 import { auditActionOf, AuditedOperations, type AuditResult, CALLER_GONE } from "@stint/contract/Audit"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -73,6 +73,8 @@ const statusOf = (exit: Exit.Exit<HttpServerResponse.HttpServerResponse, unknown
 
 const FORBIDDEN = 403
 
+const TOO_MANY_REQUESTS = 429
+
 const resultOf = (status: number): AuditResult => status < 400 ? "done" : status === FORBIDDEN ? "refused" : "failed"
 
 /** The key of a request without one, which a signature replaces. */
@@ -106,6 +108,7 @@ const make = Effect.gen(function*() {
           const by = caller ?? (named.length === 0 ? undefined : WEBHOOK)
           if (by === undefined) return
           const status = statusOf(exit)
+          if (status === TOO_MANY_REQUESTS) return
           const result = resultOf(status)
           const target = [...targetOf(options, params), ...named]
           yield* record(result === "done" ? kind : "unsuccessful", {
