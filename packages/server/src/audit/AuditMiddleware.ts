@@ -40,21 +40,27 @@ const AuditTarget = Context.Reference<(part: string, id: string | number) => voi
 export const auditTarget = (part: string, id: string | number): Effect.Effect<void> =>
   Effect.map(AuditTarget, (add) => add(part, id))
 
-/** The words for path parameters whose names do not say what they identify. */
+/** The words for path parameters whose names do not say what they identify. Empty: the value continues the one before it. */
 const PARTS: Readonly<Record<string, string>> = {
   "builds.number": "build",
   "jobs.id": "job",
-  "batches.id": "batch"
+  "batches.id": "batch",
+  "models.owner": "model",
+  "models.name": ""
 }
 
-/** `/api/v1/endpoints/:endpoint/builds/:number` with its values: `endpoint/hello/build/3`. */
+/** `/api/v1/endpoints/:endpoint/builds/:number` with its values: `endpoint/hello/build/3`; `/models/:owner/:name`: `model/openai/whisper`. */
 const targetOf = (
   { endpoint, group }: AuditOptions,
   params: Readonly<Record<string, string | undefined>>
 ): ReadonlyArray<string> =>
   Array.from(
     endpoint.path.matchAll(/:(\w+)/g),
-    ([, name = ""]) => `${PARTS[`${group.identifier}.${name}`] ?? name}/${excerpt(params[name] ?? "")}`
+    ([, name = ""]) => {
+      const word = PARTS[`${group.identifier}.${name}`] ?? name
+      const value = excerpt(params[name] ?? "")
+      return word === "" ? value : `${word}/${value}`
+    }
   )
 
 interface AuditOptions {
