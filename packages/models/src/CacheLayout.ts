@@ -265,11 +265,13 @@ export const listRefs = (cache: Cache, id: ModelId): Effect.Effect<ReadonlyMap<s
     return refs
   })
 
-/** The size of everything that is stored of a model, with unfinished downloads. Bytes. */
-export const storedBytes = (cache: Cache, id: ModelId): Effect.Effect<number> =>
+/** The size of everything that is stored of a model, with unfinished downloads, but without some blobs. Bytes. */
+export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<string>): Effect.Effect<number> =>
   Effect.promise(async () => {
     const sizes = await Promise.all(
-      (await filesBelow(join(folderOf(cache, id), "blobs"))).map(async (file) => (await orUndefined(stat(file)))?.size ?? 0)
+      (await filesBelow(join(folderOf(cache, id), "blobs")))
+        .filter((file) => without?.has(basename(file).replace(PART, "")) !== true)
+        .map(async (file) => (await orUndefined(stat(file)))?.size ?? 0)
     )
     return sizes.reduce((sum, size) => sum + size, 0)
   })

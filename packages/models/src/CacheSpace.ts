@@ -92,7 +92,28 @@ const evict = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** How much is missing after everything that is not in use has been removed; 0 when there is room. Bytes. */
+/** Whether a lock could be had. It is released at once, so that a worker that starts meanwhile gets it. */
+const isFree = (file: string): Effect.Effect<boolean, CacheError> => Effect.scoped(tryLock(file, "exclusive"))
+
+/** How much the removal of everything of a model that is not in use would free. Bytes. */
+const removableBytes = Effect.fnUntraced(function*(cache: Cache, id: ModelId, need: SpaceNeed) {
+  const isOwn = id === need.id
+  if (!isOwn && !(yield* isFree(changeLockOf(cache, id)))) return 0
+  const snapshots = yield* listSnapshots(cache, id)
+  const inUse = yield* Effect.filter(
+    snapshots,
+    ({ commit }) => Effect.map(isFree(useLockOf(cache, id, commit)), (isUnused) => !isUnused)
+  )
+  // Without a complete commit, only the unfinished downloads of other models can be removed.
+  if (inUse.length === snapshots.length && (isOwn || snapshots.length > 0)) return 0
+  const kept = inUse.flatMap(({ files }) => files.map(({ blob }) => blob))
+  return yield* storedBytes(cache, id, new Set(isOwn ? [...kept, ...need.blobs] : kept))
+})
+
+/**
+ * Removes what is not in use until there is room, or nothing when there would be too little. Returns how much would be missing after
+ * everything that is not in use was removed; 0 when there is room. Bytes.
+ */
 export const makeRoom = Effect.fnUntraced(function*(
   cache: Cache,
   limits: SpaceLimits,
@@ -106,7 +127,11 @@ export const makeRoom = Effect.fnUntraced(function*(
   })
   let left = yield* missing
   if (left === 0) return 0
-  const all = yield* Effect.forEach(yield* listModels(cache), (id) => candidatesOf(cache, id))
+  const models = yield* listModels(cache)
+  const removable = yield* Effect.forEach(models, (id) => removableBytes(cache, id, need))
+  const short = left - removable.reduce((sum, bytes) => sum + bytes, 0)
+  if (short > 0) return short
+  const all = yield* Effect.forEach(models, (id) => candidatesOf(cache, id))
   for (const candidate of all.flat().toSorted((a, b) => a.lastUsedAt - b.lastUsedAt)) {
     if (left === 0) break
     if (!(yield* evict(cache, candidate, need))) continue

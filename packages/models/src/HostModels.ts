@@ -162,7 +162,7 @@ export const make = Effect.fnUntraced(function*(
         return yield* tooLarge(
           `${bytesText(bytes)} must be downloaded, and ${
             bytesText(missing)
-          } too little is free after all unused models were removed`,
+          } would be missing after the removal of all unused models`,
           `Free space on the disk of ${cache.home}, raise STINT_MODELS_SIZE if it is set, or stop endpoints that use other models.`
         )
       }

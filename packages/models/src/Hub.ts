@@ -61,15 +61,18 @@ const MAX_FILES = 20_000
 /** Time limit of one file. Milliseconds. A day: 30 s without data end a request earlier. */
 const FILE_TIMEOUT = 86_400_000
 
+/** A negative size would hide the sizes of other files from the limits of the cache. Bytes. */
+const Size = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
+
 const decodeList = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({
   sha: Schema.String,
   siblings: Schema.Array(Schema.Struct({
     rfilename: Schema.String,
-    size: Schema.optionalKey(Schema.NullOr(Schema.Int)),
+    size: Schema.optionalKey(Schema.NullOr(Size)),
     blobId: Schema.optionalKey(Schema.NullOr(Schema.String)),
     lfs: Schema.optionalKey(Schema.NullOr(Schema.Struct({
       sha256: Schema.optionalKey(Schema.String),
-      size: Schema.optionalKey(Schema.Int)
+      size: Schema.optionalKey(Size)
     })))
   }))
 })))
@@ -157,7 +160,10 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
       if (response.status >= 400) return yield* refused(wish, url, response)
       const { headers } = response
       const blob = plainEtag(headers["x-linked-etag"] ?? headers["etag"] ?? "")
-      const size = Number(headers["x-linked-size"] ?? headers["content-length"] ?? "")
+      // The length of a redirect is that of its own body. An absent size is not 0: the file would be taken for an empty one.
+      const size = Number(
+        (headers["x-linked-size"] ?? (response.status < 300 ? headers["content-length"] : undefined)) || Number.NaN
+      )
       const found = headers["x-repo-commit"]
       if (!isSafeBlob(blob) || !Number.isSafeInteger(size) || size < 0 || (found !== undefined && found !== commit)) {
         return yield* fail(

@@ -13,6 +13,8 @@ export interface TestFile {
   readonly content: Buffer
   /** Whether the hub stores it in its storage service, under its SHA-256. Default: false. */
   readonly lfs?: boolean
+  /** The size in the hub's list. Default: that of the content. */
+  readonly listedSize?: number
 }
 
 /** A model of the test hub. Its files may be replaced, and `main` moved. */
@@ -37,6 +39,8 @@ export interface HubFaults {
   ignoresRanges: boolean
   /** The list contains neither sizes nor checksums, as on some mirrors. */
   hidesDetails: boolean
+  /** The headers of files contain no sizes either, as behind a proxy that compresses. */
+  hidesSizes: boolean
   /** Bodies of files wait until this completes. */
   gate: Promise<void> | undefined
 }
@@ -100,6 +104,7 @@ export const makeTestHub: Effect.Effect<TestHub, never, Scope.Scope> = Effect.ge
     wrong: 0,
     ignoresRanges: false,
     hidesDetails: false,
+    hidesSizes: false,
     gate: undefined
   }
 
@@ -157,9 +162,11 @@ export const makeTestHub: Effect.Effect<TestHub, never, Scope.Scope> = Effect.ge
       siblings: Object.entries(files).map(([rfilename, file]) => ({
         rfilename,
         ...(faults.hidesDetails ? {} : {
-          size: file.content.length,
+          size: file.listedSize ?? file.content.length,
           blobId: gitSha1(file.content),
-          ...(file.lfs === true ? { lfs: { sha256: sha256(file.content), size: file.content.length, pointerSize: 130 } } : {})
+          ...(file.lfs === true
+            ? { lfs: { sha256: sha256(file.content), size: file.listedSize ?? file.content.length, pointerSize: 130 } }
+            : {})
         })
       }))
     })
@@ -188,12 +195,12 @@ export const makeTestHub: Effect.Effect<TestHub, never, Scope.Scope> = Effect.ge
         location: `${storage.url}/${encodeURIComponent(`${found.id}|${name}`)}`,
         "x-repo-commit": model.commit,
         "x-linked-etag": `"${etagOf(file)}"`,
-        "x-linked-size": size
+        ...(faults.hidesSizes ? {} : { "x-linked-size": size })
       })
     }
     response.setHeader("x-repo-commit", model.commit)
     response.setHeader("etag", `W/"${etagOf(file)}"`)
-    if (request.method === "HEAD") return respond(response, 200, { "content-length": size })
+    if (request.method === "HEAD") return respond(response, 200, faults.hidesSizes ? {} : { "content-length": size })
     void send(request, response, file.content, false)
   })
 

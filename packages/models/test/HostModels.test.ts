@@ -223,6 +223,37 @@ describe("HostModels", () => {
       )
     }))
 
+  for (const file of ["config.json", "model.safetensors"]) {
+    test(`downloads nothing when the hub tells the size of ${file} neither in its list nor in headers`, ({ hub, models }) =>
+      Effect.gen(function*() {
+        hub.faults.hidesDetails = true
+        hub.faults.hidesSizes = true
+        const { [file]: content = { content: Buffer.alloc(0) } } = whisper().files
+        hub.models.set("acme/whisper", { commit: COMMIT, files: { [file]: content } })
+        assert.include(reasonOf(yield* end(models)), `the hub describes its file ${file} without a usable ETag, size and commit`)
+        assert.strictEqual(bodies(hub), 0)
+      }))
+  }
+
+  test(
+    "refuses a list with a negative size, which would hide the size of other files from the limits",
+    ({ hub, models }) =>
+      Effect.gen(function*() {
+        for (const lfs of [false, true]) {
+          hub.models.set("acme/large", {
+            commit: COMMIT,
+            files: {
+              "a.bin": { content: randomBytes(400_001), lfs: true },
+              "b.bin": { content: randomBytes(10), lfs, listedSize: -400_001 }
+            }
+          })
+          assert.include(reasonOf(yield* end(models, { model: "acme/large" })), "the hub's list of its files cannot be read")
+          assert.strictEqual(bodies(hub), 0)
+        }
+      }),
+    { maxBytes: 400_000 }
+  )
+
   test("says why the hub refuses a model, and what to do", ({ hub, models }) =>
     Effect.gen(function*() {
       assert.match(
@@ -335,6 +366,31 @@ describe("HostModels", () => {
     { maxBytes: 400_000 }
   )
 
+  test(
+    "removes no model for a download that does not fit without all unused models",
+    ({ another, hub, models }) =>
+      Effect.gen(function*() {
+        yield* end(models)
+        yield* models.hold(WHISPER)
+        hub.models.set("acme/unused", { commit: COMMIT, files: { "a.bin": { content: randomBytes(100_000), lfs: true } } })
+        assert.deepStrictEqual(yield* end(models, { model: "acme/unused" }), { _tag: "Ready" })
+        hub.models.set("acme/large", { commit: COMMIT, files: { "a.bin": { content: randomBytes(200_000), lfs: true } } })
+        const listed = Effect.map(models.list, (list) => list.models.map(({ model }) => model))
+        assert.include(
+          reasonOf(yield* end(models, { model: "acme/large" })),
+          "200 kB must be downloaded, and 50 kB would be missing after the removal of all unused models"
+        )
+        assert.deepStrictEqual(yield* listed, ["acme/unused", "acme/whisper"])
+        const full = yield* another({ maxBytes: undefined, minFreeBytes: 1e15 })
+        assert.include(
+          reasonOf(yield* end(full, { model: "acme/large" })),
+          "would be missing after the removal of all unused models"
+        )
+        assert.deepStrictEqual(yield* listed, ["acme/unused", "acme/whisper"])
+      }),
+    { maxBytes: 400_000 }
+  )
+
   test("keeps the models that workers use, and says that there is no room", ({ hub, models }) =>
     Effect.gen(function*() {
       yield* end(models)
@@ -343,7 +399,7 @@ describe("HostModels", () => {
       hub.models.set("acme/second", { commit: COMMIT, files: { "a.bin": { content: randomBytes(200_000), lfs: true } } })
       assert.match(
         reasonOf(yield* end(models, { model: "acme/second" })),
-        /50 kB too little is free after all unused models were removed/
+        /50 kB would be missing after the removal of all unused models/
       )
       assert.strictEqual((yield* models.list).models[0]?.workers, 1)
     }), { maxBytes: 400_000 })

@@ -15,7 +15,7 @@ import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import { readFileSync } from "node:fs"
-import { type ContainerSource, MODEL_HOME, type Mount } from "./Volumes.ts"
+import { type ContainerSource, modelMountsOf, type Mount } from "./Volumes.ts"
 
 /** The label that names the platform of a container. */
 export const PLATFORM_LABEL = "stint.platform"
@@ -53,7 +53,7 @@ export interface ContainerParts {
   readonly image: string
   /** The name of this platform. */
   readonly platform: string
-  readonly mounts: ReadonlyArray<Mount>
+  readonly volumes: ReadonlyArray<Mount>
   /** How much output the engine stores. Bytes. */
   readonly storedBytes: number
 }
@@ -62,9 +62,11 @@ export interface ContainerParts {
 const DEFAULT_NETWORK = "none"
 
 /** The body of the request that creates the container. */
-export const bodyOf = ({ image, mounts, platform, request, source, storedBytes }: ContainerParts) => {
+export const bodyOf = ({ image, platform, request, source, storedBytes, volumes }: ContainerParts) => {
   const { endpoint, model, variables, worker } = request
-  const ofModel = model === undefined ? {} : modelVariables(model, MODEL_HOME)
+  const ofCache = modelMountsOf(model, volumes)
+  const [cache] = ofCache
+  const ofModel = model === undefined || cache === undefined ? {} : modelVariables(model, cache.Target)
   const environment: Record<string, string> = { PYTHONUNBUFFERED: "1", ...ofModel, ...endpoint.env, ...variables }
   const { gpus, memoryBytes } = source
   return {
@@ -93,7 +95,7 @@ export const bodyOf = ({ image, mounts, platform, request, source, storedBytes }
       ...(gpus === undefined
         ? {}
         : { DeviceRequests: [{ Driver: "nvidia", Count: gpus === "all" ? -1 : gpus, Capabilities: [["gpu"]] }] }),
-      Mounts: mounts,
+      Mounts: [...volumes, ...ofCache],
       Ulimits: ulimits(),
       // json-file is Podman's k8s-file. journald and others can lose lines, or cannot be read.
       LogConfig: { Type: "json-file", Config: { "max-size": String(storedBytes) } },

@@ -27,7 +27,7 @@ import type { EngineError } from "./EngineError.ts"
 import { locate, unavailable } from "./EngineSocket.ts"
 import * as Images from "./Images.ts"
 import * as RegistryCredentials from "./RegistryCredentials.ts"
-import { type ContainerSource, modelMountsOf, mountsOf } from "./Volumes.ts"
+import { type ContainerSource, mountsOf } from "./Volumes.ts"
 import { attach, nameOf } from "./WorkerContainer.ts"
 
 /** Options of the pool. */
@@ -92,10 +92,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const launch = Effect.fnUntraced(function*(engine: Engine, request: StartRequest, source: ContainerSource) {
     const { endpoint, mask, variables, worker } = request
-    const mounts = [
-      ...(yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })),
-      ...modelMountsOf(request.model)
-    ]
+    const volumes = yield* mountsOf(source, { allowed: options.volumes ?? [], named: options.namedVolumes ?? {} })
     const image = yield* images.resolve(endpoint.id, source.image)
     const name = nameOf(worker)
     const address = addressIn(variables)
@@ -120,7 +117,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       source,
       image,
       platform,
-      mounts,
+      volumes,
       storedBytes: STORED_BYTES
     })
     return yield* engine.create(name, body).pipe(

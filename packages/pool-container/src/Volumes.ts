@@ -26,21 +26,30 @@ export interface Mount {
 /** Where a volume without a target is mounted: the platform's name, and RunPod's (docs/spec/environment.md). */
 const TARGETS = ["/platform-volume", "/runpod-volume"]
 
-/** Where a container finds the cache of models: the documented folder (docs/spec/environment.md). */
-export const MODEL_HOME = "/platform-volume/huggingface-cache"
+/** Where a container finds the cache of models, unless a volume is there (docs/operations/models.md#what-the-worker-sees). */
+const MODEL_HOMES = TARGETS.map((target) => `${target}/huggingface-cache`)
 
-/** The mounts of the cache of models, for an endpoint that has one. Every container reads the same files, so none may change them. */
-export const modelMountsOf = (model: WorkerModel | undefined): ReadonlyArray<Mount> =>
-  model === undefined ? [] : TARGETS.map((target) => ({
-    Type: "bind",
-    Source: model.home,
-    Target: `${target}/huggingface-cache`,
-    ReadOnly: true
-  }))
+/** Where it finds the cache beside volumes. */
+const MODEL_HOME_BESIDE_VOLUMES = "/platform-models/huggingface-cache"
 
 const isInside = (folder: string, path: string): boolean => {
   const rest = relative(folder, path)
   return rest === "" || (rest !== ".." && !rest.startsWith(`..${sep}`) && !isAbsolute(rest))
+}
+
+/**
+ * The mounts of the cache of models, for an endpoint that has one. Every container reads the same files, so none may change them. A cache
+ * inside a volume would hide the volume's own folder of this name, or create one; inside a read-only volume, the engine cannot mount it.
+ */
+export const modelMountsOf = (model: WorkerModel | undefined, volumes: ReadonlyArray<Mount>): ReadonlyArray<Mount> => {
+  if (model === undefined) return []
+  const free = MODEL_HOMES.filter((home) => !volumes.some(({ Target }) => isInside(Target, home) || isInside(home, Target)))
+  return (free.length === 0 ? [MODEL_HOME_BESIDE_VOLUMES] : free).map((Target) => ({
+    Type: "bind",
+    Source: model.home,
+    Target,
+    ReadOnly: true
+  }))
 }
 
 const realpathOf = (path: string) => Effect.option(Effect.tryPromise(() => realpath(path)))

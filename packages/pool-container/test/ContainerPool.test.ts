@@ -158,6 +158,44 @@ describe("ContainerPool: models", () => {
     }).pipe(Effect.scoped))
 })
 
+describe("ContainerPool: models beside volumes", () => {
+  const model = { model: "acme/whisper", home: "/srv/models", snapshot: "hub/models--acme--whisper/snapshots/abc" } as const
+
+  it.live("mounts the cache of models at another folder when a volume has its place, so that the cache is not inside the volume", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const team = join(engine.folder, "team")
+      mkdirSync(team)
+      yield* start(yield* pool({ namedVolumes: { team } }), { volumes: [{ source: "team", readOnly: true }] }, { model })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        Mounts: [
+          { Type: "bind", Source: team, Target: "/platform-volume", ReadOnly: true },
+          { Type: "bind", Source: team, Target: "/runpod-volume", ReadOnly: true },
+          { Type: "bind", Source: "/srv/models", Target: "/platform-models/huggingface-cache", ReadOnly: true }
+        ]
+      })
+      expect(engine.only.body["Env"]).toEqual(expect.arrayContaining([
+        "HF_HOME=/platform-models/huggingface-cache",
+        "RUNPOD_MODEL_PATH=/platform-models/huggingface-cache/hub/models--acme--whisper/snapshots/abc"
+      ]))
+    }).pipe(Effect.scoped))
+
+  it.live("mounts the cache of models at each documented folder that no volume has", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const volumes = [{ source: "a", target: "/platform-volume/huggingface-cache/own" }, { source: "b", target: "/runpod" }]
+      yield* start(yield* pool(), { volumes }, { model })
+      expect(engine.only.body["HostConfig"]).toMatchObject({
+        Mounts: [
+          { Target: "/platform-volume/huggingface-cache/own" },
+          { Target: "/runpod" },
+          { Source: "/srv/models", Target: "/runpod-volume/huggingface-cache" }
+        ]
+      })
+      expect(engine.only.body["Env"]).toEqual(expect.arrayContaining(["HF_HOME=/runpod-volume/huggingface-cache"]))
+    }).pipe(Effect.scoped))
+})
+
 describe("ContainerPool: images", () => {
   it.live("refuses an image for another architecture, and says what to build", () =>
     Effect.gen(function*() {

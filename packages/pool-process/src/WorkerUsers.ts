@@ -7,12 +7,14 @@
  * ```
  *
  * The ids of endpoints are stored, so the workers of an endpoint can read what earlier ones have written, also after a restart of the
- * platform. The id of a deleted endpoint is not given to another one, which could otherwise read what is left of it.
+ * platform. The id of a deleted endpoint, and one that an endpoint had before the range was changed, are not given to another one, which could
+ * otherwise read what is left of it. When the file of ids is lost, nothing says whose files the home folders contain: a newly given id starts
+ * with an empty one.
  */
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs"
+import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { WorkerUser } from "./WorkerUser.ts"
 
@@ -56,17 +58,33 @@ const makeRange = (ids: WorkerIds, { cacheDir, dataDir }: Options): Effect.Effec
       const taken = new Set(assigned.values())
       const known = new Map<string, WorkerUser>()
 
-      /** Stores an id before the first worker with it starts. */
-      const assign = (endpoint: string): number | undefined => {
-        const earlier = assigned.get(endpoint)
-        // After a change of the range, the endpoint gets another id.
-        if (earlier !== undefined && earlier >= ids.first && earlier <= ids.last) return earlier
+      const homeOf = (id: number) => join(cacheDir, "homes", String(id))
+      const isInRange = (id: number) => id >= ids.first && id <= ids.last
+
+      /** A new id, with what another data folder left in its home folder removed. */
+      const newId = (): number | undefined => {
         let id = ids.first
         while (taken.has(id)) id += 1
         if (id > ids.last) return undefined
-        writeFileSync(`${file}.new`, encodeIds(Object.fromEntries([...assigned, [endpoint, id]])), { mode: 0o600 })
+        rmSync(homeOf(id), { recursive: true, force: true })
+        return id
+      }
+
+      /** Stores an id before the first worker with it starts. */
+      const assign = (endpoint: string): number | undefined => {
+        const earlier = assigned.get(endpoint)
+        if (earlier !== undefined && isInRange(earlier)) return earlier
+        // After a change of the range, the endpoint gets another id, or one that it had before. No endpoint's name contains a space.
+        const [, former] = [...assigned].find(([key, id]) => key.startsWith(`${endpoint} `) && isInRange(id)) ?? []
+        const id = former ?? newId()
+        if (id === undefined) return undefined
+        const added: ReadonlyArray<readonly [string, number]> = [
+          ...(earlier === undefined ? [] : [[`${endpoint} ${earlier}`, earlier] as const]),
+          [endpoint, id]
+        ]
+        writeFileSync(`${file}.new`, encodeIds(Object.fromEntries([...assigned, ...added])), { mode: 0o600 })
         renameSync(`${file}.new`, file)
-        assigned.set(endpoint, id)
+        for (const [key, one] of added) assigned.set(key, one)
         taken.add(id)
         return id
       }
@@ -74,7 +92,7 @@ const makeRange = (ids: WorkerIds, { cacheDir, dataDir }: Options): Effect.Effec
       const userOf = (endpoint: string): WorkerUser | undefined => {
         const uid = assign(endpoint)
         if (uid === undefined) return undefined
-        const home = join(cacheDir, "homes", String(uid))
+        const home = homeOf(uid)
         mkdirSync(home, { recursive: true, mode: 0o700 })
         chownSync(home, uid, uid)
         return { uid, gid: uid, name: `stint-${uid}`, home }
@@ -113,7 +131,8 @@ const makeRange = (ids: WorkerIds, { cacheDir, dataDir }: Options): Effect.Effec
         reason: new PoolUnavailable({
           problem: `${join(dataDir, FILE)} cannot be read (${problemOf(cause)})`,
           hint:
-            "It says which endpoint's workers run as which user. Restore it from a copy, or delete it: endpoints then get other users."
+            "It says which endpoint's workers run as which user. Restore it from a copy. Without a copy, delete it: endpoints then get " +
+            "each other's users, with empty home folders."
         })
       })
   })

@@ -5,7 +5,7 @@ import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import process from "node:process"
 import * as WorkerUsers from "../src/WorkerUsers.ts"
@@ -143,13 +143,52 @@ describe("a user for each endpoint", () => {
       })
   )
 
+  it.effect.skipIf(!isRoot)(
+    "keeps the home folder of an endpoint, and empties it before another one gets the same id",
+    () =>
+      Effect.gen(function*() {
+        const options = { ...folders(), users: IDS }
+        const homeOf = (endpoint: string) =>
+          Effect.map(Effect.flatMap(WorkerUsers.make(options), (users) => users.of(endpoint)), (user) => user?.home ?? "")
+        const home = yield* homeOf("a")
+        writeFileSync(join(home, "note"), "of a")
+        assert.strictEqual(yield* homeOf("a"), home)
+        assert.isTrue(existsSync(join(home, "note")))
+        // As after the data folder was restored from a backup, which does not contain the file.
+        rmSync(join(options.dataDir, "worker-ids.json"))
+        assert.strictEqual(yield* homeOf("b"), home)
+        assert.deepStrictEqual(readdirSync(home), [])
+        assert.strictEqual(statSync(home).uid, IDS.first)
+      })
+  )
+
+  it.effect.skipIf(!isRoot)(
+    "gives the earlier id of an endpoint to no other one after changes of the range, and back to this one",
+    () =>
+      Effect.gen(function*() {
+        const options = folders()
+        const idOf = (endpoint: string, users: WorkerUsers.WorkerIds) =>
+          Effect.map(
+            Effect.flatMap(WorkerUsers.make({ ...options, users }), (users) => users.of(endpoint)),
+            (user) => user?.uid
+          )
+        const other = { first: IDS.first + 10, last: IDS.last + 10 }
+        assert.strictEqual(yield* idOf("a", IDS), IDS.first)
+        assert.strictEqual(yield* idOf("a", other), other.first)
+        assert.strictEqual(yield* idOf("b", IDS), IDS.first + 1)
+        assert.strictEqual(yield* idOf("a", IDS), IDS.first)
+        assert.strictEqual(yield* idOf("a", other), other.first)
+        assert.strictEqual(yield* idOf("b", other), other.first + 1)
+      })
+  )
+
   it.effect("says what to do when the stored ids cannot be read", () =>
     Effect.gen(function*() {
       const options = { ...folders(), users: IDS }
       writeFileSync(join(options.dataDir, "worker-ids.json"), "{")
       assert.match(
         (yield* Effect.flip(WorkerUsers.make(options))).message,
-        /worker-ids\.json cannot be read .* Restore it from a copy, or delete it/
+        /worker-ids\.json cannot be read .* Restore it from a copy\. Without a copy, delete it/
       )
     }))
 })

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as AuditStore from "@stint/store/AuditStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -45,12 +46,40 @@ describe("the audit of a server", () => {
     Effect.gen(function*() {
       const { list, record } = yield* AuditLog.AuditLog
       yield* record("platform", entry(0))
-      for (let at = 1; at <= 2_500; at++) yield* record("unsuccessful", entry(at, "refused"))
+      for (let at = 1; at <= 2_500; at++) yield* record("unsuccessful", { ...entry(at, "refused"), key: `key-${at % 100}` })
       const refused = yield* list({ limit: 10_000, result: "refused" })
       assert.isAtMost(refused.length, 1_100)
       assert.strictEqual(refused[0]?.at, 2_500)
       assert.strictEqual((yield* list({ limit: 10, result: "done" })).length, 1)
     }).pipe(Effect.provide(layer({ entries: 100, keep: Duration.days(400) }))))
+
+  it.effect("limits the refused operations of each key, and logs how many it left out", () => {
+    const lines: Array<string> = []
+    return Effect.gen(function*() {
+      const { list, record } = yield* AuditLog.AuditLog
+      const refuse = Effect.fnUntraced(function*(key: string, times: number) {
+        const at = yield* Clock.currentTimeMillis
+        for (let sent = 0; sent < times; sent++) yield* record("unsuccessful", { ...entry(at, "refused"), key, name: key })
+      })
+      const stored = (key: string) => Effect.map(list({ limit: 10_000, key }), ({ length }) => length)
+      yield* refuse("loud", 1_000)
+      yield* refuse("quiet", 1)
+      yield* record("platform", { ...entry(0), key: "loud" })
+      assert.strictEqual(yield* stored("loud"), 301)
+      assert.strictEqual(yield* stored("quiet"), 1)
+      yield* TestClock.adjust(Duration.hours(1))
+      yield* refuse("loud", 1_000)
+      assert.strictEqual(yield* stored("loud"), 601)
+      yield* TestClock.adjust(Duration.hours(1))
+      const many = "The key \"loud\" (loud) causes many refused or failed operations. The audit records 300 of them in an hour."
+      const leftOut = "The audit left out 700 refused or failed operations of the key \"loud\" (loud)."
+      assert.deepStrictEqual(lines, [many, leftOut, many, leftOut])
+    }).pipe(Effect.provide(
+      layer({ entries: 10_000, keep: Duration.days(400) }).pipe(
+        Layer.provideMerge(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
+      )
+    ))
+  })
 
   it.effect("logs an entry that the store cannot store, and does not fail", () => {
     const lines: Array<string> = []

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { JobId } from "@stint/contract/Ids"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId } from "@stint/contract/Ids"
+import { jsonNull } from "@stint/contract/Json"
 import { type Schedule, ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
@@ -10,6 +12,7 @@ import { EndpointStore } from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
@@ -174,6 +177,26 @@ describe("firing", () => {
       }
       assert.isAbove(delays.size, 3)
     }).pipe(Effect.provide(world)))
+
+  it.effect.each([1_000, 60_000])(
+    "fires each of 60 times when the jitter is longer than the time between them and the platform looks every %i ms",
+    (interval) =>
+      Effect.gen(function*() {
+        const { jobs, schedules } = yield* start("2026-11-22T12:00:30Z", {
+          cron: "* * * * *",
+          jitterMs: 300_000,
+          overlap: "allow",
+          catchUp: "none"
+        })
+        const end = Date.parse("2026-11-22T13:00:59.999Z")
+        for (let time = Date.parse("2026-11-22T12:00:30Z"); time < end;) {
+          time = Math.min(end, time + interval)
+          yield* TestClock.setTime(time)
+          yield* schedules.tick
+        }
+        assert.strictEqual((yield* jobs).length, 60)
+      }).pipe(Effect.provide(world))
+  )
 })
 
 describe("after the platform did not run", () => {
@@ -288,6 +311,69 @@ describe("while the previous job has not ended", () => {
       assert.deepStrictEqual((yield* jobs).map(({ status }) => status), ["CANCELLED", "IN_QUEUE"])
     }).pipe(Effect.provide(world)))
 
+  const replacing = Effect.fnUntraced(function*() {
+    const world = yield* start("2026-11-22T12:30:00Z", { overlap: "replace" })
+    yield* world.tickAt("2026-11-22T13:00:00Z")
+    const { submit, take } = yield* JobQueue.JobQueue
+    return {
+      ...world,
+      take: take({ endpoint: endpoint.id, worker: "ann", limit: 1, waitMs: 0, holding: false }),
+      submitOther: submit({ endpoint, id: JobId.make(uuidV7At(Date.parse("2026-11-22T13:30:00Z"), 0)), input: jsonNull }),
+      set: (settings: Partial<typeof Endpoint.Encoded>) =>
+        Effect.flatMap(EndpointStore, ({ put }) => put(Scenario.endpoint(settings))),
+      statuses: Effect.map(world.jobs, (jobs) => jobs.map(({ status }) => status))
+    }
+  })
+
+  it.effect("replace leaves the previous job when the endpoint is paused", () =>
+    Effect.gen(function*() {
+      const { set, show, statuses, take, tickAt } = yield* replacing()
+      yield* take
+      yield* set({ source: { type: "command", command: ["true"] }, workers: { max: 0 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_PROGRESS"])
+      assert.deepInclude((yield* show).last, { outcome: "failed" })
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace leaves the previous job, also a waiting one, when other jobs fill the queue", () =>
+    Effect.gen(function*() {
+      const { set, show, statuses, submitOther, take, tickAt } = yield* replacing()
+      yield* submitOther
+      yield* set({ limits: { waitingJobs: 1 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_QUEUE", "IN_QUEUE"])
+      yield* take
+      yield* tickAt("2026-11-22T15:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["IN_PROGRESS", "IN_QUEUE"])
+      assert.deepInclude((yield* show).last, { outcome: "failed" })
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace takes the place of a waiting job in a full queue", () =>
+    Effect.gen(function*() {
+      const { set, statuses, tickAt } = yield* replacing()
+      yield* set({ limits: { waitingJobs: 1 } })
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual(yield* statuses, ["CANCELLED", "IN_QUEUE"])
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replace cancels the previous job after a kill between the new job and the cancellation", () =>
+    Effect.gen(function*() {
+      const { show, statuses, tickAt } = yield* replacing()
+      const inner = yield* JobQueue.JobQueue
+      const dying = JobQueue.JobQueue.of({
+        ...inner,
+        cancel: () => Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "cancel", cause: "killed" }) }))
+      })
+      const killed = Layer.fresh(Schedules.layer).pipe(Layer.provide(Layer.succeed(JobQueue.JobQueue, dying)))
+      yield* TestClock.setTime(Date.parse("2026-11-22T14:00:00Z"))
+      yield* Effect.flip(Effect.provide(Effect.flatMap(Schedules.Schedules, ({ tick }) => tick), killed))
+      assert.deepStrictEqual(yield* statuses, ["IN_QUEUE", "IN_QUEUE"])
+      yield* tickAt("2026-11-22T14:00:01Z")
+      assert.deepStrictEqual(yield* statuses, ["CANCELLED", "IN_QUEUE"])
+      assert.deepStrictEqual(lastOf(yield* show), ["2026-11-22T14:00", "submitted"])
+      assert.deepStrictEqual((yield* show).waiting, [])
+    }).pipe(Effect.provide(world)))
+
   it.effect("allow submits the job as well", () =>
     Effect.gen(function*() {
       const { count, tickAt } = yield* start("2026-11-22T12:30:00Z", { overlap: "allow" })
@@ -339,6 +425,34 @@ describe("changes of a schedule", () => {
       assert.strictEqual(yield* count, 2)
       assert.deepInclude(yield* show, { next })
       assert.deepInclude((yield* show).last, { trigger: "manual", outcome: "submitted" })
+    }).pipe(Effect.provide(world)))
+
+  it.effect("skips while the job of an earlier firing runs beside one that was asked for", () =>
+    Effect.gen(function*() {
+      const { count, end, jobs, schedules, show, tickAt } = yield* start("2026-11-22T12:30:00Z")
+      yield* tickAt("2026-11-22T13:00:00Z")
+      const [first] = yield* jobs
+      assert.isDefined(first)
+      const second = yield* schedules.runNow(endpoint, nightly)
+      const third = yield* schedules.runNow(endpoint, nightly)
+      yield* end(third)
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepInclude((yield* show).last, { reason: `The previous job, ${first.id}, has not ended.` })
+      yield* end(first.id)
+      yield* tickAt("2026-11-22T15:00:00Z")
+      assert.deepInclude((yield* show).last, { reason: `The previous job, ${second}, has not ended.` })
+      yield* end(second)
+      yield* tickAt("2026-11-22T16:00:00Z")
+      assert.strictEqual(yield* count, 4)
+    }).pipe(Effect.provide(world)))
+
+  it.effect("replaces every job that has not ended, also those that were asked for", () =>
+    Effect.gen(function*() {
+      const { jobs, schedules, tickAt } = yield* start("2026-11-22T12:30:00Z", { overlap: "replace" })
+      yield* tickAt("2026-11-22T13:00:00Z")
+      yield* schedules.runNow(endpoint, nightly)
+      yield* tickAt("2026-11-22T14:00:00Z")
+      assert.deepStrictEqual((yield* jobs).map(({ status }) => status), ["CANCELLED", "CANCELLED", "IN_QUEUE"])
     }).pipe(Effect.provide(world)))
 
   it.effect("fails for an unknown schedule", () =>

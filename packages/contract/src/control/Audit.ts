@@ -47,7 +47,7 @@ export const AuditEntry = Schema.Struct({
   at: Schema.Int,
   /** The operation's name in the OpenAPI document: `keys.createKey`, `releases.rollback`, `jobs.cancel`. */
   action: Schema.String,
-  /** What it changed: `endpoint/hello`, `endpoint/hello/job/ID`, `key/ID`, `secret/NAME`, or `platform`. */
+  /** What it changed: `endpoint/hello`, `endpoint/hello/job/ID`, `key/ID`, `secret/NAME`, `model/OWNER/NAME`, or `platform`. */
   target: Schema.String,
   /** The id of the key. `platform`: the platform's own key. `webhook`: no key, but the signature of a Git host's webhook. */
   key: Schema.String,

@@ -32,7 +32,7 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
  *
  * - `skip`: no job.
  * - `queue`: the job is submitted when the previous one has ended.
- * - `replace`: the previous job is cancelled, then the job is submitted.
+ * - `replace`: the job is submitted, then the previous one is cancelled.
  * - `allow`: the job is submitted.
  */
 const Overlap = Schema.Literals(["skip", "queue", "replace", "allow"])
@@ -67,7 +67,9 @@ export const ScheduleSpec = Schema.Struct({
   catchUp: withDefault(CatchUp, "last"),
   /** How many firings the catch-up policy `all` makes up for: 1 to 100. Default: 10. */
   catchUpLimit: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_CATCH_UP })), 10),
-  /** Delays each firing by a different time below this one, in milliseconds: 0 to 1 hour. Default: 0. */
+  /**
+   * Delays each firing by a different time below this one, in milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
+   */
   jitterMs: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_JITTER_MILLIS })), 0)
 }).check(
   Schema.makeFilter(({ at, cron }) =>

@@ -11,6 +11,7 @@
  * A time is due when it has passed, with its jitter. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
  * clock cannot make them due again. Each decision is one new version of the record.
  */
+import type { JobId } from "@stint/contract/Ids"
 import type { Schedule, ScheduleFiring, ScheduleSpec } from "@stint/contract/Schedule"
 import * as CronTimes from "@stint/schedule/CronTimes"
 import { type ScheduleKey, type ScheduleRecord, SET_BACK_MILLIS } from "@stint/store/ScheduleStore"
@@ -22,6 +23,9 @@ const ON_TIME_MILLIS = 60_000
 /** The maximum number of firings that wait for the end of earlier ones. */
 const MAX_WAITING = 100
 
+/** The maximum number of earlier jobs that a schedule follows. */
+const MAX_EARLIER_JOBS = 100
+
 /** The number of next firings in the description of a schedule. */
 const SHOWN = 5
 
@@ -31,14 +35,24 @@ const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>
     latest: (time) => at !== undefined && at <= time ? at : undefined
   }
 
-/** The delay of one firing in milliseconds. Every server computes the same one. */
-const jitterOf = ({ id, spec: { jitterMs } }: Pick<ScheduleRecord, "id" | "spec">, time: number): number =>
-  jitterMs === 0 ? 0 : createHash("sha256").update(`${id} ${time}`).digest().readUInt32BE() % jitterMs
+/**
+ * When a time is due. Every server computes the same delay. It is shorter than the wait until the next time, so that times are due in their
+ * order: a later one that is due first would drop this one.
+ */
+const dueAtOf = (
+  { id, spec: { jitterMs } }: Pick<ScheduleRecord, "id" | "spec">,
+  times: CronTimes.CronTimes,
+  time: number
+): number => {
+  if (jitterMs === 0) return time
+  const longest = Math.min(jitterMs, (times.next(time) ?? Infinity) - time)
+  return time + createHash("sha256").update(`${id} ${time}`).digest().readUInt32BE() % longest
+}
 
 /** The record with the time at which there is something to decide. */
 const settled = (record: ScheduleRecord): ScheduleRecord => {
   const { nextAt, paused, waiting } = record
-  const dueAt = paused ? null : waiting[0] ?? (nextAt === null ? null : nextAt + jitterOf(record, nextAt))
+  const dueAt = paused ? null : waiting[0] ?? (nextAt === null ? null : dueAtOf(record, timesOf(record.spec), nextAt))
   return { ...record, dueAt }
 }
 
@@ -92,11 +106,11 @@ export const resumed = (record: ScheduleRecord, { by, now }: Change): ScheduleRe
 /** The latest time that is due. */
 const latestDue = (record: ScheduleRecord, nextAt: number, times: CronTimes.CronTimes, now: number): number | undefined => {
   let time = times.latest(now)
-  while (time !== undefined && time >= nextAt && time + jitterOf(record, time) > now) time = times.latest(time - 1)
+  while (time !== undefined && time >= nextAt && dueAtOf(record, times, time) > now) time = times.latest(time - 1)
   return time !== undefined && time >= nextAt ? time : undefined
 }
 
-/** The due times that the catch-up policy keeps, oldest first. */
+/** The due times that were not missed, and those that the catch-up policy makes up for, oldest first. */
 const kept = (
   record: ScheduleRecord,
   range: { readonly nextAt: number; readonly latest: number },
@@ -104,11 +118,11 @@ const kept = (
   now: number
 ): ReadonlyArray<number> => {
   const { catchUp, catchUpLimit } = record.spec
-  const isOnTime = now - range.latest - jitterOf(record, range.latest) < ON_TIME_MILLIS
-  const limit = catchUp === "all" ? catchUpLimit : catchUp === "last" || isOnTime ? 1 : 0
+  const isOnTime = (time: number) => now - dueAtOf(record, times, time) < ON_TIME_MILLIS
+  const limit = catchUp === "all" ? catchUpLimit : catchUp === "last" ? 1 : 0
   const found: Array<number> = []
   let time: number | undefined = range.latest
-  while (time !== undefined && time >= range.nextAt && found.length < limit) {
+  while (time !== undefined && time >= range.nextAt && (found.length < limit || isOnTime(time))) {
     found.unshift(time)
     time = times.latest(time - 1)
   }
@@ -142,13 +156,16 @@ export const accepted = (record: ScheduleRecord, now: number): ScheduleRecord =>
   })
 }
 
-/** The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. */
-export const decided = (record: ScheduleRecord, firing: ScheduleFiring): ScheduleRecord =>
+/**
+ * The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. `unended`: the jobs that continue
+ * beside the job of the firing.
+ */
+export const decided = (record: ScheduleRecord, firing: ScheduleFiring, unended: ReadonlyArray<JobId> = []): ScheduleRecord =>
   settled(nextVersion({
     ...record,
     waiting: firing.trigger === "manual" ? record.waiting : record.waiting.slice(1),
     last: firing,
-    job: firing.job ?? record.job
+    ...(firing.job === undefined ? {} : { job: firing.job, earlierJobs: unended.slice(-MAX_EARLIER_JOBS) })
   }))
 
 /** The times after `nextAt`, with it. */

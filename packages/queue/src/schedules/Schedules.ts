@@ -5,7 +5,7 @@
  *   tick: due schedule --> accepted times, oldest first
  *            previous job has not ended and overlap is   skip     record it
  *                                                        queue    wait for the next tick
- *                                                        replace  cancel it, then submit
+ *                                                        replace  submit, then cancel it
  *            otherwise submit                --same commit--> job, schedule after the firing
  *            endpoint gone or paused, quota full         record it
  * ```
@@ -20,6 +20,7 @@ import { isTerminal, webhookOf } from "@stint/contract/Job"
 import { toJsonText } from "@stint/contract/Json"
 import { type Schedule, type ScheduleFiring, ScheduleName, type ScheduleSpec, scheduleTag } from "@stint/contract/Schedule"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobReport } from "@stint/store/JobRecord"
 import { type ScheduleKey, type ScheduleRecord, ScheduleStore } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
@@ -121,14 +122,20 @@ const make = Effect.gen(function*() {
       )
     })
 
-  /** Whether the schedule's previous job has not ended. */
-  const isBusy = ({ endpoint, job }: ScheduleRecord): Effect.Effect<boolean, StoreError> =>
-    job === null
-      ? Effect.succeed(false)
-      : queue.get(endpoint, job).pipe(
-        Effect.map(({ status }) => !isTerminal(status)),
-        Effect.catchTag("JobMissing", () => Effect.succeed(false))
-      )
+  /** The schedule's previous job, and those that ran when it was asked to run now, unless they have ended. */
+  const unendedOf = ({ earlierJobs = [], endpoint, job }: ScheduleRecord): Effect.Effect<ReadonlyArray<JobReport>, StoreError> =>
+    Effect.map(
+      Effect.forEach(
+        job === null ? earlierJobs : [...earlierJobs, job],
+        (id) => Effect.catchTag(queue.get(endpoint, id), "JobMissing", () => Effect.undefined)
+      ),
+      (reports) => reports.flatMap((report) => report === undefined || isTerminal(report.status) ? [] : [report])
+    )
+
+  const cancelAll = (endpoint: EndpointId, jobs: ReadonlyArray<Pick<JobReport, "id">>) =>
+    Effect.forEach(jobs, ({ id }) => Effect.catchTag(queue.cancel(endpoint, id), "JobMissing", () => Effect.void), {
+      discard: true
+    })
 
   /** Records that a firing submitted no job. */
   const withoutJob = (record: ScheduleRecord, firing: ScheduleFiring) =>
@@ -140,8 +147,11 @@ const make = Effect.gen(function*() {
       withoutJob(record, { ...firing, outcome: "failed", reason })
     )
 
-  /** Submits the job of the first waiting time, unless another server did it, or the schedule was changed. */
-  const submit = Effect.fnUntraced(function*(record: ScheduleRecord, scheduledFor: number) {
+  /**
+   * Submits the job of the first waiting time, unless another server did it, or the schedule was changed. Then cancels the jobs that it
+   * replaces, which continue when no job can be submitted.
+   */
+  const submit = Effect.fnUntraced(function*(record: ScheduleRecord, scheduledFor: number, replaced: ReadonlyArray<JobReport>) {
     const { endpoint: id, name } = record
     const firing = { scheduledFor, at: now(), trigger: "time" } as const
     const endpoint = yield* endpoints.get(id)
@@ -160,17 +170,33 @@ const make = Effect.gen(function*() {
       )
     }
     const submission = submissionOf(endpoint, record, `${scheduledFor}`, firing.at)
-    const submitted = (job: JobId) => ScheduleMachine.decided(record, { ...firing, outcome: "submitted", job })
-    const withJob = (job: JobId) => Effect.asVoid(store.put(submitted(job)))
-    const inserted = yield* queue.fire(submission, submitted(submission.id))
+    const submitted = (before: ScheduleRecord, job: JobId) =>
+      ScheduleMachine.decided(before, { ...firing, outcome: "submitted", job })
+    const withJob = (before: ScheduleRecord, job: JobId) =>
+      Effect.andThen(
+        cancelAll(id, replaced.filter((one) => one.id !== job)),
+        Effect.asVoid(store.put(submitted(before, job)))
+      )
+    // A firing that replaces jobs is decided after they are cancelled: when the platform is killed before that, it fires again, finds the job by
+    // its idempotency key, and cancels them.
+    const isReplacing = replaced.length > 0
+    const undecided = ScheduleMachine.nextVersion(record)
+    const fire = queue.fire(submission, isReplacing ? undecided : submitted(record, submission.id))
+    const first = yield* fire
+    const waiting = replaced.filter(({ status }) => status === "IN_QUEUE")
+    // Replaced jobs that wait may have the places in the queue that the new job needs.
+    const isRoomHeld = first._tag === "QuotaExceeded" && first.quota.resource === "waitingJobs" &&
+      first.quota.used - waiting.length < first.quota.limit
+    const inserted = isRoomHeld ? yield* Effect.andThen(cancelAll(id, waiting), fire) : first
     switch (inserted._tag) {
       case "Inserted":
+        return isReplacing ? yield* withJob(undecided, submission.id) : undefined
       case "ScheduleChanged":
         return
       case "Duplicate":
-        return yield* withJob(inserted.job.id)
+        return yield* withJob(record, inserted.job.id)
       case "KeyConflict":
-        return yield* withJob(inserted.id)
+        return yield* withJob(record, inserted.id)
       case "EndpointGone":
         return yield* failed(record, firing, `The endpoint "${id}" was deleted.`)
       case "QuotaExceeded": {
@@ -186,20 +212,19 @@ const make = Effect.gen(function*() {
     if (stored === undefined) return false
     const record = ScheduleMachine.accepted(stored, now())
     const [scheduledFor] = record.waiting
-    const isBlocked = scheduledFor !== undefined && record.spec.overlap !== "allow" && (yield* isBusy(record))
-    if (scheduledFor === undefined || (isBlocked && record.spec.overlap === "queue")) {
+    const { overlap } = record.spec
+    const unended = scheduledFor === undefined || overlap === "allow" ? [] : yield* unendedOf(record)
+    const [previous] = unended
+    if (scheduledFor === undefined || (previous !== undefined && overlap === "queue")) {
       if (record !== stored) yield* store.put(ScheduleMachine.nextVersion(record))
       return false
     }
-    if (isBlocked && record.spec.overlap === "skip") {
-      const reason = `The previous job, ${record.job}, has not ended.`
+    if (previous !== undefined && overlap === "skip") {
+      const reason = `The previous job, ${previous.id}, has not ended.`
       yield* withoutJob(record, { scheduledFor, at: now(), trigger: "time", outcome: "skipped", reason })
       return true
     }
-    if (isBlocked && record.job !== null) {
-      yield* Effect.catchTag(queue.cancel(endpoint, record.job), "JobMissing", () => Effect.void)
-    }
-    yield* submit(record, scheduledFor)
+    yield* submit(record, scheduledFor, unended)
     return true
   })
 
@@ -215,7 +240,8 @@ const make = Effect.gen(function*() {
     const at = now()
     const submission = submissionOf(endpoint, record, `manual/${randomUUID()}`, at)
     const firing = { scheduledFor: at, at, trigger: "manual", outcome: "submitted", job: submission.id } as const
-    const inserted = yield* queue.fire(submission, ScheduleMachine.decided(record, firing))
+    const unended = (yield* unendedOf(record)).map(({ id }) => id)
+    const inserted = yield* queue.fire(submission, ScheduleMachine.decided(record, firing, unended))
     switch (inserted._tag) {
       case "Inserted":
         return submission.id

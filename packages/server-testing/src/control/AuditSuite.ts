@@ -116,7 +116,7 @@ export const audits = (it: ServerIt): void => {
           address: expect.stringMatching(/^(?:::ffff:)?127\.0\.0\.1$|^::1$/),
           result: "refused",
           status: 403,
-          target: expect.stringMatching(path.includes(":") ? /^(?:\w+\/1\/?)+$/ : /^platform$/)
+          target: expect.stringMatching(path.includes(":") ? /^(?:\w+(?:\/1)+\/?)+$/ : /^platform$/)
         })
       }
     }))
@@ -233,6 +233,31 @@ export const audits = (it: ServerIt): void => {
       for (const authorization of [null, "wrong"]) {
         yield* Effect.flatMap(call("/api/v1/audit", { authorization }), expectProblem(401))
       }
+    }))
+
+  it.effect("records which model was downloaded and which one was removed, so that one filter finds both", () =>
+    Effect.gen(function*() {
+      const admin = yield* newKey(["admin"])
+      const model = `acme/m-${randomUUID()}`
+      yield* admin.send("POST", "/api/v1/models", { json: { model } })
+      yield* admin.send("POST", "/api/v1/models", { json: { model: `${model}@v2` } })
+      yield* admin.send("DELETE", `/api/v1/models/${model}`)
+      const entries = yield* entriesOf(admin.id, { target: `model/${model}` })
+      expect(entries.toReversed().map(({ action, target }) => `${action} ${target}`)).toEqual([
+        `models.pullModel model/${model}`,
+        `models.pullModel model/${model}/revision/v2`,
+        `models.removeModel model/${model}`
+      ])
+    }))
+
+  it.effect("records no call beyond a rate limit", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1, perMs: 86_400_000 } })
+      const jobs = yield* newKey(["jobs"])
+      const purge = jobs.send("POST", one.path("purge-queue"))
+      expect([(yield* purge).status, (yield* purge).status]).toEqual([200, 429])
+      expect((yield* entriesOf(jobs.id)).map(({ status }) => status)).toEqual([200])
     }))
 
   it.effect("records no request without a valid key", () =>

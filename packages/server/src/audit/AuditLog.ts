@@ -5,6 +5,9 @@
  * |---|---|---|
  * | `entries` | 20000 | stored entries of each kind (`AuditKind`). An entry takes about 200 bytes. A filtered list reads all of them, which takes 5 ms for 60000 entries in SQLite |
  * | `keep` | 400 days | older entries are removed. The default covers a year and the time of a yearly review |
+ *
+ * Each entry is a write of its own, and any key can cause entries of refused and failed operations. Those of one key are therefore limited, and
+ * the platform's log says how many were left out.
  */
 import type { AuditEntry } from "@stint/contract/Audit"
 import type { AuditKind, AuditQuery, NewAuditEntry } from "@stint/store/AuditStore"
@@ -16,6 +19,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
+import * as LeakyBucket from "../auth/LeakyBucket.ts"
 
 /** The bounds of the audit. */
 export interface AuditSettings {
@@ -47,6 +51,17 @@ const TRIM_LIMIT = 500
 /** Old entries are also removed after this number of new ones, so that a flood of refused operations cannot fill the disk within the interval. */
 const TRIM_EVERY = 1_000
 
+/** The refused and failed operations of one key that are recorded: 300 at once, then one every 12 seconds. */
+const UNSUCCESSFUL: LeakyBucket.Rate = { limit: 300, perMs: 3_600_000 }
+
+/** What a key has caused in refused and failed operations. */
+interface Unsuccessful {
+  readonly name: string
+  readonly meter: LeakyBucket.Meter
+  /** The operations that were not recorded since the log said so last. */
+  readonly omitted: number
+}
+
 /** The audit in the `AuditStore`. */
 export const layer = ({ entries, keep }: AuditSettings = defaults): Layer.Layer<never, never, AuditStore> =>
   Layer.effect(
@@ -54,6 +69,32 @@ export const layer = ({ entries, keep }: AuditSettings = defaults): Layer.Layer<
     Effect.gen(function*() {
       const store = yield* AuditStore
       let untrimmed = 0
+      const unsuccessful = new Map<string, Unsuccessful>()
+
+      /** Whether to record a refused or failed operation. */
+      const isAdmitted = Effect.fnUntraced(function*({ at, key, name }: NewAuditEntry) {
+        const known = unsuccessful.get(key)
+        const { admitted, meter } = LeakyBucket.consume(UNSUCCESSFUL, known?.meter, at)
+        const omitted = (known?.omitted ?? 0) + (admitted ? 0 : 1)
+        unsuccessful.set(key, { name, meter, omitted })
+        if (!admitted && omitted === 1) {
+          yield* Effect.logWarning(
+            `The key "${name}" (${key}) causes many refused or failed operations. The audit records ${UNSUCCESSFUL.limit} of them in an hour.`
+          )
+        }
+        return admitted
+      })
+
+      const reportOmitted = Effect.gen(function*() {
+        const now = yield* Clock.currentTimeMillis
+        for (const [key, { meter, name, omitted }] of unsuccessful) {
+          if (LeakyBucket.peek(UNSUCCESSFUL, meter, now).resetMs === 0) unsuccessful.delete(key)
+          else unsuccessful.set(key, { name, meter, omitted: 0 })
+          if (omitted > 0) {
+            yield* Effect.logWarning(`The audit left out ${omitted} refused or failed operations of the key "${name}" (${key}).`)
+          }
+        }
+      })
 
       const trim = Effect.gen(function*() {
         untrimmed = 0
@@ -64,11 +105,12 @@ export const layer = ({ entries, keep }: AuditSettings = defaults): Layer.Layer<
           Effect.logError("Old entries of the audit cannot be removed; retrying within an hour.", cause)
         )
       )
-      yield* trim.pipe(Effect.repeat(Schedule.spaced(INTERVAL)), Effect.forkScoped)
+      yield* Effect.andThen(trim, reportOmitted).pipe(Effect.repeat(Schedule.spaced(INTERVAL)), Effect.forkScoped)
 
       return AuditLog.of({
         record: Effect.fnUntraced(
           function*(kind, entry) {
+            if (kind === "unsuccessful" && !(yield* isAdmitted(entry))) return
             yield* store.append(kind, entry)
             untrimmed += 1
             if (untrimmed >= TRIM_EVERY) yield* trim

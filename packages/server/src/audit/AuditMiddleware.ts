@@ -7,7 +7,7 @@
  * ```
  *
  * It wraps the guards, so that it sees what they refuse. A request with an unknown key is not recorded: anyone could fill the audit with such
- * requests. The operations that each job uses are not audited. The middleware returns them unchanged, and the fast path never runs it.
+ * requests. Neither is a call beyond a rate limit, which must cost the platform nothing. The operations that each job uses are not audited. The middleware returns them unchanged, and the fast path never runs it.
  */
 import { auditActionOf, AuditedOperations, type AuditResult, CALLER_GONE } from "@stint/contract/Audit"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -40,21 +40,27 @@ const AuditTarget = Context.Reference<(part: string, id: string | number) => voi
 export const auditTarget = (part: string, id: string | number): Effect.Effect<void> =>
   Effect.map(AuditTarget, (add) => add(part, id))
 
-/** The words for path parameters whose names do not say what they identify. */
+/** The words for path parameters whose names do not say what they identify. Empty: the value continues the one before it. */
 const PARTS: Readonly<Record<string, string>> = {
   "builds.number": "build",
   "jobs.id": "job",
-  "batches.id": "batch"
+  "batches.id": "batch",
+  "models.owner": "model",
+  "models.name": ""
 }
 
-/** `/api/v1/endpoints/:endpoint/builds/:number` with its values: `endpoint/hello/build/3`. */
+/** `/api/v1/endpoints/:endpoint/builds/:number` with its values: `endpoint/hello/build/3`; `/models/:owner/:name`: `model/openai/whisper`. */
 const targetOf = (
   { endpoint, group }: AuditOptions,
   params: Readonly<Record<string, string | undefined>>
 ): ReadonlyArray<string> =>
   Array.from(
     endpoint.path.matchAll(/:(\w+)/g),
-    ([, name = ""]) => `${PARTS[`${group.identifier}.${name}`] ?? name}/${excerpt(params[name] ?? "")}`
+    ([, name = ""]) => {
+      const word = PARTS[`${group.identifier}.${name}`] ?? name
+      const value = excerpt(params[name] ?? "")
+      return word === "" ? value : `${word}/${value}`
+    }
   )
 
 interface AuditOptions {
@@ -72,6 +78,8 @@ const statusOf = (exit: Exit.Exit<HttpServerResponse.HttpServerResponse, unknown
 }
 
 const FORBIDDEN = 403
+
+const TOO_MANY_REQUESTS = 429
 
 const resultOf = (status: number): AuditResult => status < 400 ? "done" : status === FORBIDDEN ? "refused" : "failed"
 
@@ -106,6 +114,7 @@ const make = Effect.gen(function*() {
           const by = caller ?? (named.length === 0 ? undefined : WEBHOOK)
           if (by === undefined) return
           const status = statusOf(exit)
+          if (status === TOO_MANY_REQUESTS) return
           const result = resultOf(status)
           const target = [...targetOf(options, params), ...named]
           yield* record(result === "done" ? kind : "unsuccessful", {

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Schema from "effect/Schema"
+import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
@@ -70,6 +71,9 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ request }) {
           const text = yield* readText(request, limits.controlBytes, "Send only the model and the name of a secret.")
           const { model, token } = yield* Effect.flatMap(parseJson(text, pullHint), decodePull)
+          const { id, revision } = modelParts(model)
+          yield* auditTarget("model", id)
+          if (model !== id) yield* auditTarget("revision", revision)
           const download = yield* Effect.mapError(models.pull(model, token), unavailable)
           return HttpServerResponse.jsonUnsafe(encodeDownload(download), { status: 202 })
         })

@@ -144,7 +144,8 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
           }),
           waiting: [8_000, 9_000],
           last: { scheduledFor: 7_000, at: 7_100, trigger: "time", outcome: "skipped", reason: "busy" },
-          job: Scenario.jobId()
+          job: Scenario.jobId(),
+          earlierJobs: [Scenario.jobId()]
         })
         const once = record({
           name: ScheduleName.make("Once"),

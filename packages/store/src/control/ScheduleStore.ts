@@ -39,7 +39,9 @@ export const ScheduleRecord = Schema.Struct({
   dueAt: Schema.NullOr(Schema.Int),
   last: Schema.NullOr(ScheduleFiring),
   /** The latest job that the schedule has submitted. */
-  job: Schema.NullOr(JobId)
+  job: Schema.NullOr(JobId),
+  /** Jobs that had not ended when a caller asked for `job`, oldest first. The overlap rule covers them, too. Default: none. */
+  earlierJobs: Schema.optionalKey(Schema.Array(JobId))
 })
 export type ScheduleRecord = typeof ScheduleRecord.Type
 
