@@ -262,10 +262,10 @@ export const make = Effect.fnUntraced(function*(
       )
     }
     if (!orphan.isRunning) endedEarlier.add(orphan.id)
-    // Its model may be another one, or be gone: the worker runs already.
+    // Its model may be another one, or be gone: the worker runs already. A platform that stops meanwhile must end it, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
-      Effect.andThen(Effect.ignore(model.hold(initial.endpoint)), adopting),
+      Effect.andThen(Effect.forkScoped(Effect.ignore(model.hold(initial.endpoint))), adopting),
       orphan.id,
       now(),
       ADOPTED

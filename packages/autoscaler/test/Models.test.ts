@@ -2,15 +2,19 @@
  * Models of the workers that the autoscaler starts: no worker starts before its model is there, and a model is held while a worker uses it.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { ModelError } from "@stint/models/ModelError"
 import { Models, type ModelState } from "@stint/models/Models"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { WorkerRegistry } from "@stint/queue"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { after, deploy, jobOf, onPlatform, started, submit, type withoutAutoscaler } from "./TestPlatform.ts"
+import { after, deploy, jobOf, onPlatform, started, submit, withoutAutoscaler } from "./TestPlatform.ts"
 
 /** A cache whose downloads the test ends. */
 const makeCache = () => {
@@ -88,6 +92,34 @@ const MODEL = "acme/whisper"
 const READY: ModelState = { _tag: "Ready" }
 
 describe("Autoscaler: models", () => {
+  it.effect("ends a worker of an earlier platform while its model cannot be looked up", () => {
+    const calls: Array<string> = []
+    const ended = Deferred.makeUnsafe<WorkerExit>()
+    const orphan: OrphanedWorker = {
+      id: WorkerId.make("w-old"),
+      endpoint: EndpointId.make("tested"),
+      isRunning: true,
+      adopt: () =>
+        Effect.succeed({
+          id: WorkerId.make("w-old"),
+          exit: Deferred.await(ended),
+          drain: Effect.sync(() => void calls.push("drain")),
+          kill: Effect.andThen(
+            Effect.sync(() => void calls.push("kill")),
+            Effect.asVoid(Deferred.succeed(ended, { _tag: "Lost", reason: "it was killed", log: [] }))
+          )
+        })
+    }
+    const models = Layer.effect(Models, Effect.map(Models, (service) => ({ ...service, hold: () => Effect.never })))
+    const pool = Layer.effect(WorkerPool, Effect.map(WorkerPool, (service) => ({ ...service, orphans: [orphan] })))
+    return Effect.gen(function*() {
+      yield* deploy({ model: MODEL })
+      yield* Layer.build(Autoscaler.layer().pipe(Layer.provide(models), Layer.provide(pool)))
+      yield* after("11 seconds")
+      assert.deepStrictEqual(calls, ["drain", "kill"])
+    }).pipe(Effect.scoped, Effect.provide(withoutAutoscaler), Effect.provide(makeCache().layer))
+  })
+
   test("downloads the model when the endpoint is deployed, and starts the worker of a waiting job as soon as it is there", (cache) =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ model: MODEL })
