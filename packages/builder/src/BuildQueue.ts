@@ -16,6 +16,7 @@ import { Releases } from "@stint/releases/Releases"
 import { Secrets } from "@stint/secrets/Secrets"
 import { BuildStore } from "@stint/store/BuildStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { settingsOf } from "@stint/store/ReleaseMachine"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -55,7 +56,7 @@ const MIN_LEASE_MILLIS = 3_000
 /** The settings of an endpoint with another image. An endpoint that does not exist gets the defaults. */
 const specOf = (id: EndpointId, endpoint: Endpoint | undefined, image: string): EndpointSpec => {
   if (endpoint === undefined) return decodeSpec({ id, source: { type: "container", image } })
-  const { createdAt: _, previousRelease: __, release: ___, ...settings } = endpoint
+  const settings = settingsOf(endpoint)
   return {
     ...settings,
     leaseMs: Math.max(settings.leaseMs, MIN_LEASE_MILLIS),

@@ -52,7 +52,7 @@ const layerOf = (
     registry,
     options: ["--network=host"],
     localFolders: [one.folder]
-  }).pipe(Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
+  }).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
 }
 
 /** Runs a test with a repository that has a Dockerfile, and a platform. */
@@ -62,7 +62,7 @@ const withBuilds = (
     one: TestRepository,
     builds: Builds.BuildsService,
     settings: BuildSettings
-  ) => Effect.Effect<void, unknown, BuildStore.BuildStore | EndpointStore.EndpointStore>
+  ) => Effect.Effect<void, unknown, BuildStore.BuildStore | EndpointStore.EndpointStore | Releases.Releases>
 ) =>
   Effect.gen(function*() {
     const one = yield* repository
@@ -124,6 +124,26 @@ describe("builds", () => {
           const release = yield* builds.deploy(words, 1, "the key \"ops\"")
           assert.deepInclude(release, { createdBy: "the key \"ops\"", message: "Image of build 1" })
           assert.deepInclude(release.settings.source, { image: `127.0.0.1:5000/team/words@${DIGEST}` })
+        })
+    ))
+
+  it.live("end a canary of the endpoint, as every deployment does", () =>
+    withBuilds(
+      () => ({ registry: "127.0.0.1:5000/team" }),
+      (one, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          const releases = yield* Releases.Releases
+          yield* ended(builds, yield* builds.start(start))
+          const { settings } = yield* releases.get(words, 1)
+          yield* releases.deploy({ spec: { ...settings, env: { MODE: "new" } }, createdBy: "ada", canary: { percent: 10, minJobs: 50, maxPoints: 5 } })
+          assert.deepInclude(yield* endpoints.get(words), { release: 1, canary: { release: 2, percent: 10 } })
+          one.commit({ "handler.py": "start() # 2" })
+          assert.deepInclude(yield* ended(builds, yield* builds.start(start)), { state: "succeeded", release: 3 })
+          const after = yield* endpoints.get(words)
+          assert.deepInclude(after, { release: 3, previousRelease: 1 })
+          assert.notProperty(after, "canary")
+          assert.strictEqual((yield* releases.get(words, 2)).state, "superseded")
         })
     ))
 
