@@ -39,6 +39,8 @@ export interface Clone {
 const localPath = (repository: string): string | undefined =>
   repository.startsWith("/") ? repository : repository.startsWith("file://") ? repository.slice("file://".length) : undefined
 
+const isHttp = (repository: string): boolean => /^https?:\/\//.test(repository)
+
 const isSsh = (repository: string): boolean => repository.startsWith("ssh://") || !/^(?:[a-z]+:\/\/|\/)/.test(repository)
 
 /** Fails for a repository on this machine, unless the operator allowed its folder: the caller may not be allowed to read it. */
@@ -73,6 +75,12 @@ const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHost
     ...["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o", JSON.stringify(`UserKnownHostsFile=${knownHosts}`)]
   ].join(" ")
 
+const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
+
+/** A helper that gives Git the token. Hosts accept any user name beside a token. */
+const CREDENTIAL_HELPER =
+  `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
+
 /** The variables of Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {
   const { credential, keys, repository } = request
@@ -82,16 +90,18 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
     ["core.hooksPath", "/dev/null"],
     ...(path === undefined ? [] : [["safe.directory", path] as const, ["safe.directory", `${path}/.git`] as const])
   ]
-  if (credential !== undefined && /^https?:/.test(repository)) {
-    // Any user name is accepted beside a token. The setting is limited to this host, so a redirect to another host does not receive it.
-    const header = `Authorization: Basic ${Buffer.from(`x-access-token:${credential.trim()}`).toString("base64")}`
-    settings.push([`http.${new URL(repository).origin}/.extraHeader`, header])
+  const hasToken = credential !== undefined && isHttp(repository)
+  if (hasToken) {
+    // Git chooses a credential anew for each host. A header in the settings would also be sent to the host of a redirect.
+    settings.push(["credential.helper", ""], [`credential.${new URL(repository).origin}.helper`, CREDENTIAL_HELPER])
   }
   return {
     LC_ALL: "C",
     HOME: keys,
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_TERMINAL_PROMPT: "0",
+    GIT_ASKPASS: "",
+    ...(hasToken ? { [TOKEN_VARIABLE]: credential.trim() } : {}),
     GIT_ALLOW_PROTOCOL: "http:https:ssh:file",
     GIT_SSH_COMMAND: sshCommand(request, credential !== undefined),
     GIT_CONFIG_COUNT: String(settings.length),
@@ -99,6 +109,14 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
       settings.flatMap(([key, value], at) => [[`GIT_CONFIG_KEY_${at}`, key], [`GIT_CONFIG_VALUE_${at}`, value]])
     )
   }
+}
+
+/** Whether Git was redirected to a place that it did not follow to, or to another host, which does not receive the token. */
+const isRedirected = (repository: string, words: string): boolean => {
+  if (!isHttp(repository)) return false
+  const asked = /could not read (?:Username|Password) for '(https?:[^']+)'/.exec(words)?.[1]
+  return /error: 30[1278]\b/.test(words) ||
+    (asked !== undefined && URL.canParse(asked) && new URL(asked).origin !== new URL(repository).origin)
 }
 
 /** Explains why Git failed. */
@@ -118,6 +136,12 @@ const explain = ({ credential, ref, repository }: CloneRequest, { tail }: Progra
     return failed(
       "The program ssh is not installed on the platform's machine.",
       "Install it (apt install openssh-client), or use an https address."
+    )
+  }
+  if (isRedirected(repository, words)) {
+    return failed(
+      `${repository} redirects to another address (${words}).`,
+      "Set `repository` in the build settings to that address. A token is sent to the host of `repository` only."
     )
   }
   if (
