@@ -68,10 +68,13 @@ const checkLocal = (path: string, folders: ReadonlyArray<string>): Effect.Effect
   )
 }
 
+/** The command uses nothing of the platform's user (`~/.ssh`, an agent): builds may not read what the user may. */
 const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHosts">, hasKey: boolean): string =>
   [
-    "ssh",
-    ...(hasKey ? ["-i", JSON.stringify(join(keys, "deploy-key")), "-o", "IdentitiesOnly=yes"] : []),
+    ...["ssh", "-F", "/dev/null", "-o", "IdentityAgent=none"],
+    ...(hasKey
+      ? ["-i", JSON.stringify(join(keys, "deploy-key")), "-o", "IdentitiesOnly=yes"]
+      : ["-o", "PubkeyAuthentication=no"]),
     ...["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o", JSON.stringify(`UserKnownHostsFile=${knownHosts}`)]
   ].join(" ")
 

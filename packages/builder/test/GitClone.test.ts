@@ -187,6 +187,7 @@ describe("a clone", () => {
       one.git("config", "uploadpack.allowAnySHA1InWant", "true")
       assert.strictEqual((yield* clone(asked)).commit, commit)
       const call = readFileSync(record, "utf8")
+      assert.include(call, "-F\n/dev/null\n-o\nIdentityAgent=none\n-i\n")
       assert.include(call, "IdentitiesOnly=yes\n-o\nBatchMode=yes")
       assert.include(call, "-----KEY-----\nabc\n600\n")
       assert.include(
@@ -194,5 +195,23 @@ describe("a clone", () => {
         `git@host:${one.path} rejects the deploy key of the settings' secret`
       )
       assert.isTrue(existsSync(join(asked.keys, "deploy-key")))
+    }))
+
+  it.live("without a deploy key, does not use the keys, the agent and the settings of the platform's user for ssh", () =>
+    Effect.gen(function*() {
+      const one = yield* repository
+      one.commit({})
+      const record = join(one.folder, "ssh-call")
+      one.script("ssh", `printf '%s\\n' "$@" > ${record}`, "echo 'git@host: Permission denied (publickey).' >&2", "exit 255")
+      const path = process.env["PATH"]
+      process.env["PATH"] = `${one.folder}:${path}`
+      yield* Effect.addFinalizer(() => Effect.sync(() => (process.env["PATH"] = path)))
+      assert.include(
+        yield* failureOf(request(one, { repository: `git@host:${one.path}` })),
+        `git@host:${one.path} requires a deploy key`
+      )
+      const call = readFileSync(record, "utf8")
+      assert.include(call, "-F\n/dev/null\n-o\nIdentityAgent=none\n-o\nPubkeyAuthentication=no\n")
+      assert.notInclude(call, "-i\n")
     }))
 })
