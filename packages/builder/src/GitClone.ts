@@ -6,7 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import { chmodSync, realpathSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import { type BuildFailed, failed } from "./BuildError.ts"
 import * as Program from "./Program.ts"
 
@@ -78,6 +78,19 @@ const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHost
     ...["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o", JSON.stringify(`UserKnownHostsFile=${knownHosts}`)]
   ].join(" ")
 
+const globalSettings = ({ keys }: Pick<CloneRequest, "keys">): string => join(keys, ".gitconfig")
+
+/**
+ * Lets Git read a repository of another user on this machine: the operator has allowed its folder. Also the clone, for file systems that
+ * change owners. In a file, because Git does not pass the settings in its variables on to the program that reads the repository.
+ */
+const writeSafeFolders = (request: CloneRequest, path: string | undefined): void => {
+  const folders = new Set([request.folder, ...(path === undefined ? [] : [resolve(path), realpathSync(path)])])
+  const lines = [...folders].flatMap((folder) => [folder, join(folder, ".git")])
+    .map((folder) => `\tdirectory = ${JSON.stringify(folder)}\n`)
+  writeFileSync(globalSettings(request), `[safe]\n${lines.join("")}`)
+}
+
 const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
 
 /** A helper that gives Git the token. Hosts accept any user name beside a token. */
@@ -87,12 +100,7 @@ const CREDENTIAL_HELPER =
 /** The variables of Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {
   const { credential, keys, repository } = request
-  const path = localPath(repository)
-  const settings: Array<readonly [string, string]> = [
-    ["advice.detachedHead", "false"],
-    ["core.hooksPath", "/dev/null"],
-    ...(path === undefined ? [] : [["safe.directory", path] as const, ["safe.directory", `${path}/.git`] as const])
-  ]
+  const settings: Array<readonly [string, string]> = [["advice.detachedHead", "false"], ["core.hooksPath", "/dev/null"]]
   const hasToken = credential !== undefined && isHttp(repository)
   if (hasToken) {
     // Git chooses a credential anew for each host. A header in the settings would also be sent to the host of a redirect.
@@ -101,6 +109,7 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
   return {
     LC_ALL: "C",
     HOME: keys,
+    GIT_CONFIG_GLOBAL: globalSettings(request),
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_TERMINAL_PROMPT: "0",
     GIT_ASKPASS: "",
@@ -183,6 +192,7 @@ export const clone = Effect.fnUntraced(function*(request: CloneRequest): Effect.
   const { credential, folder, keys, localFolders, log, ref, repository } = request
   const path = localPath(repository)
   if (path !== undefined) yield* checkLocal(path, localFolders)
+  writeSafeFolders(request, path)
   if (credential !== undefined && isSsh(repository)) {
     const file = join(keys, "deploy-key")
     writeFileSync(file, `${credential.trimEnd()}\n`, { mode: 0o600 })

@@ -118,6 +118,23 @@ describe("a clone", () => {
       assert.include(yield* failureOf(request(one, { repository: empty })), "A repository without commits cannot be built.")
     }))
 
+  it.live("accepts a repository of another user, by its path, through a link and by its file address", () =>
+    Effect.gen(function*() {
+      const one = yield* repository
+      const commit = one.commit({ "handler.py": "1" })
+      const bare = join(one.folder, "bare \"1\".git")
+      one.git("clone", "--quiet", "--bare", one.path, bare)
+      const link = join(one.folder, "link.git")
+      symlinkSync(one.path, link)
+      // Git's own tests use this variable, because only root can make files of another user.
+      process.env["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+      yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["GIT_TEST_ASSUME_DIFFERENT_OWNER"]))
+      for (const place of [one.path, `${one.path}/`, `file://${one.path}`, link, bare]) {
+        const cloned = yield* clone(request(one, { repository: place }))
+        assert.deepStrictEqual(cloned, { commit, files: ["handler.py"] }, place)
+      }
+    }))
+
   it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong one", () =>
     Effect.gen(function*() {
       const one = yield* repository
