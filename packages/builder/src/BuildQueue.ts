@@ -113,6 +113,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
     ))
   }
 
+  /** Masks the present values: a secret can change while the build waits. */
+  const maskOf = (using: Parameters<typeof secrets.maskOf>[0]) => {
+    let made: { readonly revision: number; readonly mask: ((text: string) => string) | undefined } | undefined
+    return (text: string): string => {
+      const revision = secrets.revision()
+      if (made?.revision !== revision) made = { revision, mask: secrets.maskOf(using) }
+      return made.mask?.(text) ?? text
+    }
+  }
+
   /** Deploys an image with the present settings of the endpoint. */
   const release = Effect.fnUntraced(function*(build: Build, image: string, createdBy: string, message: string) {
     const spec = specOf(build.endpoint, yield* endpoints.get(build.endpoint), image)
@@ -181,7 +191,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const { credential, secrets: mounts = {} } = build.settings
       const names = { ...mounts, ...(credential === undefined ? {} : { credential }) }
       const env = Object.fromEntries(Object.entries(names).map(([key, secret]) => [key, { secret }]))
-      const mask = secrets.maskOf({ id: build.endpoint, env }) ?? ((text: string) => text)
+      const mask = maskOf({ id: build.endpoint, env })
       const log = yield* make(store, build, mask)
       yield* one.withPermits(1)(work(build, log)).pipe(
         Effect.onExit((exit) => {

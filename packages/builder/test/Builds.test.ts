@@ -4,10 +4,14 @@ import { EndpointId } from "@stint/contract/Ids"
 import { SecretName } from "@stint/contract/Secret"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as Releases from "@stint/releases/Releases"
+import * as Secrets from "@stint/secrets/Secrets"
+import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
+import * as SecretStore from "@stint/store/SecretStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -34,7 +38,16 @@ const repository = Effect.acquireRelease(
   (one) => Effect.sync(() => one[Symbol.dispose]())
 )
 
-const layerStores = () => Layer.merge(BuildStore.layerMemory, EndpointStore.layerMemory)
+const layerSecrets = Secrets.layer.pipe(Layer.provide([
+  SecretStore.layerMemory,
+  Layer.sync(SecretsKey.SecretsKey, () => {
+    let keys: ReadonlyArray<SecretsKey.EncryptionKey> = []
+    const write = (next: typeof keys) => Effect.sync(() => void (keys = next))
+    return { place: "this test", read: Effect.sync(() => keys), write }
+  })
+]))
+
+const layerStores = () => Layer.mergeAll(BuildStore.layerMemory, EndpointStore.layerMemory, layerSecrets)
 
 const layerOf = (
   one: TestRepository,
@@ -163,6 +176,34 @@ describe("builds", () => {
           const third = yield* ended(builds, yield* builds.start(start))
           assert.strictEqual(third.state, "failed")
           assert.include(third.reason ?? "", "The repository has no folder no-such-folder")
+        })
+    ))
+
+  it.live("mask the value of a secret that was set while they waited", () =>
+    withBuilds(
+      (one) => ({
+        script: [
+          `touch ${join(one.folder, "started")}`,
+          `while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`,
+          `for arg in "$@"; do case "$arg" in id=npm,src=*) echo "npm: $(cat "\${arg#id=npm,src=}")";; esac; done`,
+          "exit 3"
+        ]
+      }),
+      (one, builds, settings) =>
+        Effect.gen(function*() {
+          const secrets = yield* Secrets.Secrets
+          const npm = SecretName.make("npm-token")
+          yield* builds.saveSettings(words, { ...settings, secrets: { npm } })
+          yield* secrets.set(npm, Redacted.make("the-first-value"))
+          yield* builds.start(start)
+          const second = yield* builds.start(start)
+          yield* until("the program", Effect.sync(() => existsSync(join(one.folder, "started")) ? true : undefined))
+          yield* secrets.set(npm, Redacted.make("another-value"))
+          writeFileSync(join(one.folder, "go"), "")
+          const { reason } = yield* ended(builds, second)
+          assert.include(yield* logOf(builds, second.number), "npm: [secret npm-token]")
+          assert.notInclude(yield* logOf(builds, second.number), "another-value")
+          assert.include(reason ?? "", "exit code 3: npm: [secret npm-token]")
         })
     ))
 
