@@ -135,7 +135,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   /** Builds and deploys. Interruption leaves the record as it is. */
-  const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog) {
+  const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog, mask: (text: string) => string) {
     const { endpoint, settings } = queued
     let build: Build = { ...queued, state: "running", startedAt: yield* Clock.currentTimeMillis }
     yield* store.update(build)
@@ -155,6 +155,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       localFolders: options.localFolders,
       credential,
       secrets: values,
+      mask,
       log: log.write,
       cloned: (commit) => {
         build = { ...build, commit }
@@ -193,7 +194,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const env = Object.fromEntries(Object.entries(names).map(([key, secret]) => [key, { secret }]))
       const mask = maskOf({ id: build.endpoint, env })
       const log = yield* make(store, build, mask)
-      yield* one.withPermits(1)(work(build, log)).pipe(
+      yield* one.withPermits(1)(work(build, log, mask)).pipe(
         Effect.onExit((exit) => {
           if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return log.finish
           const error = Cause.squash(exit.cause)

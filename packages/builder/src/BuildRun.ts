@@ -35,6 +35,8 @@ export interface BuildInput {
   readonly credential: string | undefined
   /** The values of `settings.secrets`, by their id. */
   readonly secrets: Readonly<Record<string, string>>
+  /** Hides secrets in what programs print. */
+  readonly mask: (text: string) => string
   readonly log: (line: string) => void
   /** Called with the commit when the repository is cloned. */
   readonly cloned: (commit: string) => Effect.Effect<void>
@@ -186,7 +188,7 @@ const buildImage = Effect.fnUntraced(function*(
   folder: string,
   tag: string
 ) {
-  const { build: { settings }, engine, log, options, secrets } = input
+  const { build: { settings }, engine, log, mask, options, secrets } = input
   const { context, path, text } = yield* prepare(input, repository, plan, folder)
   const program = yield* engine.program
   const mounts = Object.entries(secrets).flatMap(([id, value]) => {
@@ -205,6 +207,7 @@ const buildImage = Effect.fnUntraced(function*(
     args: [...program.args, "build", ...program.buildArgs, "--file", path, "--tag", tag, ...args, ...mounts, ...options, context],
     cwd: folder,
     env: program.env,
+    mask,
     onLine: log
   })
   if (end.code !== 0) return yield* explain(repository, plan, end, engine.machine)
@@ -219,7 +222,7 @@ const checkPlatform = (platform: string, machine: string) =>
 
 /** Runs a build. Interruption stops its programs and removes its files. */
 export const run = Effect.fnUntraced(function*(input: BuildInput): Effect.fn.Return<BuildOutput, BuildFailed, Scope.Scope> {
-  const { build: { endpoint, number, settings }, credential, engine, localFolders, log, registry } = input
+  const { build: { endpoint, number, settings }, credential, engine, localFolders, log, mask, registry } = input
   const folder = yield* workFolder(input.folder)
   const source = join(folder, "source")
   log(`Cloning ${settings.repository} at ${settings.ref ?? "its default branch"}.`)
@@ -231,6 +234,7 @@ export const run = Effect.fnUntraced(function*(input: BuildInput): Effect.fn.Ret
     keys: join(folder, "keys"),
     knownHosts: join(input.folder, "known_hosts"),
     localFolders,
+    mask,
     log
   })
   log(`Cloned the commit ${commit}.`)

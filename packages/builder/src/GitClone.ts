@@ -25,6 +25,7 @@ export interface CloneRequest {
   readonly knownHosts: string
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>
+  readonly mask: (text: string) => string
   readonly log: (line: string) => void
 }
 
@@ -189,7 +190,7 @@ const explain = ({ credential, ref, repository }: CloneRequest, { tail }: Progra
 
 /** Clones into `folder`. */
 export const clone = Effect.fnUntraced(function*(request: CloneRequest): Effect.fn.Return<Clone, BuildFailed> {
-  const { credential, folder, keys, localFolders, log, ref, repository } = request
+  const { credential, folder, keys, localFolders, log, mask, ref, repository } = request
   const path = localPath(repository)
   if (path !== undefined) yield* checkLocal(path, localFolders)
   writeSafeFolders(request, path)
@@ -199,7 +200,7 @@ export const clone = Effect.fnUntraced(function*(request: CloneRequest): Effect.
     chmodSync(file, 0o600)
   }
   const env = environment(request)
-  const git = (...args: ReadonlyArray<string>) => Program.run({ command: "git", args, cwd: folder, env, onLine: log })
+  const git = (...args: ReadonlyArray<string>) => Program.run({ command: "git", args, cwd: folder, env, mask, onLine: log })
   const required = (...args: ReadonlyArray<string>) =>
     Effect.flatMap(git(...args), (end) => end.code === 0 ? Effect.succeed(end.output) : Effect.fail(explain(request, end)))
 

@@ -23,6 +23,7 @@ const request = (one: TestRepository, overrides: Partial<CloneRequest> = {}): Cl
     keys,
     knownHosts: join(one.folder, "known_hosts"),
     localFolders: [one.folder],
+    mask: (text) => text,
     log: () => undefined,
     ...overrides
   }

@@ -46,6 +46,33 @@ describe("a program of a build", () => {
       assert.isTrue(yield* Program.isInstalled("git"))
     }))
 
+  it.live("masks a line before it is cut, also a line that does not end", () =>
+    Effect.gen(function*() {
+      const secret = "the-secret-of-24-letters"
+      const linesOf = Effect.fnUntraced(function*(script: string) {
+        const lines: Array<string> = []
+        const { tail } = yield* Program.run({
+          command: process.execPath,
+          args: ["--eval", `const secret = ${JSON.stringify(secret)}; const write = (text) => process.stdout.write(text); ${script}`],
+          mask: (text) => text.replaceAll(secret, "[secret]"),
+          onLine: (line) => lines.push(line)
+        })
+        assert.deepStrictEqual(tail, lines)
+        return lines
+      })
+      const x = "x".repeat(3_990)
+      const cut = `${x}[secret]zz [cut]`
+      assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(9) + "\\nnext\\n")`), [cut, "next"])
+      assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(10_000) + "\\nnext")`), [cut, "next"])
+      // At the former and the present end of an open line. The rest of the line is dropped, so it cannot begin with a part of a secret.
+      for (const at of [7_990, 790_000, 1_000_000]) {
+        const lines = yield* linesOf(`write("x".repeat(${at}) + secret + "z".repeat(1_000_000) + "\\nnext")`)
+        assert.deepStrictEqual(lines, [`${"x".repeat(4_000)} [cut]`, "next"])
+      }
+      // Masked text is shorter: the last part of the open line, which may be half a secret, is nevertheless not shown.
+      assert.deepStrictEqual(yield* linesOf(`write(secret.repeat(100_000) + "\\nnext")`), [" [cut]", "next"])
+    }))
+
   it.live("does not receive the platform's own variables", () =>
     Effect.gen(function*() {
       process.env["STINT_API_KEY"] = "the-key-of-the-platform"
