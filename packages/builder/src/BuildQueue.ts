@@ -233,12 +233,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
+    // A caller that disconnects while the programs end must not leave a build that runs for ever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))
       yield* end(build, "cancelled", `Cancelled by ${by}.`)
       return yield* get(endpoint, number)
-    }),
+    }, Effect.uninterruptible),
     deploy: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       if (build.image === undefined || build.state !== "succeeded") {
@@ -256,7 +257,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     forget: Effect.fnUntraced(function*(endpoint) {
       for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))
       yield* store.removeAll(endpoint)
-    })
+    }, Effect.uninterruptible)
   }
   return service
 })

@@ -18,6 +18,8 @@ export interface ProgramRequest {
   readonly mask?: (text: string) => string
   /** Receives each masked line of both outputs. */
   readonly onLine?: (line: string) => void
+  /** How long the program may take after it was told to stop. Milliseconds. Default: 5 s. */
+  readonly stopGraceMs?: number
 }
 
 /** How a program ended. */
@@ -48,7 +50,7 @@ const LONGEST_SECRET = 6 * MAX_SECRET_BYTES
 /** Of a line that has not ended, so many characters are read. The rest is dropped. */
 const MAX_OPEN = 2 * LONGEST_SECRET
 
-/** How long a program that was told to stop may take. Milliseconds. */
+/** The default of `stopGraceMs`. */
 const STOP_GRACE = 5_000
 
 /** The variables of this process, without the platform's own: they may contain its key. */
@@ -116,7 +118,9 @@ const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
 }
 
 /** Runs a program until it has ended. Interruption ends it, and waits for its end. */
-export const run = ({ args, command, cwd, env, mask = (text) => text, onLine }: ProgramRequest): Effect.Effect<ProgramEnd> =>
+export const run = (
+  { args, command, cwd, env, mask = (text) => text, onLine, stopGraceMs = STOP_GRACE }: ProgramRequest
+): Effect.Effect<ProgramEnd> =>
   Effect.callback<ProgramEnd>((resume) => {
     let output = ""
     const tail: Array<string> = []
@@ -156,7 +160,12 @@ export const run = ({ args, command, cwd, env, mask = (text) => text, onLine }: 
     })
     return Effect.promise(async () => {
       signalGroup(child, "SIGTERM")
-      const timer = setTimeout(() => signalGroup(child, "SIGKILL"), STOP_GRACE)
+      const timer = setTimeout(() => {
+        signalGroup(child, "SIGKILL")
+        // A process that left the group may keep them open for ever.
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }, stopGraceMs)
       await closed
       clearTimeout(timer)
     })

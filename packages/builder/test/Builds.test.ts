@@ -10,6 +10,7 @@ import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as SecretStore from "@stint/store/SecretStore"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
@@ -284,6 +285,37 @@ describe("builds", () => {
           assert.deepStrictEqual(readdirSync(join(one.folder, "builds")), [])
         })
     ))
+
+  it.live("are cancelled and removed also when the caller disconnects before their programs have ended", () =>
+    Effect.gen(function*() {
+      for (const operation of ["cancel", "forget"] as const) {
+        yield* withBuilds(
+          (one) => ({
+            script: [
+              `trap 'touch ${one.folder}/told; while [ ! -e ${one.folder}/go ]; do sleep 0.02; done; exit 1' TERM`,
+              `touch ${one.folder}/started`,
+              "while :; do sleep 0.02; done"
+            ]
+          }),
+          (one, builds) =>
+            Effect.gen(function*() {
+              const seen = (name: string) =>
+                until(name, Effect.sync(() => existsSync(join(one.folder, name)) ? true : undefined))
+              const { number } = yield* builds.start(start)
+              yield* seen("started")
+              const caller = yield* Effect.forkChild(
+                Effect.asVoid(operation === "cancel" ? builds.cancel(words, number, "ada") : builds.forget(words))
+              )
+              yield* seen("told")
+              const disconnected = yield* Effect.forkChild(Fiber.interrupt(caller), { startImmediately: true })
+              writeFileSync(join(one.folder, "go"), "")
+              yield* Fiber.join(disconnected)
+              const left = yield* builds.list(words, { limit: 9 })
+              assert.deepStrictEqual(left.map(({ state }) => state), operation === "cancel" ? ["cancelled"] : [])
+            })
+        )
+      }
+    }))
 
   it.live("are refused with the reason without an engine, without settings and without a secret", () =>
     Effect.gen(function*() {

@@ -29,6 +29,10 @@ const isAlive = (pid: string): boolean => {
   }
 }
 
+/** The process group of a process. */
+const groupOf = (pid: string): string | undefined =>
+  readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ")[2]
+
 describe("a program of a build", () => {
   it.live("reports its lines, its exit code and a missing program", () =>
     Effect.gen(function*() {
@@ -94,6 +98,24 @@ describe("a program of a build", () => {
       assert.isTrue(isAlive(lines[0] ?? ""))
       yield* Fiber.interrupt(fiber)
       yield* Effect.promise(() => until("its end", () => !isAlive(lines[0] ?? "")))
+    }))
+
+  it.live("does not delay an interruption for ever when a process that left its group keeps the output open", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const fiber = yield* Effect.forkChild(Program.run({
+        command: "sh",
+        args: ["-c", "setsid sleep 300 & echo $!; wait"],
+        stopGraceMs: 100,
+        onLine: (line) => lines.push(line)
+      }))
+      yield* Effect.promise(() => until("the line", () => lines.length === 1))
+      const pid = lines[0] ?? ""
+      // A process group of its own, so that it does not receive the signal.
+      yield* Effect.promise(() => until("its group", () => groupOf(pid) === pid))
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(isAlive(pid))
+      process.kill(Number(pid), "SIGKILL")
     }))
 
   it("ends with all that it started when the platform is killed", async () => {
