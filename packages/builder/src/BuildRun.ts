@@ -10,7 +10,8 @@
 import type { Build } from "@stint/contract/Build"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs"
+import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import type { BuildEngine } from "./BuildEngine.ts"
 import { BuildFailed, failed } from "./BuildError.ts"
@@ -66,8 +67,12 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
           "Check its permissions and free space."
         )
     }),
-    (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+    // Not at once: a repository may have a million files, and the platform would answer nothing meanwhile.
+    (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
   )
+
+/** Larger files of the repository are not read: the platform waits for each. Bytes. */
+const MAX_READ = 1024 * 1024
 
 /** Reads a file of the repository. A link that leads out of the repository is not followed. */
 const reader = (root: string) => {
@@ -75,22 +80,32 @@ const reader = (root: string) => {
   return (file: string): string | undefined => {
     try {
       const path = realpathSync(join(real, file))
-      return path.startsWith(`${real}/`) ? readFileSync(path, "utf8") : undefined
+      return path.startsWith(`${real}/`) && isReadable(path) ? readFileSync(path, "utf8") : undefined
     } catch {
       return undefined
     }
   }
 }
 
+const isReadable = (path: string): boolean => {
+  const stat = statSync(path)
+  return stat.isFile() && stat.size <= MAX_READ
+}
+
 /** Fails when a path leads out of the repository through a link: the engine would read files of the platform's machine. */
 const checkInside = (root: string, path: string, what: string): Effect.Effect<string, BuildFailed> =>
-  Effect.suspend(() => {
-    const real = realpathSync(root)
-    const found = realpathSync(join(real, path))
-    return found === real || found.startsWith(`${real}/`)
+  Effect.try({
+    try: () => {
+      const real = realpathSync(root)
+      const found = realpathSync(join(real, path))
+      return { found, isInside: found === real || found.startsWith(`${real}/`) }
+    },
+    catch: () => failed(`The ${what} ${path} is a link to a file that does not exist.`, "Commit the file itself.")
+  }).pipe(Effect.flatMap(({ found, isInside }) =>
+    isInside
       ? Effect.succeed(found)
       : Effect.fail(failed(`The ${what} ${path} is a link to ${found}, outside of the repository.`, "Commit the file itself."))
-  })
+  ))
 
 /** Explains why the engine did not build the image. */
 const explain = (
@@ -170,7 +185,11 @@ const prepare = Effect.fnUntraced(function*(
   const context = yield* checkInside(source, plan.context, "build context")
   if (plan.dockerfile !== undefined) {
     const path = yield* checkInside(source, plan.dockerfile, "Dockerfile")
-    return { context, path, text: readFileSync(path, "utf8") }
+    const text = repository.read(plan.dockerfile)
+    if (text === undefined) {
+      return yield* failed(`The Dockerfile ${plan.dockerfile} is not a file of at most 1 MiB.`, "Commit it as a file of the repository: submodules are not cloned.")
+    }
+    return { context, path, text }
   }
   const text = generate(plan.handler ?? "", inFolder(plan.context, repository.files), settings.baseImage)
   const path = join(folder, "Dockerfile")

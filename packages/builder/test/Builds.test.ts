@@ -14,7 +14,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { EngineImage } from "../src/BuildEngine.ts"
 import { failed } from "../src/BuildError.ts"
@@ -386,12 +386,29 @@ describe("builds", () => {
         })
     ))
 
+  it.live("explain a Dockerfile that is a link to nothing, a submodule or too large, and do not read large files", () =>
+    withBuilds(() => ({}), (one, builds) =>
+      Effect.gen(function*() {
+        const build = Effect.flatMap(builds.start(start), (started) => ended(builds, started))
+        one.commit({ "handler.py": `# ${"x".repeat(1024 * 1024)}` })
+        assert.deepStrictEqual((yield* build).warnings, [])
+        one.commit({ Dockerfile: `FROM scratch\n# ${"x".repeat(1024 * 1024)}` })
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+        one.git("rm", "--quiet", "Dockerfile")
+        symlinkSync("no-such", join(one.path, "Dockerfile"))
+        const commit = one.commit({})
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is a link to a file that does not exist.")
+        one.git("rm", "--quiet", "Dockerfile")
+        one.git("update-index", "--add", "--cacheinfo", `160000,${commit},Dockerfile`)
+        one.git("commit", "--quiet", "--message", "submodule")
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+      })))
+
   it.live("do not follow a Dockerfile that is a link out of the repository", () =>
     withBuilds(() => ({}), (one, builds) =>
       Effect.gen(function*() {
         one.git("rm", "--quiet", "Dockerfile")
         one.commit({})
-        const { symlinkSync } = yield* Effect.promise(() => import("node:fs"))
         symlinkSync("/etc/passwd", join(one.path, "Dockerfile"))
         one.commit({})
         const build = yield* ended(builds, yield* builds.start(start))
