@@ -78,6 +78,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const secrets = yield* Secrets
   const one = yield* Semaphore.make(1)
   const running = yield* FiberMap.make<string>()
+  /** Held by a build that deploys, and by the removal of an endpoint. */
+  const deploying = yield* Semaphore.make(1)
+  /** Removed endpoints whose builds are not removed yet. */
+  const removing = new Set<EndpointId>()
 
   /** Removes the files of builds that were killed: they contain keys. The keys of known ssh hosts stay. */
   const removeFiles = Effect.ignore(Effect.tryPromise(async () => {
@@ -125,6 +129,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Deploys an image with the present settings of the endpoint. */
   const release = Effect.fnUntraced(function*(build: Build, image: string, createdBy: string, message: string) {
+    // The endpoint was removed while the build waited for its turn to deploy: a release would create the endpoint again.
+    if (removing.has(build.endpoint) || (yield* store.get(build.endpoint, build.number)) === undefined) {
+      return yield* failed(`The endpoint ${build.endpoint} was deleted.`)
+    }
     const spec = specOf(build.endpoint, yield* endpoints.get(build.endpoint), image)
     const deployed = yield* releases.deploy({ spec, createdBy, message }).pipe(
       // No other release was expected.
@@ -132,7 +140,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchTag("CodeError", ({ message }) => Effect.fail(failed(message)))
     )
     return deployed.release
-  })
+  }, (effect) => deploying.withPermit(effect))
 
   /** Builds and deploys. Interruption leaves the record as it is. */
   const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog, mask: (text: string) => string) {
@@ -254,9 +262,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
     list: store.list,
     hasSucceeded: store.hasSucceeded,
     log: store.readLog,
-    forget: Effect.fnUntraced(function*(endpoint) {
-      for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))
-      yield* store.removeAll(endpoint)
+    forget: Effect.fnUntraced(function*(endpoint, remove) {
+      const result = yield* deploying.withPermit(Effect.tap(remove, (removed) =>
+        Effect.sync(() => removed === "busy" ? undefined : removing.add(endpoint))))
+      if (result === "busy") return result
+      yield* Effect.gen(function*() {
+        for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))
+        yield* store.removeAll(endpoint)
+      }).pipe(Effect.ensuring(Effect.sync(() => removing.delete(endpoint))))
+      return result
     }, Effect.uninterruptible)
   }
   return service

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Build, type BuildSettings, hasEnded } from "@stint/contract/Build"
+import { EndpointSpec } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
 import { SecretName } from "@stint/contract/Secret"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
@@ -9,11 +10,13 @@ import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as SecretStore from "@stint/store/SecretStore"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { EngineImage } from "../src/BuildEngine.ts"
@@ -26,12 +29,20 @@ const words = EndpointId.make("words")
 const DIGEST = `sha256:${"1".repeat(64)}`
 const start: Builds.StartRequest = { endpoint: words, createdBy: "the key \"ci\"", trigger: "manual" }
 
+/** An endpoint whose next deployment rolls. */
+const endpointWords = Effect.map(
+  Schema.decodeUnknownEffect(EndpointSpec)({ id: words, source: { type: "container", image: "old" } }),
+  (spec) => ({ ...spec, createdAt: 0 })
+)
+
 /** What the stand-in of the engine does. */
 interface Engine {
   /** Lines of a shell script in place of `docker`. */
   readonly script?: ReadonlyArray<string>
   readonly image?: EngineImage
   readonly registry?: string | undefined
+  /** Delays deployments. */
+  readonly freeze?: Effect.Effect<void>
 }
 
 const repository = Effect.acquireRelease(
@@ -52,9 +63,13 @@ const layerStores = () => Layer.mergeAll(BuildStore.layerMemory, EndpointStore.l
 
 const layerOf = (
   one: TestRepository,
-  { image = { id: DIGEST, digests: [], platform: "linux/amd64" }, registry, script = ["exit 0"] }: Engine
+  { freeze = Effect.void, image = { id: DIGEST, digests: [], platform: "linux/amd64" }, registry, script = ["exit 0"] }: Engine
 ) => {
   let pushes = 0
+  const artifacts = Layer.succeed(CodeArtifacts.CodeArtifacts, {
+    freeze: () => Effect.as(freeze, undefined),
+    retain: () => Effect.void
+  })
   return BuildQueue.layer({
     engine: Effect.succeed({
       program: Effect.succeed({ command: one.script("docker", ...script), args: [], buildArgs: [], env: {} }),
@@ -66,7 +81,7 @@ const layerOf = (
     registry,
     options: ["--network=host"],
     localFolders: [one.folder]
-  }).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
+  }).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(artifacts))))
 }
 
 /** Runs a test with a repository that has a Dockerfile, and a platform. */
@@ -301,10 +316,13 @@ describe("builds", () => {
             Effect.gen(function*() {
               const seen = (name: string) =>
                 until(name, Effect.sync(() => existsSync(join(one.folder, name)) ? true : undefined))
+              const endpoints = yield* EndpointStore.EndpointStore
               const { number } = yield* builds.start(start)
               yield* seen("started")
               const caller = yield* Effect.forkChild(
-                Effect.asVoid(operation === "cancel" ? builds.cancel(words, number, "ada") : builds.forget(words))
+                operation === "cancel"
+                  ? Effect.asVoid(builds.cancel(words, number, "ada"))
+                  : Effect.asVoid(builds.forget(words, endpoints.remove(words)))
               )
               yield* seen("told")
               const disconnected = yield* Effect.forkChild(Fiber.interrupt(caller), { startImmediately: true })
@@ -380,11 +398,46 @@ describe("builds", () => {
         Effect.gen(function*() {
           yield* builds.start(start)
           yield* until("the program", Effect.sync(() => existsSync(join(one.folder, "started")) ? true : undefined))
-          yield* builds.forget(words)
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* builds.forget(words, endpoints.remove(words))
           assert.deepStrictEqual(yield* builds.list(words, { limit: 9 }), [])
-          assert.isUndefined(yield* (yield* EndpointStore.EndpointStore).get(words))
+          assert.isUndefined(yield* endpoints.get(words))
         })
     ))
+
+  it.live("do not create an endpoint again that is removed while they deploy, or just before", () =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const freeze = Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(gate))
+      let endpoint: unknown = "not read"
+      yield* withBuilds(() => ({ freeze }), (_, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* endpoints.put(yield* endpointWords)
+          yield* builds.start(start)
+          yield* Deferred.await(reached)
+          const removal = yield* Effect.forkChild(builds.forget(words, endpoints.remove(words)), { startImmediately: true })
+          yield* Deferred.succeed(gate, undefined)
+          assert.strictEqual(yield* Fiber.join(removal), "removed")
+          endpoint = yield* endpoints.get(words)
+          assert.deepStrictEqual(yield* builds.list(words, { limit: 9 }), [])
+        }))
+      assert.isUndefined(endpoint)
+      yield* withBuilds(() => ({}), (_, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* endpoints.put(yield* endpointWords)
+          const { number } = yield* builds.start(start)
+          // The build wants to deploy while the endpoint is removed.
+          const built = Effect.orDie(
+            until("the image", Effect.map(logOf(builds, number), (log) => log.includes("Built ") ? true : undefined))
+          )
+          assert.strictEqual(yield* builds.forget(words, Effect.andThen(built, endpoints.remove(words))), "removed")
+          endpoint = yield* endpoints.get(words)
+        }))
+      assert.isUndefined(endpoint)
+    }))
 
   it.live("explain a Dockerfile that is a link to nothing, a submodule or too large, and do not read large files", () =>
     withBuilds(() => ({}), (one, builds) =>

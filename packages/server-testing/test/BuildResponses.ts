@@ -74,7 +74,7 @@ const stub = Layer.sync(Builds, () => {
     hasSucceeded: () => Effect.succeed(true),
     log: (_, number, after, limit) =>
       Effect.succeed(number > 2 ? [] : LINES.filter((line) => line.number > after).slice(0, limit)),
-    forget: () => Effect.void
+    forget: (_, remove) => remove
   }
 })
 

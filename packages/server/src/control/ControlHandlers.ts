@@ -79,10 +79,7 @@ export const layer = HttpApiBuilder.group(
         "deleteEndpoint",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint, true)
-          if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") {
-            // A build that still runs would create the endpoint again.
-            return yield* mapStoreErrors(builds.forget(endpoint.id))
-          }
+          if ((yield* mapStoreErrors(builds.forget(endpoint.id, endpoints.remove(endpoint.id)))) !== "busy") return
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
           return yield* new Conflict(problemMembers(
             `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
