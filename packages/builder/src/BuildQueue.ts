@@ -263,8 +263,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     hasSucceeded: store.hasSucceeded,
     log: store.readLog,
     forget: Effect.fnUntraced(function*(endpoint, remove) {
-      const result = yield* deploying.withPermit(Effect.tap(remove, (removed) =>
-        Effect.sync(() => removed === "busy" ? undefined : removing.add(endpoint))))
+      const result = yield* deploying.withPermit(
+        Effect.tap(remove, (removed) => Effect.sync(() => removed === "busy" ? undefined : removing.add(endpoint)))
+      )
       if (result === "busy") return result
       yield* Effect.gen(function*() {
         for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))

@@ -187,7 +187,10 @@ const prepare = Effect.fnUntraced(function*(
     const path = yield* checkInside(source, plan.dockerfile, "Dockerfile")
     const text = repository.read(plan.dockerfile)
     if (text === undefined) {
-      return yield* failed(`The Dockerfile ${plan.dockerfile} is not a file of at most 1 MiB.`, "Commit it as a file of the repository: submodules are not cloned.")
+      return yield* failed(
+        `The Dockerfile ${plan.dockerfile} is not a file of at most 1 MiB.`,
+        "Commit it as a file of the repository: submodules are not cloned."
+      )
     }
     return { context, path, text }
   }

@@ -95,8 +95,7 @@ const writeSafeFolders = (request: CloneRequest, path: string | undefined): void
 const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
 
 /** A helper that gives Git the token. Hosts accept any user name beside a token. */
-const CREDENTIAL_HELPER =
-  `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
+const CREDENTIAL_HELPER = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
 
 /** The variables of Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {

@@ -165,7 +165,11 @@ describe("builds", () => {
           const releases = yield* Releases.Releases
           yield* ended(builds, yield* builds.start(start))
           const { settings } = yield* releases.get(words, 1)
-          yield* releases.deploy({ spec: { ...settings, env: { MODE: "new" } }, createdBy: "ada", canary: { percent: 10, minJobs: 50, maxPoints: 5 } })
+          yield* releases.deploy({
+            spec: { ...settings, env: { MODE: "new" } },
+            createdBy: "ada",
+            canary: { percent: 10, minJobs: 50, maxPoints: 5 }
+          })
           assert.deepInclude(yield* endpoints.get(words), { release: 1, canary: { release: 2, percent: 10 } })
           one.commit({ "handler.py": "start() # 2" })
           assert.deepInclude(yield* ended(builds, yield* builds.start(start)), { state: "succeeded", release: 3 })
@@ -314,8 +318,7 @@ describe("builds", () => {
           }),
           (one, builds) =>
             Effect.gen(function*() {
-              const seen = (name: string) =>
-                until(name, Effect.sync(() => existsSync(join(one.folder, name)) ? true : undefined))
+              const seen = (name: string) => until(name, Effect.sync(() => existsSync(join(one.folder, name)) ? true : undefined))
               const endpoints = yield* EndpointStore.EndpointStore
               const { number } = yield* builds.start(start)
               yield* seen("started")

@@ -30,8 +30,7 @@ const isAlive = (pid: string): boolean => {
 }
 
 /** The process group of a process. */
-const groupOf = (pid: string): string | undefined =>
-  readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ")[2]
+const groupOf = (pid: string): string | undefined => readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ")[2]
 
 describe("a program of a build", () => {
   it.live("reports its lines, its exit code and a missing program", () =>
@@ -57,7 +56,10 @@ describe("a program of a build", () => {
         const lines: Array<string> = []
         const { tail } = yield* Program.run({
           command: process.execPath,
-          args: ["--eval", `const secret = ${JSON.stringify(secret)}; const write = (text) => process.stdout.write(text); ${script}`],
+          args: [
+            "--eval",
+            `const secret = ${JSON.stringify(secret)}; const write = (text) => process.stdout.write(text); ${script}`
+          ],
           mask: (text) => text.replaceAll(secret, "[secret]"),
           onLine: (line) => lines.push(line)
         })
