@@ -24,7 +24,7 @@ export interface Repository {
   readonly settings: BuildSettings
   /** All files, relative to the root. */
   readonly files: ReadonlyArray<string>
-  /** The text of a file; undefined when it cannot be read. */
+  /** The text of a file; undefined when it cannot be read or is too large. */
   readonly read: (file: string) => string | undefined
 }
 
@@ -54,10 +54,19 @@ const SOURCE = /\.(?:py|[cm]?[jt]s)$/
 /** The number of files that are searched for `start()`. */
 const MAX_SEARCHED = 500
 
-/** Advice when no file of the context calls `start()`. */
+/** The number of characters that are searched for `start()`: the platform waits for the search. */
+const MAX_SEARCHED_LENGTH = 8 * 1024 * 1024
+
+/** Advice when no file of the context calls `start()`. Undefined also when not all files can be searched. */
 export const startAdvice = ({ files, read }: Repository, { context }: BuildPlan): string | undefined => {
   const sources = files.filter((file) => SOURCE.test(file) && (context === "" || file.startsWith(`${context}/`)))
-  if (sources.length > MAX_SEARCHED || sources.some((file) => callsStart(read(file) ?? ""))) return undefined
+  if (sources.length > MAX_SEARCHED) return undefined
+  let length = 0
+  for (const file of sources) {
+    const text = read(file)
+    length += text?.length ?? 0
+    if (text === undefined || length > MAX_SEARCHED_LENGTH || callsStart(text)) return undefined
+  }
   return `No Python, TypeScript or JavaScript file in ${
     folderText(context)
   } calls start(). Unless the program is in the base image, its ` +

@@ -16,6 +16,7 @@ import { Releases } from "@stint/releases/Releases"
 import { Secrets } from "@stint/secrets/Secrets"
 import { BuildStore } from "@stint/store/BuildStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { settingsOf } from "@stint/store/ReleaseMachine"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -55,7 +56,7 @@ const MIN_LEASE_MILLIS = 3_000
 /** The settings of an endpoint with another image. An endpoint that does not exist gets the defaults. */
 const specOf = (id: EndpointId, endpoint: Endpoint | undefined, image: string): EndpointSpec => {
   if (endpoint === undefined) return decodeSpec({ id, source: { type: "container", image } })
-  const { createdAt: _, previousRelease: __, release: ___, ...settings } = endpoint
+  const settings = settingsOf(endpoint)
   return {
     ...settings,
     leaseMs: Math.max(settings.leaseMs, MIN_LEASE_MILLIS),
@@ -77,6 +78,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const secrets = yield* Secrets
   const one = yield* Semaphore.make(1)
   const running = yield* FiberMap.make<string>()
+  /** Held by a build that deploys, and by the removal of an endpoint. */
+  const deploying = yield* Semaphore.make(1)
+  /** Removed endpoints whose builds are not removed yet. */
+  const removing = new Set<EndpointId>()
 
   /** Removes the files of builds that were killed: they contain keys. The keys of known ssh hosts stay. */
   const removeFiles = Effect.ignore(Effect.tryPromise(async () => {
@@ -112,8 +117,22 @@ const make = Effect.fnUntraced(function*(options: Options) {
     ))
   }
 
+  /** Masks the present values: a secret can change while the build waits. */
+  const maskOf = (using: Parameters<typeof secrets.maskOf>[0]) => {
+    let made: { readonly revision: number; readonly mask: ((text: string) => string) | undefined } | undefined
+    return (text: string): string => {
+      const revision = secrets.revision()
+      if (made?.revision !== revision) made = { revision, mask: secrets.maskOf(using) }
+      return made.mask?.(text) ?? text
+    }
+  }
+
   /** Deploys an image with the present settings of the endpoint. */
   const release = Effect.fnUntraced(function*(build: Build, image: string, createdBy: string, message: string) {
+    // The endpoint was removed while the build waited for its turn to deploy: a release would create the endpoint again.
+    if (removing.has(build.endpoint) || (yield* store.get(build.endpoint, build.number)) === undefined) {
+      return yield* failed(`The endpoint ${build.endpoint} was deleted.`)
+    }
     const spec = specOf(build.endpoint, yield* endpoints.get(build.endpoint), image)
     const deployed = yield* releases.deploy({ spec, createdBy, message }).pipe(
       // No other release was expected.
@@ -121,10 +140,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchTag("CodeError", ({ message }) => Effect.fail(failed(message)))
     )
     return deployed.release
-  })
+  }, (effect) => deploying.withPermit(effect))
 
   /** Builds and deploys. Interruption leaves the record as it is. */
-  const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog) {
+  const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog, mask: (text: string) => string) {
     const { endpoint, settings } = queued
     let build: Build = { ...queued, state: "running", startedAt: yield* Clock.currentTimeMillis }
     yield* store.update(build)
@@ -144,6 +163,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       localFolders: options.localFolders,
       credential,
       secrets: values,
+      mask,
       log: log.write,
       cloned: (commit) => {
         build = { ...build, commit }
@@ -180,9 +200,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const { credential, secrets: mounts = {} } = build.settings
       const names = { ...mounts, ...(credential === undefined ? {} : { credential }) }
       const env = Object.fromEntries(Object.entries(names).map(([key, secret]) => [key, { secret }]))
-      const mask = secrets.maskOf({ id: build.endpoint, env }) ?? ((text: string) => text)
+      const mask = maskOf({ id: build.endpoint, env })
       const log = yield* make(store, build, mask)
-      yield* one.withPermits(1)(work(build, log)).pipe(
+      yield* one.withPermits(1)(work(build, log, mask)).pipe(
         Effect.onExit((exit) => {
           if (Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)) return log.finish
           const error = Cause.squash(exit.cause)
@@ -221,12 +241,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
+    // A caller that disconnects while the programs end must not leave a build that runs for ever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))
       yield* end(build, "cancelled", `Cancelled by ${by}.`)
       return yield* get(endpoint, number)
-    }),
+    }, Effect.uninterruptible),
     deploy: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       if (build.image === undefined || build.state !== "succeeded") {
@@ -241,10 +262,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     list: store.list,
     hasSucceeded: store.hasSucceeded,
     log: store.readLog,
-    forget: Effect.fnUntraced(function*(endpoint) {
-      for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))
-      yield* store.removeAll(endpoint)
-    })
+    forget: Effect.fnUntraced(function*(endpoint, remove) {
+      const result = yield* deploying.withPermit(
+        Effect.tap(remove, (removed) => Effect.sync(() => removed === "busy" ? undefined : removing.add(endpoint)))
+      )
+      if (result === "busy") return result
+      yield* Effect.gen(function*() {
+        for (const build of yield* store.unended) if (build.endpoint === endpoint) yield* FiberMap.remove(running, keyOf(build))
+        yield* store.removeAll(endpoint)
+      }).pipe(Effect.ensuring(Effect.sync(() => removing.delete(endpoint))))
+      return result
+    }, Effect.uninterruptible)
   }
   return service
 })

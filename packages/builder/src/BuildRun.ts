@@ -10,7 +10,8 @@
 import type { Build } from "@stint/contract/Build"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, statSync, writeFileSync } from "node:fs"
+import { rm } from "node:fs/promises"
 import { join } from "node:path"
 import type { BuildEngine } from "./BuildEngine.ts"
 import { BuildFailed, failed } from "./BuildError.ts"
@@ -35,6 +36,8 @@ export interface BuildInput {
   readonly credential: string | undefined
   /** The values of `settings.secrets`, by their id. */
   readonly secrets: Readonly<Record<string, string>>
+  /** Hides secrets in what programs print. */
+  readonly mask: (text: string) => string
   readonly log: (line: string) => void
   /** Called with the commit when the repository is cloned. */
   readonly cloned: (commit: string) => Effect.Effect<void>
@@ -64,8 +67,12 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
           "Check its permissions and free space."
         )
     }),
-    (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+    // Not at once: a repository may have a million files, and the platform would answer nothing meanwhile.
+    (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
   )
+
+/** Larger files of the repository are not read: the platform waits for each. Bytes. */
+const MAX_READ = 1024 * 1024
 
 /** Reads a file of the repository. A link that leads out of the repository is not followed. */
 const reader = (root: string) => {
@@ -73,22 +80,32 @@ const reader = (root: string) => {
   return (file: string): string | undefined => {
     try {
       const path = realpathSync(join(real, file))
-      return path.startsWith(`${real}/`) ? readFileSync(path, "utf8") : undefined
+      return path.startsWith(`${real}/`) && isReadable(path) ? readFileSync(path, "utf8") : undefined
     } catch {
       return undefined
     }
   }
 }
 
+const isReadable = (path: string): boolean => {
+  const stat = statSync(path)
+  return stat.isFile() && stat.size <= MAX_READ
+}
+
 /** Fails when a path leads out of the repository through a link: the engine would read files of the platform's machine. */
 const checkInside = (root: string, path: string, what: string): Effect.Effect<string, BuildFailed> =>
-  Effect.suspend(() => {
-    const real = realpathSync(root)
-    const found = realpathSync(join(real, path))
-    return found === real || found.startsWith(`${real}/`)
+  Effect.try({
+    try: () => {
+      const real = realpathSync(root)
+      const found = realpathSync(join(real, path))
+      return { found, isInside: found === real || found.startsWith(`${real}/`) }
+    },
+    catch: () => failed(`The ${what} ${path} is a link to a file that does not exist.`, "Commit the file itself.")
+  }).pipe(Effect.flatMap(({ found, isInside }) =>
+    isInside
       ? Effect.succeed(found)
       : Effect.fail(failed(`The ${what} ${path} is a link to ${found}, outside of the repository.`, "Commit the file itself."))
-  })
+  ))
 
 /** Explains why the engine did not build the image. */
 const explain = (
@@ -168,7 +185,14 @@ const prepare = Effect.fnUntraced(function*(
   const context = yield* checkInside(source, plan.context, "build context")
   if (plan.dockerfile !== undefined) {
     const path = yield* checkInside(source, plan.dockerfile, "Dockerfile")
-    return { context, path, text: readFileSync(path, "utf8") }
+    const text = repository.read(plan.dockerfile)
+    if (text === undefined) {
+      return yield* failed(
+        `The Dockerfile ${plan.dockerfile} is not a file of at most 1 MiB.`,
+        "Commit it as a file of the repository: submodules are not cloned."
+      )
+    }
+    return { context, path, text }
   }
   const text = generate(plan.handler ?? "", inFolder(plan.context, repository.files), settings.baseImage)
   const path = join(folder, "Dockerfile")
@@ -186,7 +210,7 @@ const buildImage = Effect.fnUntraced(function*(
   folder: string,
   tag: string
 ) {
-  const { build: { settings }, engine, log, options, secrets } = input
+  const { build: { settings }, engine, log, mask, options, secrets } = input
   const { context, path, text } = yield* prepare(input, repository, plan, folder)
   const program = yield* engine.program
   const mounts = Object.entries(secrets).flatMap(([id, value]) => {
@@ -205,6 +229,7 @@ const buildImage = Effect.fnUntraced(function*(
     args: [...program.args, "build", ...program.buildArgs, "--file", path, "--tag", tag, ...args, ...mounts, ...options, context],
     cwd: folder,
     env: program.env,
+    mask,
     onLine: log
   })
   if (end.code !== 0) return yield* explain(repository, plan, end, engine.machine)
@@ -219,7 +244,7 @@ const checkPlatform = (platform: string, machine: string) =>
 
 /** Runs a build. Interruption stops its programs and removes its files. */
 export const run = Effect.fnUntraced(function*(input: BuildInput): Effect.fn.Return<BuildOutput, BuildFailed, Scope.Scope> {
-  const { build: { endpoint, number, settings }, credential, engine, localFolders, log, registry } = input
+  const { build: { endpoint, number, settings }, credential, engine, localFolders, log, mask, registry } = input
   const folder = yield* workFolder(input.folder)
   const source = join(folder, "source")
   log(`Cloning ${settings.repository} at ${settings.ref ?? "its default branch"}.`)
@@ -231,6 +256,7 @@ export const run = Effect.fnUntraced(function*(input: BuildInput): Effect.fn.Ret
     keys: join(folder, "keys"),
     knownHosts: join(input.folder, "known_hosts"),
     localFolders,
+    mask,
     log
   })
   log(`Cloned the commit ${commit}.`)

@@ -5,6 +5,7 @@ import type { Build, BuildLogLine, BuildSettings } from "@stint/contract/Build"
 import type { EndpointId } from "@stint/contract/Ids"
 import type { Release } from "@stint/contract/Release"
 import type { BuildPageQuery } from "@stint/store/BuildStore"
+import type { RemoveResult } from "@stint/store/EndpointStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -44,8 +45,14 @@ export interface BuildsService {
     after: number,
     limit: number
   ) => Effect.Effect<ReadonlyArray<BuildLogLine>, StoreError>
-  /** Cancels the builds of an endpoint that was removed, and removes them. */
-  readonly forget: (endpoint: EndpointId) => Effect.Effect<void, StoreError>
+  /**
+   * Removes an endpoint with `remove`, cancels its builds, and removes them with their settings. No build creates the endpoint again. Changes
+   * nothing when `remove` answers `busy`.
+   */
+  readonly forget: (
+    endpoint: EndpointId,
+    remove: Effect.Effect<RemoveResult, StoreError>
+  ) => Effect.Effect<RemoveResult, StoreError>
 }
 
 const missing = (endpoint: EndpointId, number?: number) => Effect.fail(new BuildMissing({ endpoint, number }))
@@ -61,7 +68,7 @@ export const unavailable = (why: BuildFailed): BuildsService => ({
   list: () => Effect.succeed([]),
   hasSucceeded: () => Effect.succeed(false),
   log: () => Effect.succeed([]),
-  forget: () => Effect.void
+  forget: (_, remove) => remove
 })
 
 /** Default: a server that builds nothing. */

@@ -6,7 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import { chmodSync, realpathSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import { type BuildFailed, failed } from "./BuildError.ts"
 import * as Program from "./Program.ts"
 
@@ -25,6 +25,7 @@ export interface CloneRequest {
   readonly knownHosts: string
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>
+  readonly mask: (text: string) => string
   readonly log: (line: string) => void
 }
 
@@ -38,6 +39,8 @@ export interface Clone {
 /** The path of a repository on this machine; undefined for an address of a host. */
 const localPath = (repository: string): string | undefined =>
   repository.startsWith("/") ? repository : repository.startsWith("file://") ? repository.slice("file://".length) : undefined
+
+const isHttp = (repository: string): boolean => /^https?:\/\//.test(repository)
 
 const isSsh = (repository: string): boolean => repository.startsWith("ssh://") || !/^(?:[a-z]+:\/\/|\/)/.test(repository)
 
@@ -66,32 +69,51 @@ const checkLocal = (path: string, folders: ReadonlyArray<string>): Effect.Effect
   )
 }
 
+/** The command uses nothing of the platform's user (`~/.ssh`, an agent): builds may not read what the user may. */
 const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHosts">, hasKey: boolean): string =>
   [
-    "ssh",
-    ...(hasKey ? ["-i", JSON.stringify(join(keys, "deploy-key")), "-o", "IdentitiesOnly=yes"] : []),
+    ...["ssh", "-F", "/dev/null", "-o", "IdentityAgent=none"],
+    ...(hasKey
+      ? ["-i", JSON.stringify(join(keys, "deploy-key")), "-o", "IdentitiesOnly=yes"]
+      : ["-o", "PubkeyAuthentication=no"]),
     ...["-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=accept-new", "-o", JSON.stringify(`UserKnownHostsFile=${knownHosts}`)]
   ].join(" ")
+
+const globalSettings = ({ keys }: Pick<CloneRequest, "keys">): string => join(keys, ".gitconfig")
+
+/**
+ * Lets Git read a repository of another user on this machine: the operator has allowed its folder. Also the clone, for file systems that
+ * change owners. In a file, because Git does not pass the settings in its variables on to the program that reads the repository.
+ */
+const writeSafeFolders = (request: CloneRequest, path: string | undefined): void => {
+  const folders = new Set([request.folder, ...(path === undefined ? [] : [resolve(path), realpathSync(path)])])
+  const lines = [...folders].flatMap((folder) => [folder, join(folder, ".git")])
+    .map((folder) => `\tdirectory = ${JSON.stringify(folder)}\n`)
+  writeFileSync(globalSettings(request), `[safe]\n${lines.join("")}`)
+}
+
+const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
+
+/** A helper that gives Git the token. Hosts accept any user name beside a token. */
+const CREDENTIAL_HELPER = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
 
 /** The variables of Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {
   const { credential, keys, repository } = request
-  const path = localPath(repository)
-  const settings: Array<readonly [string, string]> = [
-    ["advice.detachedHead", "false"],
-    ["core.hooksPath", "/dev/null"],
-    ...(path === undefined ? [] : [["safe.directory", path] as const, ["safe.directory", `${path}/.git`] as const])
-  ]
-  if (credential !== undefined && /^https?:/.test(repository)) {
-    // Any user name is accepted beside a token. The setting is limited to this host, so a redirect to another host does not receive it.
-    const header = `Authorization: Basic ${Buffer.from(`x-access-token:${credential.trim()}`).toString("base64")}`
-    settings.push([`http.${new URL(repository).origin}/.extraHeader`, header])
+  const settings: Array<readonly [string, string]> = [["advice.detachedHead", "false"], ["core.hooksPath", "/dev/null"]]
+  const hasToken = credential !== undefined && isHttp(repository)
+  if (hasToken) {
+    // Git chooses a credential anew for each host. A header in the settings would also be sent to the host of a redirect.
+    settings.push(["credential.helper", ""], [`credential.${new URL(repository).origin}.helper`, CREDENTIAL_HELPER])
   }
   return {
     LC_ALL: "C",
     HOME: keys,
+    GIT_CONFIG_GLOBAL: globalSettings(request),
     GIT_CONFIG_NOSYSTEM: "1",
     GIT_TERMINAL_PROMPT: "0",
+    GIT_ASKPASS: "",
+    ...(hasToken ? { [TOKEN_VARIABLE]: credential.trim() } : {}),
     GIT_ALLOW_PROTOCOL: "http:https:ssh:file",
     GIT_SSH_COMMAND: sshCommand(request, credential !== undefined),
     GIT_CONFIG_COUNT: String(settings.length),
@@ -99,6 +121,14 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
       settings.flatMap(([key, value], at) => [[`GIT_CONFIG_KEY_${at}`, key], [`GIT_CONFIG_VALUE_${at}`, value]])
     )
   }
+}
+
+/** Whether Git was redirected to a place that it did not follow to, or to another host, which does not receive the token. */
+const isRedirected = (repository: string, words: string): boolean => {
+  if (!isHttp(repository)) return false
+  const asked = /could not read (?:Username|Password) for '(https?:[^']+)'/.exec(words)?.[1]
+  return /error: 30[1278]\b/.test(words) ||
+    (asked !== undefined && URL.canParse(asked) && new URL(asked).origin !== new URL(repository).origin)
 }
 
 /** Explains why Git failed. */
@@ -118,6 +148,12 @@ const explain = ({ credential, ref, repository }: CloneRequest, { tail }: Progra
     return failed(
       "The program ssh is not installed on the platform's machine.",
       "Install it (apt install openssh-client), or use an https address."
+    )
+  }
+  if (isRedirected(repository, words)) {
+    return failed(
+      `${repository} redirects to another address (${words}).`,
+      "Set `repository` in the build settings to that address. A token is sent to the host of `repository` only."
     )
   }
   if (
@@ -153,16 +189,17 @@ const explain = ({ credential, ref, repository }: CloneRequest, { tail }: Progra
 
 /** Clones into `folder`. */
 export const clone = Effect.fnUntraced(function*(request: CloneRequest): Effect.fn.Return<Clone, BuildFailed> {
-  const { credential, folder, keys, localFolders, log, ref, repository } = request
+  const { credential, folder, keys, localFolders, log, mask, ref, repository } = request
   const path = localPath(repository)
   if (path !== undefined) yield* checkLocal(path, localFolders)
+  writeSafeFolders(request, path)
   if (credential !== undefined && isSsh(repository)) {
     const file = join(keys, "deploy-key")
     writeFileSync(file, `${credential.trimEnd()}\n`, { mode: 0o600 })
     chmodSync(file, 0o600)
   }
   const env = environment(request)
-  const git = (...args: ReadonlyArray<string>) => Program.run({ command: "git", args, cwd: folder, env, onLine: log })
+  const git = (...args: ReadonlyArray<string>) => Program.run({ command: "git", args, cwd: folder, env, mask, onLine: log })
   const required = (...args: ReadonlyArray<string>) =>
     Effect.flatMap(git(...args), (end) => end.code === 0 ? Effect.succeed(end.output) : Effect.fail(explain(request, end)))
 

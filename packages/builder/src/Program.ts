@@ -1,6 +1,7 @@
 /**
  * Runs a program of the machine, line by line.
  */
+import { MAX_SECRET_BYTES } from "@stint/contract/Secret"
 import * as Effect from "effect/Effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import process from "node:process"
@@ -13,8 +14,12 @@ export interface ProgramRequest {
   readonly cwd?: string
   /** Beside the variables of this process, without those of the platform. */
   readonly env?: Readonly<Record<string, string>>
-  /** Receives each line of both outputs. */
+  /** Hides secrets in each line, before it is cut: a part of a secret is not found. */
+  readonly mask?: (text: string) => string
+  /** Receives each masked line of both outputs. */
   readonly onLine?: (line: string) => void
+  /** How long the program may take after it was told to stop. Milliseconds. Default: 5 s. */
+  readonly stopGraceMs?: number
 }
 
 /** How a program ended. */
@@ -24,7 +29,7 @@ export interface ProgramEnd {
   readonly signal: string | undefined
   /** Its whole standard output, at most {@link MAX_OUTPUT} characters. */
   readonly output: string
-  /** The last lines of both outputs. */
+  /** The last lines of both outputs, masked. */
   readonly tail: ReadonlyArray<string>
   /** Set when the program could not be started. */
   readonly error?: string
@@ -39,7 +44,13 @@ const TAIL_LINES = 40
 /** Longer lines are cut. Characters. */
 const MAX_LINE = 4_000
 
-/** How long a program that was told to stop may take. Milliseconds. */
+/** The longest form of a secret that a mask finds: JSON writes a byte with up to 6 characters. */
+const LONGEST_SECRET = 6 * MAX_SECRET_BYTES
+
+/** Of a line that has not ended, so many characters are read. The rest is dropped. */
+const MAX_OPEN = 2 * LONGEST_SECRET
+
+/** The default of `stopGraceMs`. */
 const STOP_GRACE = 5_000
 
 /** The variables of this process, without the platform's own: they may contain its key. */
@@ -50,25 +61,39 @@ const inherited = (): Record<string, string> =>
     )
   )
 
-/** Splits chunks into lines. A carriage return ends a line, too: progress bars overwrite theirs. */
-const lineSplitter = (onLine: (line: string) => void) => {
+/** Splits chunks into masked lines. A carriage return ends a line, too: progress bars overwrite theirs. */
+const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => string) => {
   const decoder = new StringDecoder("utf8")
   let open = ""
-  const emit = (line: string) => {
-    const trimmed = line.trimEnd()
-    if (trimmed !== "") onLine(trimmed.length > MAX_LINE ? `${trimmed.slice(0, MAX_LINE)} [cut]` : trimmed)
+  let isDropped = false
+  const cut = (text: string) => `${text.slice(0, MAX_LINE)} [cut]`
+  const append = (text: string) => {
+    if (isDropped) return
+    open += text
+    if (open.length <= MAX_OPEN) return
+    // The last characters may be a part of a secret.
+    onLine(cut(mask(open).slice(0, -LONGEST_SECRET)))
+    isDropped = true
+  }
+  const finish = () => {
+    const line = isDropped ? "" : mask(open).trimEnd()
+    if (line !== "") onLine(line.length > MAX_LINE ? cut(line) : line)
+    open = ""
+    isDropped = false
   }
   return {
     push: (chunk: Buffer) => {
-      const lines = (open + decoder.write(chunk)).split(/[\r\n]/)
-      open = lines.pop() ?? ""
-      if (open.length > MAX_LINE * 2) {
-        emit(open)
-        open = ""
+      const [rest = "", ...lines] = decoder.write(chunk).split(/[\r\n]/)
+      append(rest)
+      for (const line of lines) {
+        finish()
+        append(line)
       }
-      for (const line of lines) emit(line)
     },
-    end: () => emit(open + decoder.end())
+    end: () => {
+      append(decoder.end())
+      finish()
+    }
   }
 }
 
@@ -93,7 +118,9 @@ const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
 }
 
 /** Runs a program until it has ended. Interruption ends it, and waits for its end. */
-export const run = ({ args, command, cwd, env, onLine }: ProgramRequest): Effect.Effect<ProgramEnd> =>
+export const run = (
+  { args, command, cwd, env, mask = (text) => text, onLine, stopGraceMs = STOP_GRACE }: ProgramRequest
+): Effect.Effect<ProgramEnd> =>
   Effect.callback<ProgramEnd>((resume) => {
     let output = ""
     const tail: Array<string> = []
@@ -109,8 +136,8 @@ export const run = ({ args, command, cwd, env, onLine }: ProgramRequest): Effect
       env: { ...inherited(), ...env },
       ...(cwd === undefined ? {} : { cwd })
     })
-    const out = lineSplitter(keep)
-    const err = lineSplitter(keep)
+    const out = lineSplitter(keep, mask)
+    const err = lineSplitter(keep, mask)
     child.stdin.on("error", () => undefined)
     child.stdout.on("data", (chunk: Buffer) => {
       if (output.length < MAX_OUTPUT) output += chunk.toString("utf8")
@@ -133,7 +160,12 @@ export const run = ({ args, command, cwd, env, onLine }: ProgramRequest): Effect
     })
     return Effect.promise(async () => {
       signalGroup(child, "SIGTERM")
-      const timer = setTimeout(() => signalGroup(child, "SIGKILL"), STOP_GRACE)
+      const timer = setTimeout(() => {
+        signalGroup(child, "SIGKILL")
+        // A process that left the group may keep them open for ever.
+        child.stdout.destroy()
+        child.stderr.destroy()
+      }, stopGraceMs)
       await closed
       clearTimeout(timer)
     })

@@ -116,6 +116,22 @@ describe("the plan of a build", () => {
     assert.include(BuildPlan.startAdvice(elsewhere, planOf(elsewhere)) ?? "", "in the folder lab1 calls start()")
     const found = repository({ Dockerfile: "", "src/deep/app.ts": "serverless.start ({ handler })" })
     assert.isUndefined(BuildPlan.startAdvice(found, planOf(found)))
+    const unread = { ...without, read: () => undefined }
+    assert.isUndefined(BuildPlan.startAdvice(unread, planOf(unread)))
+  })
+
+  it("searches only some of the text for start(), because the platform waits for it", () => {
+    const contents = Object.fromEntries(Array.from({ length: 400 }, (_, at) => [`a${at}.py`, ""]))
+    let reads = 0
+    const large = {
+      ...repository({ Dockerfile: "", ...contents }),
+      read: () => {
+        reads += 1
+        return "x".repeat(1_000_000)
+      }
+    }
+    assert.isUndefined(BuildPlan.startAdvice(large, planOf(large)))
+    assert.isBelow(reads, 12)
   })
 })
 

@@ -1,15 +1,23 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Build, type BuildSettings, hasEnded } from "@stint/contract/Build"
+import { EndpointSpec } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
 import { SecretName } from "@stint/contract/Secret"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as Releases from "@stint/releases/Releases"
+import * as Secrets from "@stint/secrets/Secrets"
+import * as SecretsKey from "@stint/secrets/SecretsKey"
 import * as BuildStore from "@stint/store/BuildStore"
 import * as EndpointStore from "@stint/store/EndpointStore"
+import * as SecretStore from "@stint/store/SecretStore"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import * as Schema from "effect/Schema"
+import { existsSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import type { EngineImage } from "../src/BuildEngine.ts"
 import { failed } from "../src/BuildError.ts"
@@ -21,12 +29,20 @@ const words = EndpointId.make("words")
 const DIGEST = `sha256:${"1".repeat(64)}`
 const start: Builds.StartRequest = { endpoint: words, createdBy: "the key \"ci\"", trigger: "manual" }
 
+/** An endpoint whose next deployment rolls. */
+const endpointWords = Effect.map(
+  Schema.decodeUnknownEffect(EndpointSpec)({ id: words, source: { type: "container", image: "old" } }),
+  (spec) => ({ ...spec, createdAt: 0 })
+)
+
 /** What the stand-in of the engine does. */
 interface Engine {
   /** Lines of a shell script in place of `docker`. */
   readonly script?: ReadonlyArray<string>
   readonly image?: EngineImage
   readonly registry?: string | undefined
+  /** Delays deployments. */
+  readonly freeze?: Effect.Effect<void>
 }
 
 const repository = Effect.acquireRelease(
@@ -34,13 +50,26 @@ const repository = Effect.acquireRelease(
   (one) => Effect.sync(() => one[Symbol.dispose]())
 )
 
-const layerStores = () => Layer.merge(BuildStore.layerMemory, EndpointStore.layerMemory)
+const layerSecrets = Secrets.layer.pipe(Layer.provide([
+  SecretStore.layerMemory,
+  Layer.sync(SecretsKey.SecretsKey, () => {
+    let keys: ReadonlyArray<SecretsKey.EncryptionKey> = []
+    const write = (next: typeof keys) => Effect.sync(() => void (keys = next))
+    return { place: "this test", read: Effect.sync(() => keys), write }
+  })
+]))
+
+const layerStores = () => Layer.mergeAll(BuildStore.layerMemory, EndpointStore.layerMemory, layerSecrets)
 
 const layerOf = (
   one: TestRepository,
-  { image = { id: DIGEST, digests: [], platform: "linux/amd64" }, registry, script = ["exit 0"] }: Engine
+  { freeze = Effect.void, image = { id: DIGEST, digests: [], platform: "linux/amd64" }, registry, script = ["exit 0"] }: Engine
 ) => {
   let pushes = 0
+  const artifacts = Layer.succeed(CodeArtifacts.CodeArtifacts, {
+    freeze: () => Effect.as(freeze, undefined),
+    retain: () => Effect.void
+  })
   return BuildQueue.layer({
     engine: Effect.succeed({
       program: Effect.succeed({ command: one.script("docker", ...script), args: [], buildArgs: [], env: {} }),
@@ -52,7 +81,7 @@ const layerOf = (
     registry,
     options: ["--network=host"],
     localFolders: [one.folder]
-  }).pipe(Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))))
+  }).pipe(Layer.provideMerge(Releases.layer.pipe(Layer.provide(artifacts))))
 }
 
 /** Runs a test with a repository that has a Dockerfile, and a platform. */
@@ -62,7 +91,7 @@ const withBuilds = (
     one: TestRepository,
     builds: Builds.BuildsService,
     settings: BuildSettings
-  ) => Effect.Effect<void, unknown, BuildStore.BuildStore | EndpointStore.EndpointStore>
+  ) => Effect.Effect<void, unknown, BuildStore.BuildStore | EndpointStore.EndpointStore | Releases.Releases>
 ) =>
   Effect.gen(function*() {
     const one = yield* repository
@@ -127,6 +156,30 @@ describe("builds", () => {
         })
     ))
 
+  it.live("end a canary of the endpoint, as every deployment does", () =>
+    withBuilds(
+      () => ({ registry: "127.0.0.1:5000/team" }),
+      (one, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          const releases = yield* Releases.Releases
+          yield* ended(builds, yield* builds.start(start))
+          const { settings } = yield* releases.get(words, 1)
+          yield* releases.deploy({
+            spec: { ...settings, env: { MODE: "new" } },
+            createdBy: "ada",
+            canary: { percent: 10, minJobs: 50, maxPoints: 5 }
+          })
+          assert.deepInclude(yield* endpoints.get(words), { release: 1, canary: { release: 2, percent: 10 } })
+          one.commit({ "handler.py": "start() # 2" })
+          assert.deepInclude(yield* ended(builds, yield* builds.start(start)), { state: "succeeded", release: 3 })
+          const after = yield* endpoints.get(words)
+          assert.deepInclude(after, { release: 3, previousRelease: 1 })
+          assert.notProperty(after, "canary")
+          assert.strictEqual((yield* releases.get(words, 2)).state, "superseded")
+        })
+    ))
+
   it.live("use the settings of the moment in which they were started", () =>
     withBuilds(
       (one) => ({ script: [`while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`] }),
@@ -143,6 +196,34 @@ describe("builds", () => {
           const third = yield* ended(builds, yield* builds.start(start))
           assert.strictEqual(third.state, "failed")
           assert.include(third.reason ?? "", "The repository has no folder no-such-folder")
+        })
+    ))
+
+  it.live("mask the value of a secret that was set while they waited", () =>
+    withBuilds(
+      (one) => ({
+        script: [
+          `touch ${join(one.folder, "started")}`,
+          `while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`,
+          `for arg in "$@"; do case "$arg" in id=npm,src=*) echo "npm: $(cat "\${arg#id=npm,src=}")";; esac; done`,
+          "exit 3"
+        ]
+      }),
+      (one, builds, settings) =>
+        Effect.gen(function*() {
+          const secrets = yield* Secrets.Secrets
+          const npm = SecretName.make("npm-token")
+          yield* builds.saveSettings(words, { ...settings, secrets: { npm } })
+          yield* secrets.set(npm, Redacted.make("the-first-value"))
+          yield* builds.start(start)
+          const second = yield* builds.start(start)
+          yield* until("the program", Effect.sync(() => existsSync(join(one.folder, "started")) ? true : undefined))
+          yield* secrets.set(npm, Redacted.make("another-value"))
+          writeFileSync(join(one.folder, "go"), "")
+          const { reason } = yield* ended(builds, second)
+          assert.include(yield* logOf(builds, second.number), "npm: [secret npm-token]")
+          assert.notInclude(yield* logOf(builds, second.number), "another-value")
+          assert.include(reason ?? "", "exit code 3: npm: [secret npm-token]")
         })
     ))
 
@@ -224,6 +305,39 @@ describe("builds", () => {
         })
     ))
 
+  it.live("are cancelled and removed also when the caller disconnects before their programs have ended", () =>
+    Effect.gen(function*() {
+      for (const operation of ["cancel", "forget"] as const) {
+        yield* withBuilds(
+          (one) => ({
+            script: [
+              `trap 'touch ${one.folder}/told; while [ ! -e ${one.folder}/go ]; do sleep 0.02; done; exit 1' TERM`,
+              `touch ${one.folder}/started`,
+              "while :; do sleep 0.02; done"
+            ]
+          }),
+          (one, builds) =>
+            Effect.gen(function*() {
+              const seen = (name: string) => until(name, Effect.sync(() => existsSync(join(one.folder, name)) ? true : undefined))
+              const endpoints = yield* EndpointStore.EndpointStore
+              const { number } = yield* builds.start(start)
+              yield* seen("started")
+              const caller = yield* Effect.forkChild(
+                operation === "cancel"
+                  ? Effect.asVoid(builds.cancel(words, number, "ada"))
+                  : Effect.asVoid(builds.forget(words, endpoints.remove(words)))
+              )
+              yield* seen("told")
+              const disconnected = yield* Effect.forkChild(Fiber.interrupt(caller), { startImmediately: true })
+              writeFileSync(join(one.folder, "go"), "")
+              yield* Fiber.join(disconnected)
+              const left = yield* builds.list(words, { limit: 9 })
+              assert.deepStrictEqual(left.map(({ state }) => state), operation === "cancel" ? ["cancelled"] : [])
+            })
+        )
+      }
+    }))
+
   it.live("are refused with the reason without an engine, without settings and without a secret", () =>
     Effect.gen(function*() {
       const one = yield* repository
@@ -287,18 +401,70 @@ describe("builds", () => {
         Effect.gen(function*() {
           yield* builds.start(start)
           yield* until("the program", Effect.sync(() => existsSync(join(one.folder, "started")) ? true : undefined))
-          yield* builds.forget(words)
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* builds.forget(words, endpoints.remove(words))
           assert.deepStrictEqual(yield* builds.list(words, { limit: 9 }), [])
-          assert.isUndefined(yield* (yield* EndpointStore.EndpointStore).get(words))
+          assert.isUndefined(yield* endpoints.get(words))
         })
     ))
+
+  it.live("do not create an endpoint again that is removed while they deploy, or just before", () =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      const gate = yield* Deferred.make<void>()
+      const freeze = Effect.andThen(Deferred.succeed(reached, undefined), Deferred.await(gate))
+      let endpoint: unknown = "not read"
+      yield* withBuilds(() => ({ freeze }), (_, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* endpoints.put(yield* endpointWords)
+          yield* builds.start(start)
+          yield* Deferred.await(reached)
+          const removal = yield* Effect.forkChild(builds.forget(words, endpoints.remove(words)), { startImmediately: true })
+          yield* Deferred.succeed(gate, undefined)
+          assert.strictEqual(yield* Fiber.join(removal), "removed")
+          endpoint = yield* endpoints.get(words)
+          assert.deepStrictEqual(yield* builds.list(words, { limit: 9 }), [])
+        }))
+      assert.isUndefined(endpoint)
+      yield* withBuilds(() => ({}), (_, builds) =>
+        Effect.gen(function*() {
+          const endpoints = yield* EndpointStore.EndpointStore
+          yield* endpoints.put(yield* endpointWords)
+          const { number } = yield* builds.start(start)
+          // The build wants to deploy while the endpoint is removed.
+          const built = Effect.orDie(
+            until("the image", Effect.map(logOf(builds, number), (log) => log.includes("Built ") ? true : undefined))
+          )
+          assert.strictEqual(yield* builds.forget(words, Effect.andThen(built, endpoints.remove(words))), "removed")
+          endpoint = yield* endpoints.get(words)
+        }))
+      assert.isUndefined(endpoint)
+    }))
+
+  it.live("explain a Dockerfile that is a link to nothing, a submodule or too large, and do not read large files", () =>
+    withBuilds(() => ({}), (one, builds) =>
+      Effect.gen(function*() {
+        const build = Effect.flatMap(builds.start(start), (started) => ended(builds, started))
+        one.commit({ "handler.py": `# ${"x".repeat(1024 * 1024)}` })
+        assert.deepStrictEqual((yield* build).warnings, [])
+        one.commit({ Dockerfile: `FROM scratch\n# ${"x".repeat(1024 * 1024)}` })
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+        one.git("rm", "--quiet", "Dockerfile")
+        symlinkSync("no-such", join(one.path, "Dockerfile"))
+        const commit = one.commit({})
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is a link to a file that does not exist.")
+        one.git("rm", "--quiet", "Dockerfile")
+        one.git("update-index", "--add", "--cacheinfo", `160000,${commit},Dockerfile`)
+        one.git("commit", "--quiet", "--message", "submodule")
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+      })))
 
   it.live("do not follow a Dockerfile that is a link out of the repository", () =>
     withBuilds(() => ({}), (one, builds) =>
       Effect.gen(function*() {
         one.git("rm", "--quiet", "Dockerfile")
         one.commit({})
-        const { symlinkSync } = yield* Effect.promise(() => import("node:fs"))
         symlinkSync("/etc/passwd", join(one.path, "Dockerfile"))
         one.commit({})
         const build = yield* ended(builds, yield* builds.start(start))

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, symlinkSync } from "node:fs"
-import { createServer, type IncomingMessage } from "node:http"
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { join } from "node:path"
 import process from "node:process"
 import { clone, type CloneRequest } from "../src/GitClone.ts"
@@ -23,10 +23,44 @@ const request = (one: TestRepository, overrides: Partial<CloneRequest> = {}): Cl
     keys,
     knownHosts: join(one.folder, "known_hosts"),
     localFolders: [one.folder],
+    mask: (text) => text,
     log: () => undefined,
     ...overrides
   }
 }
+
+/** An HTTP server on a free port: its origin. */
+const listen = (answer: (request: IncomingMessage, response: ServerResponse) => void) =>
+  Effect.gen(function*() {
+    const server = createServer((incoming, response) => {
+      incoming.resume()
+      answer(incoming, response)
+    })
+    yield* Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        server.closeAllConnections()
+        server.close()
+      })
+    )
+    yield* Effect.promise(() => new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening)))
+    const address = server.address()
+    return `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`
+  })
+
+const requireToken = (response: ServerResponse) =>
+  void response.writeHead(401, { "www-authenticate": "Basic realm=\"git\"" }).end()
+
+/** What a Git host answers first: its branches. Git asks for a pack afterwards, with a POST. */
+const ADVERTISEMENT = (() => {
+  const line = (text: string) => `${(text.length + 4).toString(16).padStart(4, "0")}${text}`
+  const commit = "1".repeat(40)
+  const abilities = "multi_ack_detailed shallow side-band-64k"
+  return `${line("# service=git-upload-pack\n")}0000${line(`${commit} HEAD\0${abilities}\n`)}${
+    line(`${commit} refs/heads/main\n`)
+  }0000`
+})()
+
+const TOKEN_HEADER = `Basic ${Buffer.from("x-access-token:the-token-0123").toString("base64")}`
 
 const failureOf = (one: CloneRequest) => Effect.map(Effect.flip(clone(one)), ({ message }) => message)
 
@@ -85,29 +119,69 @@ describe("a clone", () => {
       assert.include(yield* failureOf(request(one, { repository: empty })), "A repository without commits cannot be built.")
     }))
 
+  it.live("accepts a repository of another user, by its path, through a link and by its file address", () =>
+    Effect.gen(function*() {
+      const one = yield* repository
+      const commit = one.commit({ "handler.py": "1" })
+      const bare = join(one.folder, "bare \"1\".git")
+      one.git("clone", "--quiet", "--bare", one.path, bare)
+      const link = join(one.folder, "link.git")
+      symlinkSync(one.path, link)
+      // Git's own tests use this variable, because only root can make files of another user.
+      process.env["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
+      yield* Effect.addFinalizer(() => Effect.sync(() => delete process.env["GIT_TEST_ASSUME_DIFFERENT_OWNER"]))
+      for (const place of [one.path, `${one.path}/`, `file://${one.path}`, link, bare]) {
+        const cloned = yield* clone(request(one, { repository: place }))
+        assert.deepStrictEqual(cloned, { commit, files: ["handler.py"] }, place)
+      }
+    }))
+
   it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong one", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})
       const seen: Array<string | undefined> = []
-      const server = createServer((incoming: IncomingMessage, response) => {
+      const origin = yield* listen((incoming, response) => {
         seen.push(incoming.headers.authorization)
-        response.writeHead(401, { "www-authenticate": "Basic realm=\"git\"" }).end()
+        requireToken(response)
       })
-      yield* Effect.addFinalizer(() => Effect.sync(() => void server.close()))
-      yield* Effect.promise(() => new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening)))
-      const address = server.address()
-      const repositoryUrl = `http://127.0.0.1:${
-        typeof address === "object" && address !== null ? address.port : 0
-      }/team/words.git`
+      const repositoryUrl = `${origin}/team/words.git`
       const lines: Array<string> = []
       const ask = (credential: string | undefined) =>
         failureOf(request(one, { repository: repositoryUrl, credential, log: (line) => lines.push(line) }))
       assert.include(yield* ask(undefined), `${repositoryUrl} requires a token`)
       assert.deepStrictEqual([...new Set(seen)], [undefined])
       assert.include(yield* ask("the-token-0123\n"), `${repositoryUrl} rejects the token of the settings' secret`)
-      assert.strictEqual(seen.at(-1), `Basic ${Buffer.from("x-access-token:the-token-0123").toString("base64")}`)
+      assert.strictEqual(seen.at(-1), TOKEN_HEADER)
       assert.notInclude(lines.join("\n"), "the-token-0123")
+    }))
+
+  it.live("does not send a token to the host that the address redirects to, and says so", () =>
+    Effect.gen(function*() {
+      const one = yield* repository
+      one.commit({})
+      for (const asksFirst of [false, true]) {
+        const seen: Array<readonly [host: string, method: string | undefined, authorization: string | undefined]> = []
+        const other = yield* listen(({ headers, method }, response) => {
+          seen.push(["other", method, headers.authorization])
+          if (method === "POST") return requireToken(response)
+          response.writeHead(200, { "content-type": "application/x-git-upload-pack-advertisement" }).end(ADVERTISEMENT)
+        })
+        const first = yield* listen(({ headers, method, url }, response) => {
+          seen.push(["first", method, headers.authorization])
+          if (asksFirst && headers.authorization === undefined) return requireToken(response)
+          response.writeHead(302, { location: `${other}${url}` }).end()
+        })
+        const address = `${first}/team/words.git`
+        const failure = yield* failureOf(request(one, { repository: address, credential: "the-token-0123" }))
+        const others = seen.filter(([host]) => host === "other")
+        assert.isNotEmpty(others)
+        assert.deepStrictEqual(others.filter(([, , authorization]) => authorization !== undefined), [])
+        // Git asks for the pack, too: some versions ask the other host, and some stay with the first one.
+        assert.isTrue(seen.some(([, method]) => method === "POST"))
+        assert.strictEqual(seen.some(([host, , authorization]) => host === "first" && authorization === TOKEN_HEADER), asksFirst)
+        assert.include(failure, `${address} redirects to another address`)
+      }
     }))
 
   it.live("offers a deploy key to ssh, readable by the platform's user only, and explains a rejected one", () =>
@@ -131,6 +205,7 @@ describe("a clone", () => {
       one.git("config", "uploadpack.allowAnySHA1InWant", "true")
       assert.strictEqual((yield* clone(asked)).commit, commit)
       const call = readFileSync(record, "utf8")
+      assert.include(call, "-F\n/dev/null\n-o\nIdentityAgent=none\n-i\n")
       assert.include(call, "IdentitiesOnly=yes\n-o\nBatchMode=yes")
       assert.include(call, "-----KEY-----\nabc\n600\n")
       assert.include(
@@ -138,5 +213,23 @@ describe("a clone", () => {
         `git@host:${one.path} rejects the deploy key of the settings' secret`
       )
       assert.isTrue(existsSync(join(asked.keys, "deploy-key")))
+    }))
+
+  it.live("without a deploy key, does not use the keys, the agent and the settings of the platform's user for ssh", () =>
+    Effect.gen(function*() {
+      const one = yield* repository
+      one.commit({})
+      const record = join(one.folder, "ssh-call")
+      one.script("ssh", `printf '%s\\n' "$@" > ${record}`, "echo 'git@host: Permission denied (publickey).' >&2", "exit 255")
+      const path = process.env["PATH"]
+      process.env["PATH"] = `${one.folder}:${path}`
+      yield* Effect.addFinalizer(() => Effect.sync(() => (process.env["PATH"] = path)))
+      assert.include(
+        yield* failureOf(request(one, { repository: `git@host:${one.path}` })),
+        `git@host:${one.path} requires a deploy key`
+      )
+      const call = readFileSync(record, "utf8")
+      assert.include(call, "-F\n/dev/null\n-o\nIdentityAgent=none\n-o\nPubkeyAuthentication=no\n")
+      assert.notInclude(call, "-i\n")
     }))
 })

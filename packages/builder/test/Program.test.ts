@@ -29,6 +29,9 @@ const isAlive = (pid: string): boolean => {
   }
 }
 
+/** The process group of a process. */
+const groupOf = (pid: string): string | undefined => readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ")[2]
+
 describe("a program of a build", () => {
   it.live("reports its lines, its exit code and a missing program", () =>
     Effect.gen(function*() {
@@ -44,6 +47,36 @@ describe("a program of a build", () => {
       assert.isDefined((yield* Program.run({ command: "no-such-program", args: [] })).error)
       assert.isFalse(yield* Program.isInstalled("no-such-program"))
       assert.isTrue(yield* Program.isInstalled("git"))
+    }))
+
+  it.live("masks a line before it is cut, also a line that does not end", () =>
+    Effect.gen(function*() {
+      const secret = "the-secret-of-24-letters"
+      const linesOf = Effect.fnUntraced(function*(script: string) {
+        const lines: Array<string> = []
+        const { tail } = yield* Program.run({
+          command: process.execPath,
+          args: [
+            "--eval",
+            `const secret = ${JSON.stringify(secret)}; const write = (text) => process.stdout.write(text); ${script}`
+          ],
+          mask: (text) => text.replaceAll(secret, "[secret]"),
+          onLine: (line) => lines.push(line)
+        })
+        assert.deepStrictEqual(tail, lines)
+        return lines
+      })
+      const x = "x".repeat(3_990)
+      const cut = `${x}[secret]zz [cut]`
+      assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(9) + "\\nnext\\n")`), [cut, "next"])
+      assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(10_000) + "\\nnext")`), [cut, "next"])
+      // At the former and the present end of an open line. The rest of the line is dropped, so it cannot begin with a part of a secret.
+      for (const at of [7_990, 790_000, 1_000_000]) {
+        const lines = yield* linesOf(`write("x".repeat(${at}) + secret + "z".repeat(1_000_000) + "\\nnext")`)
+        assert.deepStrictEqual(lines, [`${"x".repeat(4_000)} [cut]`, "next"])
+      }
+      // Masked text is shorter: the last part of the open line, which may be half a secret, is nevertheless not shown.
+      assert.deepStrictEqual(yield* linesOf(`write(secret.repeat(100_000) + "\\nnext")`), [" [cut]", "next"])
     }))
 
   it.live("does not receive the platform's own variables", () =>
@@ -67,6 +100,24 @@ describe("a program of a build", () => {
       assert.isTrue(isAlive(lines[0] ?? ""))
       yield* Fiber.interrupt(fiber)
       yield* Effect.promise(() => until("its end", () => !isAlive(lines[0] ?? "")))
+    }))
+
+  it.live("does not delay an interruption for ever when a process that left its group keeps the output open", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const fiber = yield* Effect.forkChild(Program.run({
+        command: "sh",
+        args: ["-c", "setsid sleep 300 & echo $!; wait"],
+        stopGraceMs: 100,
+        onLine: (line) => lines.push(line)
+      }))
+      yield* Effect.promise(() => until("the line", () => lines.length === 1))
+      const pid = lines[0] ?? ""
+      // A process group of its own, so that it does not receive the signal.
+      yield* Effect.promise(() => until("its group", () => groupOf(pid) === pid))
+      yield* Fiber.interrupt(fiber)
+      assert.isTrue(isAlive(pid))
+      process.kill(Number(pid), "SIGKILL")
     }))
 
   it("ends with all that it started when the platform is killed", async () => {

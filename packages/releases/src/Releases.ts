@@ -16,6 +16,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import type { Canary, Release, ReleaseCode, ReleasePreview } from "@stint/contract/Release"
 import { CodeArtifacts, type CodeError } from "@stint/pool/CodeArtifacts"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { settingsOf } from "@stint/store/ReleaseMachine"
 import { baseOf, type ReleasePageQuery, ReleaseStore } from "@stint/store/ReleaseStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
@@ -243,7 +244,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
       one.withPermits(1)(Effect.gen(function*() {
         const endpoint = yield* endpoints.get(id)
         if (endpoint === undefined || endpoint.release !== undefined) return
-        const { canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings } = endpoint
+        const settings = settingsOf(endpoint)
         const code = yield* freeze(settings).pipe(
           Effect.catch(({ message }) =>
             Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)

@@ -25,7 +25,7 @@ const LINES: ReadonlyArray<BuildLogLine> = [
   { number: 2, time: NOW + 1, text: "Cloned commit c0ffee." }
 ]
 
-/** Build 1 has succeeded and build 2 runs. Other builds do not exist, and a repository called `refused` is refused. */
+/** Build 1 has succeeded and build 2 runs. Other builds do not exist, and a repository called `refused` is refused. The endpoint `plain` has no settings. */
 const stub = Layer.sync(Builds, () => {
   const build = (endpoint: EndpointId, number: number, createdBy = "ada"): Build => ({
     endpoint,
@@ -40,7 +40,8 @@ const stub = Layer.sync(Builds, () => {
   const find = (endpoint: EndpointId, number: number, createdBy?: string) =>
     number > 2 ? Effect.fail(new BuildMissing({ endpoint, number })) : Effect.succeed(build(endpoint, number, createdBy))
   return {
-    settings: () => Effect.succeed(settings),
+    settings: (endpoint) =>
+      endpoint === "plain" ? Effect.fail(new BuildMissing({ endpoint, number: undefined })) : Effect.succeed(settings),
     saveSettings: (_, { repository }) =>
       repository.includes("refused") ? Effect.fail(failed("This platform builds nothing.", "Start Docker.")) : Effect.void,
     start: ({ createdBy, endpoint, message, ref = settings.ref }) =>
@@ -74,7 +75,7 @@ const stub = Layer.sync(Builds, () => {
     hasSucceeded: () => Effect.succeed(true),
     log: (_, number, after, limit) =>
       Effect.succeed(number > 2 ? [] : LINES.filter((line) => line.number > after).slice(0, limit)),
-    forget: () => Effect.void
+    forget: (_, remove) => remove
   }
 })
 
@@ -125,6 +126,15 @@ export const builtResponses = (): void => {
         })
         expect((yield* Effect.flatMap(post("2/deploy"), expectProblem(409))).error).toContain("has no image")
         yield* Effect.flatMap(post("3/deploy"), expectProblem(404))
+      }))
+
+    it.effect("DELETE an endpoint: removes the settings of one that no build has created yet", () =>
+      Effect.gen(function*() {
+        const { call } = yield* ServerTest
+        const remove = (id: string) => call(`/api/v1/endpoints/${id}`, { method: "DELETE" })
+        expect(yield* remove("never-built")).toMatchObject({ status: 204, text: "" })
+        yield* Effect.flatMap(remove("plain"), expectProblem(404))
+        yield* Effect.flatMap(remove("no%20id"), expectProblem(404))
       }))
 
     it.effect("PUT build-settings: says why the platform cannot build", () =>

@@ -5,6 +5,7 @@ import { Builds } from "@stint/builder/Builds"
 import { Api } from "@stint/contract/Api"
 import { CurrentOperator } from "@stint/contract/Authorization"
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
+import { EndpointId } from "@stint/contract/Ids"
 import { Conflict, problemMembers } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -15,6 +16,7 @@ import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { AccessKeys } from "../auth/AccessKeys.ts"
@@ -26,6 +28,8 @@ import { mapCreateErrors, mapPreviewErrors } from "./ReleaseProblems.ts"
 
 const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
+
+const isEndpointId = Schema.is(EndpointId)
 
 const decodeGiven = decoder(EndpointSpec, specHint)
 const decodeSpec = (value: unknown) => Effect.map(decodeGiven(value), (spec) => withImpliedLimits(value, spec))
@@ -48,6 +52,17 @@ export const layer = HttpApiBuilder.group(
         readText(request, limits.controlBytes, "Endpoint settings are small. Check that the body contains only settings."),
         (text) => parseJson(text, specHint)
       )
+
+    /** The id of an endpoint that has build settings and does not exist, because no build has created it yet. Undefined for all others. */
+    const onlyInBuilds = Effect.fnUntraced(function*(id: string) {
+      if (!isEndpointId(id) || (yield* mapStoreErrors(endpoints.get(id))) !== undefined) return undefined
+      return yield* mapStoreErrors(
+        builds.settings(id).pipe(
+          Effect.as(id),
+          Effect.catchTag("BuildMissing", () => Effect.succeed(undefined))
+        )
+      )
+    })
 
     return handlers
       .handle("listEndpoints", () => Effect.map(mapStoreErrors(endpoints.list), (list) => ({ endpoints: list })))
@@ -78,15 +93,12 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "deleteEndpoint",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint, true)
-          if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") {
-            // A build that still runs would create the endpoint again.
-            return yield* mapStoreErrors(builds.forget(endpoint.id))
-          }
-          const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
+          const id = (yield* onlyInBuilds(params.endpoint)) ?? (yield* findEndpoint(params.endpoint, true)).id
+          if ((yield* mapStoreErrors(builds.forget(id, endpoints.remove(id)))) !== "busy") return
+          const depth = yield* mapStoreErrors(queue.depth(id))
           return yield* new Conflict(problemMembers(
-            `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
-            `Purge its queue (POST /v2/${endpoint.id}/purge-queue), wait for the running jobs or cancel them, then delete the endpoint.`
+            `The endpoint "${id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
+            `Purge its queue (POST /v2/${id}/purge-queue), wait for the running jobs or cancel them, then delete the endpoint.`
           ))
         })
       )

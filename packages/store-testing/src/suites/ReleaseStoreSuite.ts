@@ -2,9 +2,9 @@
  * The conformance suite of release stores.
  */
 import { assert, describe, it } from "@effect/vitest"
-import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Release } from "@stint/contract/Release"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { settingsOf } from "@stint/store/ReleaseMachine"
 import { baseOf, ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -14,8 +14,6 @@ import * as Scenario from "../Scenario.ts"
 const hash = (digit: string) => digit.repeat(64)
 
 const source = { type: "handler", file: "/srv/handler.ts" } as const
-
-const settingsOf = ({ canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings }: Endpoint) => settings
 
 const CANARY = { percent: 10, minJobs: 50, maxPoints: 5 }
 
@@ -179,6 +177,21 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
         assert.deepInclude(yield* current, { release: 8, maxAttempts: 6 })
         assert.deepInclude(yield* releases.get(id, 8), { state: "active" })
         assert.notProperty(yield* releases.get(id, 8), "canary")
+      })
+    )
+
+    rule(
+      "ends a canary also when the settings are those of a whole endpoint, with its state",
+      Effect.gen(function*() {
+        const { current, deploy, deployCanary, id, releases, states } = yield* world
+        yield* deploy("1")
+        yield* deployCanary("2")
+        const whole = yield* current
+        if (whole === undefined) return assert.fail()
+        yield* releases.deploy(1, { settings: whole, createdAt: 5, createdBy: "ann", code: { hash: hash("3"), files: [] } })
+        assert.deepStrictEqual(yield* current, { ...settingsOf(whole), createdAt: 0, release: 3, previousRelease: 1 })
+        assert.deepStrictEqual((yield* releases.get(id, 3))?.settings, settingsOf(whole))
+        assert.deepStrictEqual(yield* states, ["3 rolling", "2 superseded", "1 active"])
       })
     )
 

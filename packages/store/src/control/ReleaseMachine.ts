@@ -65,13 +65,22 @@ const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) =
 /** Whether the platform runs workers of this endpoint, so that a release of it can be tried. */
 const hasWorkers = ({ source, workers }: EndpointSpec): boolean => source.type !== "external" && workers.max > 0
 
+/**
+ * The settings of an endpoint, without its state. An endpoint is also a valid `EndpointSpec` for the compiler: a deployment of a whole endpoint
+ * would continue a canary or a roll that it ends.
+ */
+export const settingsOf = (
+  { canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings }: EndpointSpec & Partial<Endpoint>
+): EndpointSpec => settings
+
 /** `latest`: the release with the highest number. `releaseOf`: a stored release of the endpoint. */
 export const deploy = (
   endpoint: Endpoint | undefined,
   latest: number,
   releaseOf: (number: number) => Release | undefined,
-  { canary, settings, ...deployment }: Deployment
+  { canary, settings: given, ...deployment }: Deployment
 ): ReleaseChange => {
+  const settings = settingsOf(given)
   const tried = endpoint?.canary === undefined ? undefined : releaseOf(endpoint.canary.release)
   const current = endpoint?.release === undefined ? undefined : releaseOf(endpoint.release)
   const serving = endpoint?.previousRelease === undefined ? current : releaseOf(endpoint.previousRelease)
