@@ -123,10 +123,16 @@ const remove = async ({ load, work }: Transaction, { id }: BatchRecord, now: num
   return false
 }
 
+/**
+ * Finalized batches that have not ended. Of the batches that have not ended, only drafts have a due time (`dueAt`). The status in the body cannot
+ * be compared: PostgreSQL fails to read a member of a JSON text in which another member has a NUL character or half of a surrogate pair.
+ */
+export const IS_OPEN = "NOT ended AND due_at IS NULL"
+
 const DUE = `(SELECT id FROM stint.batches WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
   UNION ALL
   (SELECT b.id FROM stint.batches b JOIN stint.removed_endpoints r ON r.id = b.endpoint
-   WHERE NOT b.ended AND b.body::json ->> 'status' = 'DRAFT' LIMIT $2) LIMIT $2`
+   WHERE NOT b.ended AND b.due_at IS NOT NULL LIMIT $2) LIMIT $2`
 
 /** Creates the batch store of a database. */
 export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => {
@@ -273,7 +279,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
       const work = yield* db.read(
         "sweep batches",
         async (query) =>
-          (await query(`SELECT body FROM stint.batches WHERE NOT ended AND body::json ->> 'status' <> 'DRAFT'`)).map(toBatch)
+          (await query(`SELECT body FROM stint.batches WHERE ${IS_OPEN}`)).map(toBatch)
       )
       return {
         pending: work.filter(BatchMachine.hasPending),
