@@ -193,11 +193,11 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         onRecovery: Effect.logInfo(`PostgreSQL at ${name} can be used again.`)
       })
 
-      const failed = (operation: string, cause: unknown): Effect.Effect<never, StoreError> => {
+      const failed = (operation: string, cause: unknown, isLost = true): Effect.Effect<never, StoreError> => {
         if (cause instanceof StoreError) return Effect.fail(cause)
         const state = sqlStateOf(cause)
         if (state === DISK_FULL) return Effect.fail(new StoreError({ reason: new StoreFull({ operation }) }))
-        if (state !== undefined && !AWAY.has(state)) {
+        if (state === undefined ? !isLost : !AWAY.has(state)) {
           return Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause }) }))
         }
         failing = true
@@ -228,7 +228,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         submit: (settle: (result: JobLane.CommandResult<A>) => void) => void
       ): Effect.Effect<A, StoreError> =>
         Effect.callback<A, StoreError>((resume) => {
-          submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause)))
+          submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause, result.isLost)))
         })
 
       let turn = 0

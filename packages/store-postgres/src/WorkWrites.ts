@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { BatchBody } from "./BatchRows.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, type Place, placeOf, PLACES, specText, stateValues, transpose } from "./JobColumns.ts"
+import { escapeNul } from "./NulText.ts"
 import type { Entry, Work } from "./Work.ts"
 
 const CHUNK = { job: "text", attempt: "int", number: "int", body: "text" } as const
@@ -206,7 +207,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       one.job,
       one.endpoint,
       one.event,
-      one.url,
+      escapeNul(one.url),
       one.state,
       one.createdAt,
       one.attempts,
