@@ -582,6 +582,41 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
         assert.deepInclude(yield* read(last.id), { status: "CANCELLED" })
       }))
 
+    rule("counts each job that a claim finds behind expired jobs, also those that have expired themselves", () =>
+      Effect.gen(function*() {
+        const { batches, endpoint, finish, queue, read, status, submit, takeOne } = yield* make()
+        const expired = yield* submit({ policy: { ttl: 10_000 } })
+        const { id } = yield* batches.create({
+          endpoint,
+          requests: [request(0, { policy: { ttl: 10_000 } }), request(1)]
+        }, LIMITS)
+        yield* batches.finalize(endpoint, id, LIMITS)
+        yield* TestClock.adjust(10_000)
+        const job = yield* takeOne("ann")
+        assert.strictEqual(yield* status(expired.id), "TIMED_OUT")
+        assert.deepInclude(yield* read(id), { running: 1, failed: 1, endedAt: null })
+        yield* finish(job)
+        assert.deepInclude(yield* read(id), { status: "COMPLETED", running: 0, completed: 1, failed: 1 })
+        assert.deepInclude(yield* queue.depth(endpoint.id), { waiting: 0, running: 0 })
+      }))
+
+    rule("counts a job that a claim finds behind an isolated job", () =>
+      Effect.gen(function*() {
+        const { endpoint, finish, queue, read, started, submit, take, takeOne } = yield* make()
+        yield* Effect.replicateEffect(submit(), 4, { discard: true })
+        yield* takeOne("ann")
+        yield* take("bob", { limit: 2 })
+        yield* takeOne("cid")
+        yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed.")
+        const { id } = yield* started(1)
+        // The worker with fewer jobs becomes free for the isolated job, so the other one takes the job behind it.
+        const job = yield* takeOne("bob")
+        assert.deepStrictEqual([job.batchId, job.isolated], [id, false])
+        assert.deepInclude(yield* read(id), { running: 1 })
+        yield* finish(job)
+        assert.deepInclude(yield* read(id), { status: "COMPLETED", running: 0, completed: 1 })
+      }))
+
     batchModelRule(store, sequences)
   })
 }
