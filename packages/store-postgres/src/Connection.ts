@@ -61,6 +61,19 @@ const nameOf = (names: Map<string, string>, text: string): string => {
   return name
 }
 
+/**
+ * What the server does when this process stops without closing its connections, for example frozen or without a network. Otherwise, the locks of
+ * its transaction stay until the server's TCP notices, after two hours by default, and other nodes wait for them.
+ *
+ * - An open transaction without statements ends before the statements of other nodes, which wait for its locks, reach their deadlines.
+ * - A statement ends soon after its deadline, when the client has closed the connection: a statement that waits for a lock does not notice that.
+ * - Some operating systems cannot check connections during a statement, and refuse the last setting.
+ */
+const limitsOf = (deadlineMs: number): ReadonlyArray<string> => [
+  `SET idle_in_transaction_session_timeout = ${Math.ceil(deadlineMs / 2)}; SET statement_timeout = ${deadlineMs + 1_000}`,
+  "SET client_connection_check_interval = 1000"
+]
+
 /** Opens a connection. The promise rejects with the driver's error. */
 export const connect = async ({ deadlineMs, password, prepare, url }: ConnectionOptions): Promise<Connection> => {
   const socket = new Socket()
@@ -105,6 +118,8 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
     destroy("the connection could not be opened")
     throw cause
   }
+  // With startup parameters instead, PgBouncer would refuse the connection.
+  for (const text of limitsOf(deadlineMs)) client.query(text).catch(() => {})
   const names = new Map<string, string>()
 
   const send = async <A>(run: () => Promise<A>): Promise<A> => {

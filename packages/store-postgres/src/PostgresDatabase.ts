@@ -66,8 +66,11 @@ const RECONNECT_MILLIS = 250
 
 const DISK_FULL = "53100"
 
-/** States in which the server accepts no statements: shutdown, start, crash of another backend, too many connections, a standby. */
-const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006"])
+/**
+ * States in which the server accepts no statements: shutdown, start, crash of another backend, too many connections, a standby, a transaction of
+ * this process that had no statements for too long.
+ */
+const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
 
 /** The host, port and database of an address. */
 const nameOf = (url: string): string => {

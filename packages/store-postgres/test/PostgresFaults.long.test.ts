@@ -4,12 +4,18 @@ import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import { Client } from "pg"
+import { connect } from "../src/Connection.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
 // A database on a busy machine takes longer than a store in this process.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
+
+/** Milliseconds. */
+const DEADLINE = 1_500
 
 const storeAt = (url: string, deadlineMs?: number) =>
   PostgresJobStore.layer.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(url), deadlineMs })))
@@ -20,6 +26,54 @@ describe.skipIf(missing !== undefined)(missing ?? "faults of one job, node or co
 
   const rule = (title: string, body: (url: string) => Effect.Effect<void, unknown>) =>
     it.live(title, () => Effect.scoped(Effect.flatMap(url, body)))
+
+  const HOLD = (id: string) => `SELECT 1 FROM stint.ready WHERE id = '${id}' FOR UPDATE`
+
+  rule("continues with the jobs of a node that stops in the middle of a transaction, before its own commands fail", (address) =>
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const job = Scenario.record()
+      yield* store.insert(job)
+      // To the server, a frozen node is one that sends nothing more.
+      const frozen = yield* Effect.acquireRelease(
+        Effect.promise(() => connect({ url: address, deadlineMs: DEADLINE, prepare: true })),
+        (connection) => Effect.sync(() => connection.destroy("the test is over"))
+      )
+      yield* Effect.promise(() => frozen.execute(`BEGIN; ${HOLD(job.id)}`))
+      const results = yield* Effect.all([
+        store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }),
+        store.insert(Scenario.record())
+      ], { concurrency: "unbounded" })
+      assert.deepStrictEqual(results.map(({ _tag }) => _tag), ["Changed", "Inserted"])
+    }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped))
+
+  rule("leaves no statement waiting for a lock on a connection that was closed at the deadline", (address) =>
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const job = Scenario.record()
+      yield* store.insert(job)
+      const holder = yield* Effect.acquireRelease(
+        Effect.promise(async () => {
+          const client = new Client({ connectionString: address })
+          await client.connect()
+          await client.query(`BEGIN; ${HOLD(job.id)}`)
+          return client
+        }),
+        (client) => Effect.promise(() => client.end())
+      )
+      const failed = yield* Effect.flip(store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }))
+      assert.include(failed.message, `no answer from PostgreSQL within ${DEADLINE} ms`)
+      const waiting = Effect.promise(() =>
+        execute(address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+      )
+      yield* waiting.pipe(
+        Effect.flatMap((rows) => rows.length === 0 ? Effect.void : Effect.fail("still waiting")),
+        Effect.retry(Schedule.spaced("50 millis"))
+      )
+      yield* Effect.promise(() => holder.query("ROLLBACK"))
+      const cancelled = yield* store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint })
+      assert.strictEqual(cancelled._tag, "Changed")
+    }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped))
 
   rule("fires the timers of other jobs beside a job that the database refuses to change", (address) =>
     Effect.gen(function*() {
