@@ -125,7 +125,8 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
   const send = async <A>(run: () => Promise<A>): Promise<A> => {
     if (!open) throw failure ?? new Error("the connection to PostgreSQL is closed")
     running += 1
-    timer.refresh()
+    // Only the first statement that waits for an answer and each answer start the deadline again: a busy connection can be silent, too.
+    if (running === 1) timer.refresh()
     try {
       return await run()
     } catch (cause) {
