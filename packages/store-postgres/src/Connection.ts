@@ -52,6 +52,29 @@ export const sqlStateOf = (cause: unknown): string | undefined => cause instance
 /** The constraint that a statement violated. */
 export const constraintOf = (cause: unknown): string | undefined => cause instanceof DatabaseError ? cause.constraint : undefined
 
+/** The maximum size of a statement's values. PostgreSQL accepts messages of less than 1 GiB, and a character has up to 3 bytes. */
+const MAX_CHARACTERS = 256 * 1_048_576
+
+const sizeOf = (value: unknown): number =>
+  typeof value === "string" ? value.length : Array.isArray(value) ? value.reduce((sum: number, one) => sum + sizeOf(one), 0) : 0
+
+const elementOf = (value: unknown): string => {
+  if (value === null || value === undefined) return "NULL"
+  if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return `"${value}"`
+  if (typeof value !== "string") throw new TypeError(`a ${typeof value} cannot be an element of an array`)
+  return `"${/["\\]/.test(value) ? value.replaceAll(/["\\]/g, "\\$&") : value}"`
+}
+
+/**
+ * The values of a statement in the form in which they are sent. Throws when they are too large. When the driver finds that out itself, it has sent
+ * a part of the statement, and the server commits the transaction without this statement.
+ */
+export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
+  const size = sizeOf(values)
+  if (size > MAX_CHARACTERS) throw new RangeError(`the values of a statement have ${size} characters, and the limit is ${MAX_CHARACTERS}`)
+  return values.map((value) => Array.isArray(value) ? `{${value.map(elementOf).join(",")}}` : value)
+}
+
 /** The name under which the server keeps a prepared statement. */
 const nameOf = (names: Map<string, string>, text: string): string => {
   const known = names.get(text)
@@ -142,7 +165,7 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
       send(async () => {
         const { rows } = await client.query<Array<unknown>>({
           text,
-          values: [...values],
+          values: [...encodeValues(values)],
           rowMode: "array",
           ...(prepare ? { name: nameOf(names, text) } : {})
         })

@@ -8,7 +8,7 @@
  * ```
  *
  * - Commands succeed only after the commit.
- * - While a transaction runs, the next commands gather. The busier the node, the larger its transactions.
+ * - While a transaction runs, the next commands gather. The busier the node, the larger its transactions, up to a number of commands and of characters.
  * - When a transaction fails because of a statement, each of its commands runs alone, and only the cause fails. When the connection fails, all of
  *   its commands fail: their outcome is unknown.
  * - A command may run again after a rollback, so it must change only the transaction.
@@ -22,6 +22,12 @@ import { commit } from "./WorkWrites.ts"
 
 /** The maximum number of commands in one transaction. A higher limit would gain little: the cost of the sync per command is already small. */
 const MAX_COMMANDS = 256
+
+/**
+ * One transaction stores at most this number of characters, unless its first command alone stores more: all rows of a table are one statement, and
+ * neither the driver nor the server can send or read an unlimited one.
+ */
+const MAX_CHARACTERS = 64 * 1_048_576
 
 /** How often a command that runs alone is repeated after a deadlock or a conflict with another node. */
 const MAX_TRIES = 10
@@ -166,7 +172,11 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
       pending = pending.slice(1)
       return runAlone(first)
     }
-    const end = pending.findIndex(({ _tag }) => _tag === "Alone")
+    let characters = 0
+    const end = pending.findIndex(({ _tag, needs }, index) => {
+      characters += needs.characters ?? 0
+      return _tag === "Alone" || (index > 0 && characters > MAX_CHARACTERS)
+    })
     const commands = pending.slice(0, Math.min(end === -1 ? pending.length : end, MAX_COMMANDS))
     pending = pending.slice(commands.length)
     return runShared(commands)

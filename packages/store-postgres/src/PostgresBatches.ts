@@ -30,6 +30,9 @@ import * as Unsupported from "./Unsupported.ts"
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
 
+/** The requests of one transaction that turns them into jobs: about this number of bytes. */
+const MAX_ENQUEUED_BYTES = 64 * 1_048_576
+
 const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false, isHeld: false }
 
 const visible = (batch: BatchRecord | undefined, endpoint: EndpointId, owner: string | undefined): BatchRecord | undefined =>
@@ -219,8 +222,12 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
         const batch = await find(transaction, endpoint, id, undefined)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const rows = await work.query(
-          `SELECT seq, id, input, s3_config, options FROM stint.batch_requests WHERE batch = $1 AND input IS NOT NULL ORDER BY seq LIMIT $2`,
-          [id, limit]
+          // At least one request, and no further one after so many bytes.
+          `SELECT r.seq, r.id, r.input, r.s3_config, r.options FROM stint.batch_requests r JOIN (
+             SELECT seq, sum(octet_length(input)) OVER (ORDER BY seq) - octet_length(input) AS before
+             FROM (SELECT seq, input FROM stint.batch_requests WHERE batch = $1 AND input IS NOT NULL ORDER BY seq LIMIT $2) pending
+           ) sized ON sized.seq = r.seq WHERE sized.before < $3 ORDER BY r.seq`,
+          [id, limit, MAX_ENQUEUED_BYTES]
         )
         const pending = rows.map(toPending)
         const existing = new Set(

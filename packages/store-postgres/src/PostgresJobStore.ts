@@ -160,6 +160,12 @@ const insert = (
   return { _tag: "Inserted" }
 }
 
+/** The number of characters that an event stores. */
+const charactersOf = (event: JobMachineEvent): number => {
+  if (event._tag === "Progress") return event.output.length
+  return event._tag === "Finish" ? (event.output?.length ?? 0) + (event.error?.length ?? 0) : 0
+}
+
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
 
 /** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
@@ -220,7 +226,7 @@ const make = Effect.gen(function*() {
     insert: (job, key, quotas) =>
       job.concurrency !== null ?
         Effect.fail(Unsupported.concurrency(job)) :
-        db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
+        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) => insert(transaction, job, key, quotas)).pipe(
           Effect.catch((error) =>
             error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
               ? Effect.die(new Error(`job ${job.id} already exists`))
@@ -228,12 +234,12 @@ const make = Effect.gen(function*() {
           )
         ),
     apply: (endpoint, id, event) =>
-      db.shared(event._tag, { jobs: [id] }, ({ work }): ApplyResult => {
+      db.shared(event._tag, { jobs: [id], characters: charactersOf(event) }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event)
       }),
     append: (endpoint, id, event, body) =>
-      db.shared("append", { jobs: [id] }, ({ work }): ApplyResult => {
+      db.shared("append", { jobs: [id], characters: body.length }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event, body)
       }),

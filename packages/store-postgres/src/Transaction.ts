@@ -33,6 +33,8 @@ export interface WorkerOf {
 
 /** What commands of the transaction need. */
 export interface Needs {
+  /** The number of characters that the command stores. Default: 0. */
+  readonly characters?: number
   readonly jobs?: ReadonlyArray<JobId>
   readonly workers?: ReadonlyArray<WorkerOf>
   readonly insertions?: ReadonlyArray<Insertion>

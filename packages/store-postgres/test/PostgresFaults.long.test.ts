@@ -1,6 +1,11 @@
 import { assert, describe, it, vi } from "@effect/vitest"
+import { BatchId } from "@stint/contract/Batch"
+import { toJsonText } from "@stint/contract/Json"
 import { Scenario } from "@stint/store-testing"
+import * as BatchMachine from "@stint/store/BatchMachine"
+import { BatchStore } from "@stint/store/BatchStore"
 import { JobStore } from "@stint/store/JobStore"
+import { newDelivery } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -74,6 +79,78 @@ describe.skipIf(missing !== undefined)(missing ?? "faults of one job, node or co
       const cancelled = yield* store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint })
       assert.strictEqual(cancelled._tag, "Changed")
     }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped))
+
+  rule("divides large submissions that arrive together among several transactions", (address) =>
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const input = toJsonText("x".repeat(15 * 1_048_576))
+      const inserted = yield* Effect.all(Array.from({ length: 12 }, () => store.insert(Scenario.record({ input }))), {
+        concurrency: "unbounded"
+      })
+      assert.isTrue(inserted.every(({ _tag }) => _tag === "Inserted"))
+      const [[transactions] = []] = yield* Effect.promise(() =>
+        execute(address, "SELECT count(DISTINCT xmin::text)::int FROM stint.jobs")
+      )
+      assert.strictEqual(transactions, 3)
+    }).pipe(Effect.provide(storeAt(address))))
+
+  rule("divides the large requests of a batch among several transactions", (address) =>
+    Effect.gen(function*() {
+      const batches = yield* BatchStore
+      const endpoint = Scenario.endpoint().id
+      const input = toJsonText("x".repeat(15 * 1_048_576))
+      const draft = BatchMachine.created({
+        id: BatchId.make("batch_1"),
+        endpoint,
+        owner: "",
+        name: null,
+        webhook: null,
+        policy: null,
+        createdAt: 0,
+        retentionMs: 1_000
+      })
+      const requests = Array.from({ length: 6 }, () => ({ id: Scenario.jobId(), input, s3Config: null, options: {} }))
+      yield* batches.create(draft, requests, { maxOpen: 1, maxRequests: 10 })
+      yield* batches.finalize(endpoint, draft.id, 0, 10)
+      const enqueue = batches.enqueue(endpoint, draft.id, 200, (batch, { id }) => Scenario.record({ id, batchId: batch.id, input }))
+      assert.deepStrictEqual([yield* enqueue, yield* enqueue], [
+        { jobs: 5, more: true, isHeld: false },
+        { jobs: 1, more: false, isHeld: false }
+      ])
+    }).pipe(Effect.provide(storeAt(address))))
+
+  rule("commits nothing of a transaction with more data than a statement can carry, and continues", (address) =>
+    Effect.gen(function*() {
+      const db = yield* PostgresDatabase.PostgresDatabase
+      const store = yield* JobStore
+      const [large, small] = [Scenario.record(), Scenario.record()]
+      const body = toJsonText("x".repeat(1_048_576))
+      const insert = (job: typeof large, bodies: number) =>
+        db.alone("insert", async ({ admit, work }) => {
+          await admit(job.endpoint, "", undefined, 1)
+          work.insert(job)
+          for (let at = 0; at < bodies; at++) {
+            const { endpoint, id } = job
+            const [traceparent, tracestate] = [null, null]
+            work.deliveries.push(
+              newDelivery({ job: id, endpoint, event: "completed", url: "", body, traceparent, tracestate, createdAt: 0 })
+            )
+          }
+        })
+      yield* insert(Scenario.record(), 1)
+      const failed = yield* Effect.flip(insert(large, 600))
+      assert.include(failed.message, "characters")
+      // The same statements work again.
+      yield* insert(small, 1)
+      assert.isUndefined(yield* store.get(large.endpoint, large.id))
+      assert.strictEqual((yield* store.get(small.endpoint, small.id))?.status, "IN_QUEUE")
+      const jobs = yield* Effect.promise(() => execute(address, "SELECT count(*)::int FROM stint.jobs"))
+      assert.deepStrictEqual(jobs, [[2]])
+    }).pipe(
+      Effect.provide(
+        Layer.provideMerge(PostgresJobStore.layer, PostgresDatabase.layer({ url: Redacted.make(address) }))
+      )
+    ))
 
   rule("fires the timers of other jobs beside a job that the database refuses to change", (address) =>
     Effect.gen(function*() {
