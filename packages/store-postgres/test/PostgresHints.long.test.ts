@@ -7,6 +7,8 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresNodes from "../src/PostgresNodes.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
@@ -55,6 +57,26 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
       assert.isTrue(second.nodes.hasOthers())
       yield* first.close
       yield* eventually(() => !second.nodes.hasOthers())
+    }))
+
+  rule("keeps no connection to a standby, on which it cannot listen, and continues after the promotion", (address) =>
+    Effect.gen(function*() {
+      const first = yield* node(address)
+      const refused = () =>
+        readFileSync(join(cluster.folder, "log"), "utf8").split("cannot execute LISTEN during recovery").length - 1
+      yield* Effect.promise(async () => {
+        await cluster.ctl("-m", "fast", "stop")
+        writeFileSync(join(cluster.folder, "data", "standby.signal"), "")
+        await cluster.ctl("start")
+      })
+      yield* eventually(() => refused() >= 3)
+      const sessions = yield* Effect.promise(() =>
+        execute(cluster.url("postgres"), "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()")
+      )
+      assert.isAtMost(sessions.length, 1)
+      yield* Effect.promise(() => cluster.ctl("promote"))
+      const second = yield* node(address)
+      yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
     }))
 
   rule("hints reach the other nodes, and all waiters read again after a lost connection", (address) =>
