@@ -72,11 +72,12 @@ const DISK_FULL = "53100"
  */
 const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
 
-/** The host, port and database of an address. */
+/** The host, port and database of an address. Not of one that has them in other places, where a password with unescaped characters may be. */
 const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
-  const { host, pathname } = new URL(url)
-  return `${host}${pathname}`
+  const { hash, host, pathname, search } = new URL(url)
+  const isPlain = /^\/[^/@]*$/.test(pathname) && hash === "" && !/^\?[^=]*@/.test(search)
+  return isPlain ? `${host}${pathname}` : "the given address"
 }
 
 /** A connection that is opened when it is needed, and again after it was lost. */

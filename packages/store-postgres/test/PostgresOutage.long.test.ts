@@ -152,6 +152,9 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       assert.include(failed.message, "localhost/nothing")
       assert.include(failed.message, "does not exist")
       assert.notInclude(failed.message, "hunter2")
+      const unescaped = yield* Effect.flip(Effect.scoped(Layer.build(storeAt("postgres://stint:12/hunter+2@localhost/nothing"))))
+      assert.include(unescaped.message, "at the given address")
+      assert.notInclude(unescaped.message, "hunter")
     }))
 
   rule("refuses a job with a concurrency key, and says what to do", (address) =>
