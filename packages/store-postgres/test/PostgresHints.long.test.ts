@@ -1,5 +1,6 @@
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Nodes } from "@stint/store/Nodes"
+import { SharedSettings } from "@stint/store/SharedSettings"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -11,6 +12,7 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresNodes from "../src/PostgresNodes.ts"
+import * as PostgresSettings from "../src/PostgresSettings.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
 // A database on a busy machine takes longer than a store in this process.
@@ -77,6 +79,24 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
       yield* Effect.promise(() => cluster.ctl("promote"))
       const second = yield* node(address)
       yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
+    }))
+
+  rule("nodes agree on a shared setting, also when they start together", (address) =>
+    Effect.gen(function*() {
+      const settings = Effect.map(
+        Layer.build(Layer.fresh(
+          PostgresSettings.layer.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) })))
+        )),
+        (context) => Context.get(context, SharedSettings)
+      )
+      const nodes = yield* Effect.all([settings, settings, settings], { concurrency: "unbounded" })
+      const name = "of this test"
+      assert.isUndefined(yield* nodes[0].get(name))
+      const settled = yield* Effect.forEach(nodes, ({ settle }, at) => settle(name, `node ${at}`), { concurrency: "unbounded" })
+      assert.strictEqual(new Set(settled).size, 1)
+      assert.strictEqual(yield* nodes[2].get(name), settled[0])
+      // Settings are not removed between tests.
+      yield* Effect.promise(() => execute(address, "DELETE FROM stint.settings WHERE key LIKE 'shared.%'"))
     }))
 
   rule("hints reach the other nodes, and all waiters read again after a lost connection", (address) =>
