@@ -71,7 +71,9 @@ const elementOf = (value: unknown): string => {
  */
 export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
   const size = sizeOf(values)
-  if (size > MAX_CHARACTERS) throw new RangeError(`the values of a statement have ${size} characters, and the limit is ${MAX_CHARACTERS}`)
+  if (size > MAX_CHARACTERS) {
+    throw new RangeError(`the values of a statement have ${size} characters, and the limit is ${MAX_CHARACTERS}`)
+  }
   return values.map((value) => Array.isArray(value) ? `{${value.map(elementOf).join(",")}}` : value)
 }
 

@@ -285,8 +285,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
       for (const [id] of due) more = (yield* sweepOne(String(id), now, limit)) || more
       const work = yield* db.read(
         "sweep batches",
-        async (query) =>
-          (await query(`SELECT body FROM stint.batches WHERE ${IS_OPEN}`)).map(toBatch)
+        async (query) => (await query(`SELECT body FROM stint.batches WHERE ${IS_OPEN}`)).map(toBatch)
       )
       return {
         pending: work.filter(BatchMachine.hasPending),

@@ -181,8 +181,7 @@ const make = Effect.gen(function*() {
 
   /** Logs the errors of skipped jobs. */
   const reportRowErrors = Effect.suspend(() =>
-    Effect.forEach(db.unreadable.takeErrors(), (problem) =>
-      Effect.logError(problem), { discard: true })
+    Effect.forEach(db.unreadable.takeErrors(), (problem) => Effect.logError(problem), { discard: true })
   )
 
   const find = async (query: Query, columns: string, endpoint: EndpointId, id: JobId): Promise<StateRow | undefined> => {
@@ -226,13 +225,14 @@ const make = Effect.gen(function*() {
     insert: (job, key, quotas) =>
       job.concurrency !== null ?
         Effect.fail(Unsupported.concurrency(job)) :
-        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) => insert(transaction, job, key, quotas)).pipe(
-          Effect.catch((error) =>
-            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-              ? Effect.die(new Error(`job ${job.id} already exists`))
-              : Effect.fail(error)
-          )
-        ),
+        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
+          insert(transaction, job, key, quotas)).pipe(
+            Effect.catch((error) =>
+              error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+                ? Effect.die(new Error(`job ${job.id} already exists`))
+                : Effect.fail(error)
+            )
+          ),
     apply: (endpoint, id, event) =>
       db.shared(event._tag, { jobs: [id], characters: charactersOf(event) }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
@@ -247,8 +247,7 @@ const make = Effect.gen(function*() {
     tick: (event, limit) =>
       Effect.flatMap(
         db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
-          isDue ? fireDue(event, limit) : Effect.succeed([])
+        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => isDue ? fireDue(event, limit) : Effect.succeed([])
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
       filter === "timed"

@@ -49,7 +49,9 @@ export const make = (): UnreadableRows => {
       skip(
         id,
         now,
-        `The timers skip the job ${id} for an hour, because it cannot be changed: ${messageOf(cause)}. Other jobs are not affected.`
+        `The timers skip the job ${id} for an hour, because it cannot be changed: ${
+          messageOf(cause)
+        }. Other jobs are not affected.`
       ),
     takeErrors: () => {
       const taken = errors

@@ -34,51 +34,57 @@ describe.skipIf(missing !== undefined)(missing ?? "faults of one job, node or co
 
   const HOLD = (id: string) => `SELECT 1 FROM stint.ready WHERE id = '${id}' FOR UPDATE`
 
-  rule("continues with the jobs of a node that stops in the middle of a transaction, before its own commands fail", (address) =>
-    Effect.gen(function*() {
-      const store = yield* JobStore
-      const job = Scenario.record()
-      yield* store.insert(job)
-      // To the server, a frozen node is one that sends nothing more.
-      const frozen = yield* Effect.acquireRelease(
-        Effect.promise(() => connect({ url: address, deadlineMs: DEADLINE, prepare: true })),
-        (connection) => Effect.sync(() => connection.destroy("the test is over"))
-      )
-      yield* Effect.promise(() => frozen.execute(`BEGIN; ${HOLD(job.id)}`))
-      const results = yield* Effect.all([
-        store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }),
-        store.insert(Scenario.record())
-      ], { concurrency: "unbounded" })
-      assert.deepStrictEqual(results.map(({ _tag }) => _tag), ["Changed", "Inserted"])
-    }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped))
+  rule(
+    "continues with the jobs of a node that stops in the middle of a transaction, before its own commands fail",
+    (address) =>
+      Effect.gen(function*() {
+        const store = yield* JobStore
+        const job = Scenario.record()
+        yield* store.insert(job)
+        // To the server, a frozen node is one that sends nothing more.
+        const frozen = yield* Effect.acquireRelease(
+          Effect.promise(() => connect({ url: address, deadlineMs: DEADLINE, prepare: true })),
+          (connection) => Effect.sync(() => connection.destroy("the test is over"))
+        )
+        yield* Effect.promise(() => frozen.execute(`BEGIN; ${HOLD(job.id)}`))
+        const results = yield* Effect.all([
+          store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }),
+          store.insert(Scenario.record())
+        ], { concurrency: "unbounded" })
+        assert.deepStrictEqual(results.map(({ _tag }) => _tag), ["Changed", "Inserted"])
+      }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped)
+  )
 
-  rule("leaves no statement waiting for a lock on a connection that was closed at the deadline", (address) =>
-    Effect.gen(function*() {
-      const store = yield* JobStore
-      const job = Scenario.record()
-      yield* store.insert(job)
-      const holder = yield* Effect.acquireRelease(
-        Effect.promise(async () => {
-          const client = new Client({ connectionString: address })
-          await client.connect()
-          await client.query(`BEGIN; ${HOLD(job.id)}`)
-          return client
-        }),
-        (client) => Effect.promise(() => client.end())
-      )
-      const failed = yield* Effect.flip(store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }))
-      assert.include(failed.message, `no answer from PostgreSQL within ${DEADLINE} ms`)
-      const waiting = Effect.promise(() =>
-        execute(address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
-      )
-      yield* waiting.pipe(
-        Effect.flatMap((rows) => rows.length === 0 ? Effect.void : Effect.fail("still waiting")),
-        Effect.retry(Schedule.spaced("50 millis"))
-      )
-      yield* Effect.promise(() => holder.query("ROLLBACK"))
-      const cancelled = yield* store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint })
-      assert.strictEqual(cancelled._tag, "Changed")
-    }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped))
+  rule(
+    "leaves no statement waiting for a lock on a connection that was closed at the deadline",
+    (address) =>
+      Effect.gen(function*() {
+        const store = yield* JobStore
+        const job = Scenario.record()
+        yield* store.insert(job)
+        const holder = yield* Effect.acquireRelease(
+          Effect.promise(async () => {
+            const client = new Client({ connectionString: address })
+            await client.connect()
+            await client.query(`BEGIN; ${HOLD(job.id)}`)
+            return client
+          }),
+          (client) => Effect.promise(() => client.end())
+        )
+        const failed = yield* Effect.flip(store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint }))
+        assert.include(failed.message, `no answer from PostgreSQL within ${DEADLINE} ms`)
+        const waiting = Effect.promise(() =>
+          execute(address, "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()")
+        )
+        yield* waiting.pipe(
+          Effect.flatMap((rows) => rows.length === 0 ? Effect.void : Effect.fail("still waiting")),
+          Effect.retry(Schedule.spaced("50 millis"))
+        )
+        yield* Effect.promise(() => holder.query("ROLLBACK"))
+        const cancelled = yield* store.apply(job.endpoint, job.id, { _tag: "Cancel", now: 1, endpoint: job.endpoint })
+        assert.strictEqual(cancelled._tag, "Changed")
+      }).pipe(Effect.provide(storeAt(address, DEADLINE)), Effect.scoped)
+  )
 
   rule("divides large submissions that arrive together among several transactions", (address) =>
     Effect.gen(function*() {
@@ -112,45 +118,53 @@ describe.skipIf(missing !== undefined)(missing ?? "faults of one job, node or co
       const requests = Array.from({ length: 6 }, () => ({ id: Scenario.jobId(), input, s3Config: null, options: {} }))
       yield* batches.create(draft, requests, { maxOpen: 1, maxRequests: 10 })
       yield* batches.finalize(endpoint, draft.id, 0, 10)
-      const enqueue = batches.enqueue(endpoint, draft.id, 200, (batch, { id }) => Scenario.record({ id, batchId: batch.id, input }))
+      const enqueue = batches.enqueue(
+        endpoint,
+        draft.id,
+        200,
+        (batch, { id }) => Scenario.record({ id, batchId: batch.id, input })
+      )
       assert.deepStrictEqual([yield* enqueue, yield* enqueue], [
         { jobs: 5, more: true, isHeld: false },
         { jobs: 1, more: false, isHeld: false }
       ])
     }).pipe(Effect.provide(storeAt(address))))
 
-  rule("commits nothing of a transaction with more data than a statement can carry, and continues", (address) =>
-    Effect.gen(function*() {
-      const db = yield* PostgresDatabase.PostgresDatabase
-      const store = yield* JobStore
-      const [large, small] = [Scenario.record(), Scenario.record()]
-      const body = toJsonText("x".repeat(1_048_576))
-      const insert = (job: typeof large, bodies: number) =>
-        db.alone("insert", async ({ admit, work }) => {
-          await admit(job.endpoint, "", undefined, 1)
-          work.insert(job)
-          for (let at = 0; at < bodies; at++) {
-            const { endpoint, id } = job
-            const [traceparent, tracestate] = [null, null]
-            work.deliveries.push(
-              newDelivery({ job: id, endpoint, event: "completed", url: "", body, traceparent, tracestate, createdAt: 0 })
-            )
-          }
-        })
-      yield* insert(Scenario.record(), 1)
-      const failed = yield* Effect.flip(insert(large, 600))
-      assert.include(failed.message, "characters")
-      // The same statements work again.
-      yield* insert(small, 1)
-      assert.isUndefined(yield* store.get(large.endpoint, large.id))
-      assert.strictEqual((yield* store.get(small.endpoint, small.id))?.status, "IN_QUEUE")
-      const jobs = yield* Effect.promise(() => execute(address, "SELECT count(*)::int FROM stint.jobs"))
-      assert.deepStrictEqual(jobs, [[2]])
-    }).pipe(
-      Effect.provide(
-        Layer.provideMerge(PostgresJobStore.layer, PostgresDatabase.layer({ url: Redacted.make(address) }))
+  rule(
+    "commits nothing of a transaction with more data than a statement can carry, and continues",
+    (address) =>
+      Effect.gen(function*() {
+        const db = yield* PostgresDatabase.PostgresDatabase
+        const store = yield* JobStore
+        const [large, small] = [Scenario.record(), Scenario.record()]
+        const body = toJsonText("x".repeat(1_048_576))
+        const insert = (job: typeof large, bodies: number) =>
+          db.alone("insert", async ({ admit, work }) => {
+            await admit(job.endpoint, "", undefined, 1)
+            work.insert(job)
+            for (let at = 0; at < bodies; at++) {
+              const { endpoint, id } = job
+              const [traceparent, tracestate] = [null, null]
+              work.deliveries.push(
+                newDelivery({ job: id, endpoint, event: "completed", url: "", body, traceparent, tracestate, createdAt: 0 })
+              )
+            }
+          })
+        yield* insert(Scenario.record(), 1)
+        const failed = yield* Effect.flip(insert(large, 600))
+        assert.include(failed.message, "characters")
+        // The same statements work again.
+        yield* insert(small, 1)
+        assert.isUndefined(yield* store.get(large.endpoint, large.id))
+        assert.strictEqual((yield* store.get(small.endpoint, small.id))?.status, "IN_QUEUE")
+        const jobs = yield* Effect.promise(() => execute(address, "SELECT count(*)::int FROM stint.jobs"))
+        assert.deepStrictEqual(jobs, [[2]])
+      }).pipe(
+        Effect.provide(
+          Layer.provideMerge(PostgresJobStore.layer, PostgresDatabase.layer({ url: Redacted.make(address) }))
+        )
       )
-    ))
+  )
 
   rule("fires the timers of other jobs beside a job that the database refuses to change", (address) =>
     Effect.gen(function*() {

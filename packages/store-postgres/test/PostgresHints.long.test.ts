@@ -61,25 +61,31 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
       yield* eventually(() => !second.nodes.hasOthers())
     }))
 
-  rule("keeps no connection to a standby, on which it cannot listen, and continues after the promotion", (address) =>
-    Effect.gen(function*() {
-      const first = yield* node(address)
-      const refused = () =>
-        readFileSync(join(cluster.folder, "log"), "utf8").split("cannot execute LISTEN during recovery").length - 1
-      yield* Effect.promise(async () => {
-        await cluster.ctl("-m", "fast", "stop")
-        writeFileSync(join(cluster.folder, "data", "standby.signal"), "")
-        await cluster.ctl("start")
+  rule(
+    "keeps no connection to a standby, on which it cannot listen, and continues after the promotion",
+    (address) =>
+      Effect.gen(function*() {
+        const first = yield* node(address)
+        const refused = () =>
+          readFileSync(join(cluster.folder, "log"), "utf8").split("cannot execute LISTEN during recovery").length - 1
+        yield* Effect.promise(async () => {
+          await cluster.ctl("-m", "fast", "stop")
+          writeFileSync(join(cluster.folder, "data", "standby.signal"), "")
+          await cluster.ctl("start")
+        })
+        yield* eventually(() => refused() >= 3)
+        const sessions = yield* Effect.promise(() =>
+          execute(
+            cluster.url("postgres"),
+            "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()"
+          )
+        )
+        assert.isAtMost(sessions.length, 1)
+        yield* Effect.promise(() => cluster.ctl("promote"))
+        const second = yield* node(address)
+        yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
       })
-      yield* eventually(() => refused() >= 3)
-      const sessions = yield* Effect.promise(() =>
-        execute(cluster.url("postgres"), "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()")
-      )
-      assert.isAtMost(sessions.length, 1)
-      yield* Effect.promise(() => cluster.ctl("promote"))
-      const second = yield* node(address)
-      yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
-    }))
+  )
 
   rule("nodes agree on a shared setting, also when they start together", (address) =>
     Effect.gen(function*() {

@@ -126,21 +126,24 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       assert.strictEqual((yield* patiently(store.depth(job.endpoint))).waiting, yield* countRows(address))
     }).pipe(Effect.provide(storeAt(address, 1_000))))
 
-  rule("fails reads at the deadline also while more of them are sent on the same connections", (address) =>
-    Effect.gen(function*() {
-      const store = yield* JobStore
-      const { endpoint, id } = Scenario.record()
-      const get = store.get(endpoint, id)
-      yield* get
-      yield* get
-      yield* Effect.scoped(Effect.gen(function*() {
-        yield* freeze
-        yield* Effect.forkScoped(Effect.repeat(Effect.forkScoped(Effect.exit(get)), Schedule.spaced("100 millis")))
-        const failed = yield* Effect.flip(get).pipe(Effect.timeout("10 seconds"))
-        assert.include(failed.message, "no answer from PostgreSQL within 1000 ms")
-      }))
-      assert.isUndefined(yield* patiently(get))
-    }).pipe(Effect.provide(storeAt(address, 1_000))))
+  rule(
+    "fails reads at the deadline also while more of them are sent on the same connections",
+    (address) =>
+      Effect.gen(function*() {
+        const store = yield* JobStore
+        const { endpoint, id } = Scenario.record()
+        const get = store.get(endpoint, id)
+        yield* get
+        yield* get
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* freeze
+          yield* Effect.forkScoped(Effect.repeat(Effect.forkScoped(Effect.exit(get)), Schedule.spaced("100 millis")))
+          const failed = yield* Effect.flip(get).pipe(Effect.timeout("10 seconds"))
+          assert.include(failed.message, "no answer from PostgreSQL within 1000 ms")
+        }))
+        assert.isUndefined(yield* patiently(get))
+      }).pipe(Effect.provide(storeAt(address, 1_000)))
+  )
 
   rule("names the address but no password when it cannot connect", () =>
     Effect.gen(function*() {
