@@ -174,13 +174,13 @@ export type WebhookEvent = typeof WebhookEvent.Type
 
 const isHttpUrl = (url: string): boolean => URL.canParse(url) && /^https?:\/\//i.test(url)
 
-/** Control characters, and halves of surrogate pairs. `URL` removes or replaces them, so that the receiver would not be the one of the text. */
+/** Whether a URL has neither control characters nor halves of surrogate pairs. `URL` removes or replaces them: the receiver is another one. */
 const isUrlText = (url: string): boolean => /^\P{Cc}*$/u.test(url) && url.isWellFormed()
 
 const NO_URL_TEXT = "expected a URL without control characters and halves of surrogate pairs"
 
 /** The URL of a webhook: http or https, at most 2,048 characters. Also of stored webhooks, which may be older than {@link NewWebhookUrl}. */
-export const WebhookUrl = Schema.String.check(
+const WebhookUrl = Schema.String.check(
   Schema.isMaxLength(2_048),
   Schema.makeFilter((url) => isHttpUrl(url) || "expected an http:// or https:// URL")
 )
