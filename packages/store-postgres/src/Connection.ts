@@ -52,6 +52,31 @@ export const sqlStateOf = (cause: unknown): string | undefined => cause instance
 /** The constraint that a statement violated. */
 export const constraintOf = (cause: unknown): string | undefined => cause instanceof DatabaseError ? cause.constraint : undefined
 
+/** The maximum size of a statement's values. PostgreSQL accepts messages of less than 1 GiB, and a character has up to 3 bytes. */
+const MAX_CHARACTERS = 256 * 1_048_576
+
+const sizeOf = (value: unknown): number =>
+  typeof value === "string" ? value.length : Array.isArray(value) ? value.reduce((sum: number, one) => sum + sizeOf(one), 0) : 0
+
+const elementOf = (value: unknown): string => {
+  if (value === null || value === undefined) return "NULL"
+  if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return `"${value}"`
+  if (typeof value !== "string") throw new TypeError(`a ${typeof value} cannot be an element of an array`)
+  return `"${/["\\]/.test(value) ? value.replaceAll(/["\\]/g, "\\$&") : value}"`
+}
+
+/**
+ * The values of a statement in the form in which they are sent. Throws when they are too large. When the driver finds that out itself, it has sent
+ * a part of the statement, and the server commits the transaction without this statement.
+ */
+export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
+  const size = sizeOf(values)
+  if (size > MAX_CHARACTERS) {
+    throw new RangeError(`the values of a statement have ${size} characters, and the limit is ${MAX_CHARACTERS}`)
+  }
+  return values.map((value) => Array.isArray(value) ? `{${value.map(elementOf).join(",")}}` : value)
+}
+
 /** The name under which the server keeps a prepared statement. */
 const nameOf = (names: Map<string, string>, text: string): string => {
   const known = names.get(text)
@@ -60,6 +85,19 @@ const nameOf = (names: Map<string, string>, text: string): string => {
   names.set(text, name)
   return name
 }
+
+/**
+ * What the server does when this process stops without closing its connections, for example frozen or without a network. Otherwise, the locks of
+ * its transaction stay until the server's TCP notices, after two hours by default, and other nodes wait for them.
+ *
+ * - An open transaction without statements ends before the statements of other nodes, which wait for its locks, reach their deadlines.
+ * - A statement ends soon after its deadline, when the client has closed the connection: a statement that waits for a lock does not notice that.
+ * - Some operating systems cannot check connections during a statement, and refuse the last setting.
+ */
+const limitsOf = (deadlineMs: number): ReadonlyArray<string> => [
+  `SET idle_in_transaction_session_timeout = ${Math.ceil(deadlineMs / 2)}; SET statement_timeout = ${deadlineMs + 1_000}`,
+  "SET client_connection_check_interval = 1000"
+]
 
 /** Opens a connection. The promise rejects with the driver's error. */
 export const connect = async ({ deadlineMs, password, prepare, url }: ConnectionOptions): Promise<Connection> => {
@@ -105,12 +143,15 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
     destroy("the connection could not be opened")
     throw cause
   }
+  // With startup parameters instead, PgBouncer would refuse the connection.
+  for (const text of limitsOf(deadlineMs)) client.query(text).catch(() => {})
   const names = new Map<string, string>()
 
   const send = async <A>(run: () => Promise<A>): Promise<A> => {
     if (!open) throw failure ?? new Error("the connection to PostgreSQL is closed")
     running += 1
-    timer.refresh()
+    // Only the first statement that waits for an answer and each answer start the deadline again: a busy connection can be silent, too.
+    if (running === 1) timer.refresh()
     try {
       return await run()
     } catch (cause) {
@@ -126,7 +167,7 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
       send(async () => {
         const { rows } = await client.query<Array<unknown>>({
           text,
-          values: [...values],
+          values: [...encodeValues(values)],
           rowMode: "array",
           ...(prepare ? { name: nameOf(names, text) } : {})
         })

@@ -41,10 +41,13 @@ export const ENTRY = `id, job, endpoint, event, url, state, created_at, attempts
 /** The columns of a delivery with its content. */
 export const WHOLE = `${ENTRY}, body, traceparent, tracestate`
 
+/** The columns that may contain a NUL character. */
+const ESCAPED = new Set(["url", "lastError"])
+
 const named = (names: ReadonlyArray<string>, row: Row) =>
   Object.fromEntries(names.map((name, index) => {
     const value = row[index]
-    return [name, name === "lastError" && typeof value === "string" ? unescapeNul(value) : value]
+    return [name, ESCAPED.has(name) && typeof value === "string" ? unescapeNul(value) : value]
   }))
 
 const decodeEntry = Schema.decodeUnknownSync(WebhookEntry)

@@ -8,7 +8,7 @@
  * ```
  *
  * - Commands succeed only after the commit.
- * - While a transaction runs, the next commands gather. The busier the node, the larger its transactions.
+ * - While a transaction runs, the next commands gather. The busier the node, the larger its transactions, up to a number of commands and of characters.
  * - When a transaction fails because of a statement, each of its commands runs alone, and only the cause fails. When the connection fails, all of
  *   its commands fail: their outcome is unknown.
  * - A command may run again after a rollback, so it must change only the transaction.
@@ -23,13 +23,20 @@ import { commit } from "./WorkWrites.ts"
 /** The maximum number of commands in one transaction. A higher limit would gain little: the cost of the sync per command is already small. */
 const MAX_COMMANDS = 256
 
+/**
+ * One transaction stores at most this number of characters, unless its first command alone stores more: all rows of a table are one statement, and
+ * neither the driver nor the server can send or read an unlimited one.
+ */
+const MAX_CHARACTERS = 64 * 1_048_576
+
 /** How often a command that runs alone is repeated after a deadlock or a conflict with another node. */
 const MAX_TRIES = 10
 
 /** The result of a command. */
 export type CommandResult<A> =
   | { readonly ok: true; readonly value: A }
-  | { readonly ok: false; readonly cause: unknown }
+  /** `isLost`: the connection was lost or could not be opened, so that the command is not the cause. */
+  | { readonly ok: false; readonly cause: unknown; readonly isLost: boolean }
 
 /** A command: what it loads, and what it does with the loaded rows. */
 interface Command {
@@ -38,7 +45,7 @@ interface Command {
   /** Runs within a transaction. `Again`: runs alone, in a transaction of its own. */
   readonly run: (transaction: Transaction) => Promise<"Again" | undefined> | "Again" | undefined
   readonly succeed: () => void
-  readonly fail: (cause: unknown) => void
+  readonly fail: (failure: unknown) => void
 }
 
 /** The lane of a node. */
@@ -71,15 +78,16 @@ const command = <A>(
       const value = run(transaction)
       return value instanceof Promise ? value.then(set) : set(value)
     },
-    succeed: () => settle(result ?? { ok: false, cause: new Error("the command has not run") }),
-    fail: (cause) => settle({ ok: false, cause })
+    succeed: () => settle(result ?? { ok: false, cause: new Error("the command has not run"), isLost: false }),
+    fail: (failure) => settle({ ok: false, cause: causeOf(failure), isLost: isLost(failure) })
   }
 }
 
 /** Deadlock, serialization failure, and a unique value that another transaction has inserted meanwhile. */
 const CONFLICTS = new Set(["40P01", "40001", "23505", "22012"])
 
-const mayRepeat = (cause: unknown): boolean => {
+/** Whether the command may succeed when it runs again. */
+export const mayRepeat = (cause: unknown): boolean => {
   const state = sqlStateOf(cause)
   return state !== undefined && CONFLICTS.has(state) && constraintOf(cause) !== "jobs_pkey"
 }
@@ -95,6 +103,7 @@ class TransactionFailed extends Error {
 }
 
 const causeOf = (failure: unknown): unknown => failure instanceof TransactionFailed ? failure.cause : failure
+const isLost = (failure: unknown): boolean => failure instanceof TransactionFailed && failure.isLost
 
 /** Starts an idle lane. `connect` returns its connection, and opens it again after it was lost. */
 export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobLane => {
@@ -136,8 +145,7 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
         await transact([one])
         return one.succeed()
       } catch (failure) {
-        const cause = causeOf(failure)
-        if (attempt === MAX_TRIES || !mayRepeat(cause)) return one.fail(cause)
+        if (attempt === MAX_TRIES || !mayRepeat(causeOf(failure))) return one.fail(failure)
       }
     }
   }
@@ -147,9 +155,9 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
     try {
       again = await transact(commands)
     } catch (failure) {
-      const cause = causeOf(failure)
-      const isLost = failure instanceof TransactionFailed && failure.isLost
-      if (isLost || (commands.length === 1 && !mayRepeat(cause))) return commands.forEach((one) => one.fail(cause))
+      if (isLost(failure) || (commands.length === 1 && !mayRepeat(causeOf(failure)))) {
+        return commands.forEach((one) => one.fail(failure))
+      }
       for (const one of commands) await runAlone(one)
       return
     }
@@ -164,7 +172,11 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
       pending = pending.slice(1)
       return runAlone(first)
     }
-    const end = pending.findIndex(({ _tag }) => _tag === "Alone")
+    let characters = 0
+    const end = pending.findIndex(({ _tag, needs }, index) => {
+      characters += needs.characters ?? 0
+      return _tag === "Alone" || (index > 0 && characters > MAX_CHARACTERS)
+    })
     const commands = pending.slice(0, Math.min(end === -1 ? pending.length : end, MAX_COMMANDS))
     pending = pending.slice(commands.length)
     return runShared(commands)

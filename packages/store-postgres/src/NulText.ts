@@ -1,5 +1,5 @@
 /**
- * PostgreSQL stores no NUL character in a text, but an error of a handler may contain one. Such a text is stored with an escape character, which
+ * PostgreSQL stores no NUL character in a text, but an error of a handler or the address of a webhook may contain one. Such a text is stored with an escape character, which
  * is from Unicode's private area, so that it hardly ever has to be escaped itself.
  */
 const ESCAPE = "\uF8FE"

@@ -30,6 +30,9 @@ import * as Unsupported from "./Unsupported.ts"
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
 
+/** The requests of one transaction that turns them into jobs: about this number of bytes. */
+const MAX_ENQUEUED_BYTES = 64 * 1_048_576
+
 const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false, isHeld: false }
 
 const visible = (batch: BatchRecord | undefined, endpoint: EndpointId, owner: string | undefined): BatchRecord | undefined =>
@@ -123,10 +126,16 @@ const remove = async ({ load, work }: Transaction, { id }: BatchRecord, now: num
   return false
 }
 
+/**
+ * Finalized batches that have not ended. Of the batches that have not ended, only drafts have a due time (`dueAt`). The status in the body cannot
+ * be compared: PostgreSQL fails to read a member of a JSON text in which another member has a NUL character or half of a surrogate pair.
+ */
+export const IS_OPEN = "NOT ended AND due_at IS NULL"
+
 const DUE = `(SELECT id FROM stint.batches WHERE due_at <= $1 ORDER BY due_at LIMIT $2)
   UNION ALL
   (SELECT b.id FROM stint.batches b JOIN stint.removed_endpoints r ON r.id = b.endpoint
-   WHERE NOT b.ended AND b.body::json ->> 'status' = 'DRAFT' LIMIT $2) LIMIT $2`
+   WHERE NOT b.ended AND b.due_at IS NOT NULL LIMIT $2) LIMIT $2`
 
 /** Creates the batch store of a database. */
 export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => {
@@ -213,8 +222,12 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
         const batch = await find(transaction, endpoint, id, undefined)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const rows = await work.query(
-          `SELECT seq, id, input, s3_config, options FROM stint.batch_requests WHERE batch = $1 AND input IS NOT NULL ORDER BY seq LIMIT $2`,
-          [id, limit]
+          // At least one request, and no further one after so many bytes.
+          `SELECT r.seq, r.id, r.input, r.s3_config, r.options FROM stint.batch_requests r JOIN (
+             SELECT seq, sum(octet_length(input)) OVER (ORDER BY seq) - octet_length(input) AS before
+             FROM (SELECT seq, input FROM stint.batch_requests WHERE batch = $1 AND input IS NOT NULL ORDER BY seq LIMIT $2) pending
+           ) sized ON sized.seq = r.seq WHERE sized.before < $3 ORDER BY r.seq`,
+          [id, limit, MAX_ENQUEUED_BYTES]
         )
         const pending = rows.map(toPending)
         const existing = new Set(
@@ -272,8 +285,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
       for (const [id] of due) more = (yield* sweepOne(String(id), now, limit)) || more
       const work = yield* db.read(
         "sweep batches",
-        async (query) =>
-          (await query(`SELECT body FROM stint.batches WHERE NOT ended AND body::json ->> 'status' <> 'DRAFT'`)).map(toBatch)
+        async (query) => (await query(`SELECT body FROM stint.batches WHERE ${IS_OPEN}`)).map(toBatch)
       )
       return {
         pending: work.filter(BatchMachine.hasPending),

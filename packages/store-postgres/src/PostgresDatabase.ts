@@ -66,14 +66,18 @@ const RECONNECT_MILLIS = 250
 
 const DISK_FULL = "53100"
 
-/** States in which the server accepts no statements: shutdown, start, crash of another backend, too many connections, a standby. */
-const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006"])
+/**
+ * States in which the server accepts no statements: shutdown, start, crash of another backend, too many connections, a standby, a transaction of
+ * this process that had no statements for too long.
+ */
+const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
 
-/** The host, port and database of an address. */
+/** The host, port and database of an address. Not of one that has them in other places, where a password with unescaped characters may be. */
 const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
-  const { host, pathname } = new URL(url)
-  return `${host}${pathname}`
+  const { hash, host, pathname, search } = new URL(url)
+  const isPlain = /^\/[^/@]*$/.test(pathname) && hash === "" && !/^\?[^=]*@/.test(search)
+  return isPlain ? `${host}${pathname}` : "the given address"
 }
 
 /** A connection that is opened when it is needed, and again after it was lost. */
@@ -193,11 +197,11 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         onRecovery: Effect.logInfo(`PostgreSQL at ${name} can be used again.`)
       })
 
-      const failed = (operation: string, cause: unknown): Effect.Effect<never, StoreError> => {
+      const failed = (operation: string, cause: unknown, isLost = true): Effect.Effect<never, StoreError> => {
         if (cause instanceof StoreError) return Effect.fail(cause)
         const state = sqlStateOf(cause)
         if (state === DISK_FULL) return Effect.fail(new StoreError({ reason: new StoreFull({ operation }) }))
-        if (state !== undefined && !AWAY.has(state)) {
+        if (state === undefined ? !isLost : !AWAY.has(state)) {
           return Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause }) }))
         }
         failing = true
@@ -228,7 +232,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         submit: (settle: (result: JobLane.CommandResult<A>) => void) => void
       ): Effect.Effect<A, StoreError> =>
         Effect.callback<A, StoreError>((resume) => {
-          submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause)))
+          submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause, result.isLost)))
         })
 
       let turn = 0

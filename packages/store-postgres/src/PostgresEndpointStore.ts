@@ -19,6 +19,7 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
+import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
@@ -43,7 +44,7 @@ const readEndpoint = async (query: Query, id: string): Promise<Endpoint | undefi
 const BUSY =
   `SELECT EXISTS (SELECT 1 FROM stint.ready WHERE endpoint = $1) OR EXISTS (SELECT 1 FROM stint.delayed WHERE endpoint = $1)
   OR EXISTS (SELECT 1 FROM stint.running WHERE endpoint = $1)
-  OR EXISTS (SELECT 1 FROM stint.batches WHERE endpoint = $1 AND NOT ended AND body::json ->> 'status' <> 'DRAFT')`
+  OR EXISTS (SELECT 1 FROM stint.batches WHERE endpoint = $1 AND ${IS_OPEN})`
 
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase

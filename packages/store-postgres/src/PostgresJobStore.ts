@@ -12,7 +12,7 @@
 import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BatchStore } from "@stint/store/BatchStore"
-import { dueAt } from "@stint/store/JobMachine"
+import { dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import {
   type Ahead,
@@ -29,8 +29,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { constraintOf, type Query } from "./Connection.ts"
+import { constraintOf, type Query, sqlStateOf } from "./Connection.ts"
 import { anywhere, LEAN, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
+import { mayRepeat } from "./JobLane.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
@@ -159,15 +160,28 @@ const insert = (
   return { _tag: "Inserted" }
 }
 
+/** The number of characters that an event stores. */
+const charactersOf = (event: JobMachineEvent): number => {
+  if (event._tag === "Progress") return event.output.length
+  return event._tag === "Finish" ? (event.output?.length ?? 0) + (event.error?.length ?? 0) : 0
+}
+
+type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
+
+/** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
+const STATE_OF_SERVER = /^(08|25|40|53|55|57|58)/
+
+/** Whether the change itself failed, so that it would fail again. */
+const isOwnFault = ({ reason }: StoreError): boolean =>
+  reason._tag === "StoreUnavailable" && reason.logged !== true && !mayRepeat(reason.cause) &&
+  !STATE_OF_SERVER.test(sqlStateOf(reason.cause) ?? "")
+
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
 
-  /** Logs the errors of unreadable rows. */
+  /** Logs the errors of skipped jobs. */
   const reportRowErrors = Effect.suspend(() =>
-    Effect.forEach(db.unreadable.takeErrors(), (problem) =>
-      Effect.logError(
-        `The job store skips a row that it cannot read: ${problem} The job stays as it is until the row is repaired or deleted.`
-      ), { discard: true })
+    Effect.forEach(db.unreadable.takeErrors(), (problem) => Effect.logError(problem), { discard: true })
   )
 
   const find = async (query: Query, columns: string, endpoint: EndpointId, id: JobId): Promise<StateRow | undefined> => {
@@ -175,25 +189,57 @@ const make = Effect.gen(function*() {
     return row === undefined ? undefined : toStateRow(row)
   }
 
+  /** Fires the timers of due jobs in one transaction, or else each in its own: a job that cannot be changed must not stop all timers. */
+  const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
+    let ids: ReadonlyArray<JobId> = []
+    const fireOne = (id: JobId) =>
+      db.alone("tick", async ({ lockJobs, work }): Promise<ReadonlyArray<ApplyResult>> => {
+        await lockJobs([id])
+        const entry = work.entries.get(id)
+        // Changed by another command since.
+        return entry === undefined || dueAt(entry.head) > event.now ? [] : [work.apply(entry, event)]
+      }).pipe(
+        Effect.catchIf(isOwnFault, (error) =>
+          Effect.sync((): ReadonlyArray<ApplyResult> => {
+            db.unreadable.skip(id, event.now, error)
+            return []
+          }))
+      )
+    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
+      const found = await Promise.all(
+        DUE_PLACES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
+      )
+      const entries = unreadable.readable(found.flat(), event.now).map(work.add)
+        .sort((a, b) => dueAt(a.head) - dueAt(b.head) || bySeq(a, b))
+        .slice(0, limit)
+      ids = entries.map(({ head }) => head.id)
+      await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
+      return entries.map((entry) => work.apply(entry, event))
+    }).pipe(
+      Effect.catchIf(isOwnFault, () => Effect.map(Effect.forEach(ids, fireOne), (results) => results.flat()))
+    )
+  }
+
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
       job.concurrency !== null ?
         Effect.fail(Unsupported.concurrency(job)) :
-        db.shared("insert", { insertions: [{ job, key, quotas }] }, (transaction) => insert(transaction, job, key, quotas)).pipe(
-          Effect.catch((error) =>
-            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-              ? Effect.die(new Error(`job ${job.id} already exists`))
-              : Effect.fail(error)
-          )
-        ),
+        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
+          insert(transaction, job, key, quotas)).pipe(
+            Effect.catch((error) =>
+              error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+                ? Effect.die(new Error(`job ${job.id} already exists`))
+                : Effect.fail(error)
+            )
+          ),
     apply: (endpoint, id, event) =>
-      db.shared(event._tag, { jobs: [id] }, ({ work }): ApplyResult => {
+      db.shared(event._tag, { jobs: [id], characters: charactersOf(event) }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event)
       }),
     append: (endpoint, id, event, body) =>
-      db.shared("append", { jobs: [id] }, ({ work }): ApplyResult => {
+      db.shared("append", { jobs: [id], characters: body.length }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event, body)
       }),
@@ -201,19 +247,7 @@ const make = Effect.gen(function*() {
     tick: (event, limit) =>
       Effect.flatMap(
         db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
-          isDue
-            ? db.alone("tick", async ({ lockBatches, unreadable, work }) => {
-              const found = await Promise.all(
-                DUE_PLACES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
-              )
-              const entries = unreadable.readable(found.flat(), event.now).map(work.add)
-                .sort((a, b) => dueAt(a.head) - dueAt(b.head) || bySeq(a, b))
-                .slice(0, limit)
-              await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
-              return entries.map((entry) => work.apply(entry, event))
-            })
-            : Effect.succeed([])
+        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => isDue ? fireDue(event, limit) : Effect.succeed([])
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
       filter === "timed"

@@ -140,9 +140,15 @@ const make = Effect.gen(function*() {
     opened.onEnd(() => {
       if (connection === opened) connection = undefined
     })
-    // Losing a hint or a heartbeat in a crash of the server costs nothing.
-    await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
-    return opened
+    try {
+      // Losing a hint or a heartbeat in a crash of the server costs nothing.
+      await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
+      return opened
+    } catch (cause) {
+      // A standby, for example: the next heartbeat opens another connection.
+      opened.destroy("the connection cannot listen")
+      throw cause
+    }
   }
 
   const beat = Effect.tryPromise({

@@ -33,6 +33,8 @@ export interface WorkerOf {
 
 /** What commands of the transaction need. */
 export interface Needs {
+  /** The number of characters that the command stores. Default: 0. */
+  readonly characters?: number
   readonly jobs?: ReadonlyArray<JobId>
   readonly workers?: ReadonlyArray<WorkerOf>
   readonly insertions?: ReadonlyArray<Insertion>
@@ -70,7 +72,7 @@ export interface Transaction {
   readonly usageOf: (scope: QuotaScope, id: string) => QuotaUsage
   /** Loads what {@link usageOf} and {@link isRemoved} need, for an insertion that was not known before. */
   readonly admit: (endpoint: EndpointId, owner: string, quotas: Quotas | undefined, seqs: number) => Promise<void>
-  /** Locks further ready jobs of an endpoint, in claim order. Returns their number. */
+  /** Locks further ready jobs of an endpoint, in claim order, and their batches. Returns the number of jobs. */
   readonly lockReady: (endpoint: EndpointId, limit: number, now: number, only?: "shared") => Promise<number>
   /** The ids of unreadable rows, which claims and timers skip. */
   readonly unreadable: Unreadable.UnreadableRows
@@ -149,10 +151,11 @@ export const begin = (
   }
 
   const lockBatches: Transaction["lockBatches"] = async (ids) => {
-    const unknown = ids.filter((id) => !work.batches.has(id))
+    const unknown = ids.filter((id) => !work.batches.has(id) && !work.absentBatches.has(id))
     if (unknown.length === 0) return
     const rows = await query(`SELECT body FROM stint.batches WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE`, [unknown])
     for (const row of rows) work.addBatch(toBatch(row))
+    for (const id of unknown) if (!work.batches.has(id)) work.absentBatches.add(id)
   }
 
   const lockBatchesOfJobs = () =>
@@ -306,7 +309,11 @@ export const begin = (
     load,
     lockBatches,
     lockNames,
-    lockReady,
+    lockReady: async (...args) => {
+      const count = await lockReady(...args)
+      await lockBatchesOfJobs()
+      return count
+    },
     unreadable,
     isAlone,
     isolated,

@@ -1,6 +1,6 @@
 /**
- * Rows of jobs that cannot be decoded, for example because someone edited them. Claims and timers skip such a row for an hour, so that it does
- * not block other jobs, and its error is logged once.
+ * Rows of jobs that cannot be decoded, for example because someone edited them, and jobs that the timers cannot change. Claims and timers skip
+ * such a row for an hour, so that it does not block other jobs, and its error is logged once.
  */
 import type { Row } from "./Connection.ts"
 import { type StateRow, toStateRow } from "./JobColumns.ts"
@@ -14,6 +14,8 @@ export interface UnreadableRows {
   readonly ids: (now: number) => ReadonlyArray<string>
   /** Decodes rows that begin with their id, and skips the unreadable ones. */
   readonly readable: (rows: ReadonlyArray<Row>, now: number) => ReadonlyArray<StateRow>
+  /** Skips a job that its timers cannot change. */
+  readonly skip: (id: string, now: number, cause: unknown) => void
   /** The errors since the last call. Each row is reported once. */
   readonly takeErrors: () => ReadonlyArray<string>
 }
@@ -22,6 +24,12 @@ export const make = (): UnreadableRows => {
   const until = new Map<string, number>()
   const reported = new Set<string>()
   let errors: Array<string> = []
+  const skip = (id: string, now: number, problem: string) => {
+    until.set(id, now + QUARANTINE_MILLIS)
+    if (!reported.has(id)) errors.push(problem)
+    reported.add(id)
+  }
+  const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
   return {
     ids: (now) => {
       for (const [id, time] of until) if (time <= now) until.delete(id)
@@ -32,13 +40,19 @@ export const make = (): UnreadableRows => {
         try {
           return [toStateRow(row)]
         } catch (cause) {
-          const id = String(row[0])
-          until.set(id, now + QUARANTINE_MILLIS)
-          if (!reported.has(id)) errors.push(cause instanceof Error ? cause.message : String(cause))
-          reported.add(id)
+          const problem = `The job store skips a row that it cannot read: ${messageOf(cause)}`
+          skip(String(row[0]), now, `${problem} The job stays as it is until the row is repaired or deleted.`)
           return []
         }
       }),
+    skip: (id, now, cause) =>
+      skip(
+        id,
+        now,
+        `The timers skip the job ${id} for an hour, because it cannot be changed: ${
+          messageOf(cause)
+        }. Other jobs are not affected.`
+      ),
     takeErrors: () => {
       const taken = errors
       errors = []

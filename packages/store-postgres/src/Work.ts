@@ -66,6 +66,8 @@ export interface Work {
   readonly tallies: TallyChanges
   readonly entries: Map<JobId, Entry>
   readonly batches: Map<string, BatchEntry>
+  /** The ids of batches that were looked for and do not exist. */
+  readonly absentBatches: Set<string>
   readonly deliveries: Array<WebhookDelivery>
   /** The next position in the order of submission. */
   readonly nextSeq: () => number
@@ -93,6 +95,7 @@ export const recordOf = ({ head, input: { input, ...rest }, outcome }: Entry): J
 export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>): Work => {
   const entries = new Map<JobId, Entry>()
   const batches = new Map<string, BatchEntry>()
+  const absentBatches = new Set<string>()
   const deliveries: Array<WebhookDelivery> = []
 
   const nextSeq = (): number => {
@@ -141,6 +144,9 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
   const updateBatch = (entry: Entry, before: JobHead, now: number): ApplyResult => {
     const { batchId, endpoint, status } = entry.head
     const found = batch(batchId)
+    if (batchId !== null && !batches.has(batchId) && !absentBatches.has(batchId)) {
+      throw new Error(`the batch of job ${entry.head.id} was not loaded`)
+    }
     if (found !== undefined) {
       const changed = BatchMachine.jobChanged(found, before.status, status, now)
       putBatch(changed, now)
@@ -197,6 +203,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     tallies,
     entries,
     batches,
+    absentBatches,
     deliveries,
     nextSeq,
     find: (endpoint, id) => {

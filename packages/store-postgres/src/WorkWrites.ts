@@ -7,8 +7,10 @@ import { dueAt } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import { BatchBody } from "./BatchRows.ts"
+import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, type Place, placeOf, PLACES, specText, stateValues, transpose } from "./JobColumns.ts"
+import { escapeNul } from "./NulText.ts"
 import type { Entry, Work } from "./Work.ts"
 
 const CHUNK = { job: "text", attempt: "int", number: "int", body: "text" } as const
@@ -129,14 +131,14 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
   }
 }
 
-/** Sends all changes and the `COMMIT`. Resolves after the commit. */
+/** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
 export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
   const { batches, deliveries, entries, query, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
-  const sent: Array<Promise<unknown>> = []
+  const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
   const send = (text: string, values: ReadonlyArray<unknown>) => {
-    sent.push(query(text, values))
+    statements.push([text, encodeValues(values)])
   }
   const insert = (table: string, columns: Readonly<Record<string, string>>, rows: ReadonlyArray<ReadonlyArray<unknown>>) => {
     if (rows.length > 0) send(insertAll(table, columns), transpose(rows))
@@ -206,7 +208,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       one.job,
       one.endpoint,
       one.event,
-      one.url,
+      escapeNul(one.url),
       one.state,
       one.createdAt,
       one.attempts,
@@ -244,7 +246,6 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       transpose(savedBatches.map(({ batch }) => [batch.id, batch.endedAt !== null, batchDueAt(batch), encodeBatch(batch)]))
     )
   }
-  sent.push(tallies.send(query), execute("COMMIT"))
-  await Promise.all(sent)
+  await Promise.all([...statements.map(([text, values]) => query(text, values)), tallies.send(query), execute("COMMIT")])
   tallies.committed()
 }

@@ -12,6 +12,7 @@ import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
+import type { SharedSettings } from "@stint/store/SharedSettings"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -28,6 +29,7 @@ import type { PostgresOpenError } from "./PostgresOpenError.ts"
 import * as PostgresRunStore from "./PostgresRunStore.ts"
 import * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
+import * as PostgresSettings from "./PostgresSettings.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
@@ -43,6 +45,7 @@ export * as PostgresOpenError from "./PostgresOpenError.ts"
 export * as PostgresRunStore from "./PostgresRunStore.ts"
 export * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
+export * as PostgresSettings from "./PostgresSettings.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 export * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
@@ -64,7 +67,8 @@ export const layer = (
   | WebhookStore
   | WebhookSecretStore
   | WebhookAttemptStore
-  | Nodes,
+  | Nodes
+  | SharedSettings,
   PostgresOpenError | StoreError
 > =>
   Layer.mergeAll(
@@ -79,5 +83,6 @@ export const layer = (
     PostgresWebhookStore.layer,
     PostgresWebhookSecretStore.layer,
     PostgresWebhookAttemptStore.layer,
-    PostgresNodes.layer
+    PostgresNodes.layer,
+    PostgresSettings.layer
   ).pipe(Layer.provide(PostgresDatabase.layer(options)))

@@ -1,5 +1,6 @@
 import { assert, describe, it, vi } from "@effect/vitest"
 import { Nodes } from "@stint/store/Nodes"
+import { SharedSettings } from "@stint/store/SharedSettings"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,8 +8,11 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresNodes from "../src/PostgresNodes.ts"
+import * as PostgresSettings from "../src/PostgresSettings.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
 // A database on a busy machine takes longer than a store in this process.
@@ -55,6 +59,50 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
       assert.isTrue(second.nodes.hasOthers())
       yield* first.close
       yield* eventually(() => !second.nodes.hasOthers())
+    }))
+
+  rule(
+    "keeps no connection to a standby, on which it cannot listen, and continues after the promotion",
+    (address) =>
+      Effect.gen(function*() {
+        const first = yield* node(address)
+        const refused = () =>
+          readFileSync(join(cluster.folder, "log"), "utf8").split("cannot execute LISTEN during recovery").length - 1
+        yield* Effect.promise(async () => {
+          await cluster.ctl("-m", "fast", "stop")
+          writeFileSync(join(cluster.folder, "data", "standby.signal"), "")
+          await cluster.ctl("start")
+        })
+        yield* eventually(() => refused() >= 3)
+        const sessions = yield* Effect.promise(() =>
+          execute(
+            cluster.url("postgres"),
+            "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()"
+          )
+        )
+        assert.isAtMost(sessions.length, 1)
+        yield* Effect.promise(() => cluster.ctl("promote"))
+        const second = yield* node(address)
+        yield* eventually(() => first.nodes.hasOthers() && second.nodes.hasOthers())
+      })
+  )
+
+  rule("nodes agree on a shared setting, also when they start together", (address) =>
+    Effect.gen(function*() {
+      const settings = Effect.map(
+        Layer.build(Layer.fresh(
+          PostgresSettings.layer.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) })))
+        )),
+        (context) => Context.get(context, SharedSettings)
+      )
+      const nodes = yield* Effect.all([settings, settings, settings], { concurrency: "unbounded" })
+      const name = "of this test"
+      assert.isUndefined(yield* nodes[0].get(name))
+      const settled = yield* Effect.forEach(nodes, ({ settle }, at) => settle(name, `node ${at}`), { concurrency: "unbounded" })
+      assert.strictEqual(new Set(settled).size, 1)
+      assert.strictEqual(yield* nodes[2].get(name), settled[0])
+      // Settings are not removed between tests.
+      yield* Effect.promise(() => execute(address, "DELETE FROM stint.settings WHERE key LIKE 'shared.%'"))
     }))
 
   rule("hints reach the other nodes, and all waiters read again after a lost connection", (address) =>

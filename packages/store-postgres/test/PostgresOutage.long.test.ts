@@ -69,6 +69,21 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
   const countRows = (address: string) =>
     Effect.promise(async () => Number((await execute(address, "SELECT count(*)::int FROM stint.ready"))[0]?.[0]))
 
+  /** Stops the server's processes of all connections until the end of the scope. */
+  const freeze = Effect.acquireRelease(
+    Effect.promise(async () => {
+      const rows = await execute(
+        cluster.url("postgres"),
+        "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'test%' AND pid <> pg_backend_pid()"
+      )
+      const pids = rows.map(([pid]) => Number(pid))
+      assert.isAbove(pids.length, 0)
+      for (const pid of pids) process.kill(pid, "SIGSTOP")
+      return pids
+    }),
+    (pids) => Effect.sync(() => pids.forEach((pid) => process.kill(pid, "SIGCONT")))
+  )
+
   rule(
     "R1: keeps every acknowledged job when all its connections are ended, and continues by itself",
     (address) =>
@@ -104,22 +119,31 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       const store = yield* JobStore
       const job = Scenario.record()
       yield* store.insert(job)
-      const rows = yield* Effect.promise(() =>
-        execute(
-          cluster.url("postgres"),
-          "SELECT pid FROM pg_stat_activity WHERE datname LIKE 'test%' AND pid <> pg_backend_pid()"
-        )
-      )
-      const pids = rows.map(([pid]) => Number(pid))
-      assert.isAbove(pids.length, 0)
-      for (const pid of pids) process.kill(pid, "SIGSTOP")
-      const failed = yield* Effect.flip(store.insert(Scenario.record()))
+      const failed = yield* Effect.scoped(Effect.andThen(freeze, Effect.flip(store.insert(Scenario.record()))))
       assert.include(failed.message, "no answer from PostgreSQL within 1000 ms")
-      for (const pid of pids) process.kill(pid, "SIGCONT")
       const next = Scenario.record()
       assert.deepStrictEqual(yield* patiently(store.insert(next)), { _tag: "Inserted" })
       assert.strictEqual((yield* patiently(store.depth(job.endpoint))).waiting, yield* countRows(address))
     }).pipe(Effect.provide(storeAt(address, 1_000))))
+
+  rule(
+    "fails reads at the deadline also while more of them are sent on the same connections",
+    (address) =>
+      Effect.gen(function*() {
+        const store = yield* JobStore
+        const { endpoint, id } = Scenario.record()
+        const get = store.get(endpoint, id)
+        yield* get
+        yield* get
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* freeze
+          yield* Effect.forkScoped(Effect.repeat(Effect.forkScoped(Effect.exit(get)), Schedule.spaced("100 millis")))
+          const failed = yield* Effect.flip(get).pipe(Effect.timeout("10 seconds"))
+          assert.include(failed.message, "no answer from PostgreSQL within 1000 ms")
+        }))
+        assert.isUndefined(yield* patiently(get))
+      }).pipe(Effect.provide(storeAt(address, 1_000)))
+  )
 
   rule("names the address but no password when it cannot connect", () =>
     Effect.gen(function*() {
@@ -131,6 +155,9 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       assert.include(failed.message, "localhost/nothing")
       assert.include(failed.message, "does not exist")
       assert.notInclude(failed.message, "hunter2")
+      const unescaped = yield* Effect.flip(Effect.scoped(Layer.build(storeAt("postgres://stint:12/hunter+2@localhost/nothing"))))
+      assert.include(unescaped.message, "at the given address")
+      assert.notInclude(unescaped.message, "hunter")
     }))
 
   rule("refuses a job with a concurrency key, and says what to do", (address) =>

@@ -16,10 +16,18 @@ import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import { secretSetting } from "./Setting.ts"
 
-const SHAPE = "the address of a PostgreSQL database, for example postgres://stint@db.internal/stint?sslmode=verify-full"
+const SHAPE = "the address of a PostgreSQL database, for example postgres://stint@db.internal/stint?sslmode=verify-full. " +
+  "Percent-encode the characters / ? # @ : and % of a password"
 
-const isAddress = (text: string): boolean =>
-  URL.canParse(text) && /^postgres(ql)?:$/.test(new URL(text).protocol) && new URL(text).pathname.length > 1
+/**
+ * Refuses an address whose password contains an unescaped `/`, `?` or `#` after digits: the password would be read as the port and the database, which
+ * messages contain.
+ */
+const isAddress = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const { hash, pathname, protocol, search } = new URL(text)
+  return /^postgres(ql)?:$/.test(protocol) && /^\/[^/@]+$/.test(pathname) && hash === "" && !/^\?[^=]*@/.test(search)
+}
 
 const Address = Schema.Redacted(Schema.String.check(Schema.makeFilter((text) => isAddress(text) || "a PostgreSQL address")))
 

@@ -35,14 +35,12 @@ export const layerKeyWarning: Layer.Layer<never> = Layer.effectDiscard(
   Effect.gen(function*() {
     const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
     if (nodes === undefined) return
-    const warn = Effect.suspend(() =>
-      nodes.hasOthers()
-        ? Effect.logError(
-          "Other nodes use the same database, and this node has generated keys of its own, which they do not accept. " +
-            "Set STINT_API_KEY and STINT_SECRETS_KEY to the same values on all nodes (docs/operations/many-nodes.md)."
-        )
-        : Effect.void
+    const warn = Effect.logError(
+      "Other nodes use the same database, and this node has generated keys of its own, which they do not accept. " +
+        "Set STINT_API_KEY and STINT_SECRETS_KEY to the same values on all nodes (docs/operations/many-nodes.md)."
     )
-    yield* Effect.forkScoped(Effect.andThen(Effect.sleep(NODES_KNOWN_AFTER), warn))
+    // Nodes with keys of the operator do not warn of this one, so it looks for them as long as it runs.
+    const others = Effect.repeat(Effect.delay(Effect.sync(nodes.hasOthers), NODES_KNOWN_AFTER), { until: (found) => found })
+    yield* Effect.forkScoped(Effect.andThen(others, warn))
   })
 )

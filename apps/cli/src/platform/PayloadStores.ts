@@ -1,9 +1,9 @@
 /**
  * The stores, which put large payloads into the configured payload store.
  *
- * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored.
- * Database rows refer to these payloads. Without the payload store, or with a different one, the platform could neither run nor show the
- * jobs, so it refuses to start.
+ * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored. The
+ * nodes of a database have one record in it: their rows refer to the same payloads, and a node removes the orphans of nodes that are gone. Without
+ * the payload store, or with a different one, the platform could neither run nor show the jobs, so it refuses to start.
  */
 import { DirectoryPayloadStore } from "@stint/payloads"
 import { S3PayloadStore } from "@stint/payloads-s3"
@@ -12,6 +12,8 @@ import * as Payloads from "@stint/payloads/Payloads"
 import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 import { bytesInWords } from "@stint/server/Limits"
 import type { JobStore } from "@stint/store/JobStore"
+import { SharedSettings } from "@stint/store/SharedSettings"
+import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -76,37 +78,73 @@ const write = (file: string, record: typeof Record.Type): Effect.Effect<void, Cl
     catch: (error) => unreadable(file, String(error))
   })
 
+/** Where the record is. */
+interface Place {
+  /** In words. */
+  readonly name: string
+  readonly read: Effect.Effect<Option.Option<typeof Record.Type>, CliFailure | StoreError>
+  /** Stores a record unless there is one. Returns the stored one. */
+  readonly settle: (record: typeof Record.Type) => Effect.Effect<typeof Record.Type, CliFailure | StoreError>
+}
+
+const SETTING = "payloads"
+
+/** The record of all nodes. A record in the data folder, which an earlier version may have written, becomes the record of all. */
+const inDatabase = ({ get, settle }: SharedSettings["Service"], file: string): Place => {
+  const name = `the row shared.${SETTING} of the table stint.settings`
+  const decode = (text: string) => Effect.mapError(decodeRecord(text), ({ message }) => unreadable(name, message))
+  return {
+    name,
+    read: Effect.flatMap(
+      get(SETTING),
+      (text) => text === undefined ? read(file) : Effect.map(decode(text), Option.some)
+    ),
+    settle: (record) => Effect.flatMap(settle(SETTING, JSON.stringify(record)), decode)
+  }
+}
+
+const inFile = (file: string): Place => ({
+  name: file,
+  read: read(file),
+  settle: (record) =>
+    Effect.flatMap(
+      read(file),
+      Option.match({ onNone: () => Effect.as(write(file, record), record), onSome: Effect.succeed })
+    )
+})
+
+const placeOf = (file: string): Effect.Effect<Place> =>
+  Effect.map(
+    Effect.serviceOption(SharedSettings),
+    Option.match({ onNone: () => inFile(file), onSome: (settings) => inDatabase(settings, file) })
+  )
+
 /** The platform's owner name in its payload store: the recorded name, or a new one. */
 const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocation) {
-  const known = yield* read(file)
+  const place = yield* placeOf(file)
   const name = nameOf(location)
-  if (Option.isNone(known)) {
-    const record = { owner: PayloadKey.make(`stint-${randomUUID()}`), location: name }
-    yield* write(file, record)
-    return record.owner
-  }
-  if (known.value.location === name) return known.value.owner
+  const known = Option.getOrElse(yield* place.read, () => ({ owner: PayloadKey.make(`stint-${randomUUID()}`), location: name }))
+  const record = known.location === name ? yield* place.settle(known) : known
+  if (record.location === name) return record.owner
   return yield* new CliFailure({
-    message: `The large payloads of this platform are in ${known.value.location}, but STINT_PAYLOADS is ${name}.`,
+    message: `The large payloads of this platform are in ${record.location}, but STINT_PAYLOADS is ${name}.`,
     hint:
-      `Set STINT_PAYLOADS to its previous value. To move the payloads, stop the platform, copy everything below ${known.value.owner} to the new location, and write the new location into ${file}.`
+      `Set STINT_PAYLOADS to its previous value. To move the payloads, stop the platform, copy everything below ${record.owner} to the new location, and write the new location into ${place.name}.`
   })
 })
 
 /** Refuses to start without a payload store while rows may refer to payloads in one. */
 const layerWithoutStore = (file: string) =>
-  Layer.effectDiscard(Effect.flatMap(
-    read(file),
-    Option.match({
-      onNone: () => Effect.void,
-      onSome: ({ location }) =>
-        new CliFailure({
-          message: `Large payloads of this platform are in ${location}, and STINT_PAYLOADS is not set.`,
-          hint:
-            `Set STINT_PAYLOADS to its previous value. To store payloads in the database from now on, also set STINT_PAYLOADS_THRESHOLD to 200 MiB, and delete ${file} after the last job with a large payload has been removed.`
-        })
+  Layer.effectDiscard(Effect.gen(function*() {
+    const place = yield* placeOf(file)
+    const known = Option.getOrUndefined(yield* place.read)
+    if (known === undefined) return
+    return yield* new CliFailure({
+      message: `Large payloads of this platform are in ${known.location}, and STINT_PAYLOADS is not set.`,
+      hint:
+        `Set STINT_PAYLOADS to its previous value. To store payloads in the database from now on, also set STINT_PAYLOADS_THRESHOLD to 200 MiB, and delete ${place.name} after the last job with a large payload has been removed.`
     })
-  ))
+  }))
 
 const layerStore = (location: PayloadLocation): Layer.Layer<PayloadStore, PayloadError> =>
   location._tag === "Directory" ? DirectoryPayloadStore.layer(location) : S3PayloadStore.layer(location)
@@ -128,16 +166,16 @@ const layerRemoveOnClose = (owner: PayloadKey) =>
 /** The stores, with a payload store if one is configured. */
 export const layer = <A, E>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
-  { location, threshold }: PayloadSettings,
+  { location, threshold }: Pick<PayloadSettings, "location" | "threshold">,
   { dataDir, isPersistent, sweepLock }: {
     readonly dataDir: string
     readonly isPersistent: boolean
     /** Held while orphaned payloads are removed. */
     readonly sweepLock: Semaphore.Semaphore
   }
-): Layer.Layer<A | JobStore | WebhookStore, E | PayloadError | CliFailure> => {
+): Layer.Layer<A | JobStore | WebhookStore, E | PayloadError | CliFailure | StoreError> => {
   const file = join(dataDir, "payloads.json")
-  if (Option.isNone(location)) return isPersistent ? stores.pipe(Layer.provideMerge(layerWithoutStore(file))) : stores
+  if (Option.isNone(location)) return isPersistent ? layerWithoutStore(file).pipe(Layer.provideMerge(stores)) : stores
   const place = location.value
   return Layer.unwrap(Effect.gen(function*() {
     const owner = isPersistent ? yield* ownerOf(file, place) : PayloadKey.make(`memory-${randomUUID()}`)
@@ -150,10 +188,10 @@ export const layer = <A, E>(
       )
     )
     const payloads = Payloads.layer({ owner, threshold, sweep: { lock: sweepLock } }).pipe(
-      Layer.provideMerge(Layer.merge(stores, store))
+      Layer.provideMerge(store)
     )
     return isPersistent
       ? payloads.pipe(Layer.merge(announced.pipe(Layer.provide(store))))
       : payloads.pipe(Layer.merge(Layer.merge(announced, layerRemoveOnClose(owner)).pipe(Layer.provide(store))))
-  }))
+  })).pipe(Layer.provideMerge(stores))
 }

@@ -2,7 +2,7 @@
  * Batches group many requests to one endpoint under one id (docs/spec/batches.md#batch-object).
  */
 import * as Schema from "effect/Schema"
-import { Job, Policy, RunRequest, WebhookUrl } from "../jobs/Job.ts"
+import { Job, NewWebhookUrl, Policy, RunRequest } from "../jobs/Job.ts"
 import { PrintableText } from "../PrintableText.ts"
 
 /**
@@ -79,7 +79,7 @@ export const BatchDraft = Schema.Struct({
   name: Schema.optionalKey(BatchName),
   requests: Schema.optionalKey(Schema.Array(BatchRequest)),
   /** Receives one {@link BatchWebhookEvent} when the batch has ended. */
-  webhook: Schema.optionalKey(WebhookUrl),
+  webhook: Schema.optionalKey(NewWebhookUrl),
   /** The default policy of the requests. */
   policy: Schema.optionalKey(Policy)
 })
@@ -90,7 +90,7 @@ export const BatchRequests = Schema.Struct({ requests: Schema.Array(BatchRequest
 /** The body of `PUT /batch/{id}`. Missing keys stay unchanged; null removes a value. */
 export const BatchChanges = Schema.Struct({
   name: Schema.optionalKey(Schema.NullOr(BatchName)),
-  webhook: Schema.optionalKey(Schema.NullOr(WebhookUrl))
+  webhook: Schema.optionalKey(Schema.NullOr(NewWebhookUrl))
 })
 
 /** A request in a batch: its job, and when the job ran. The status is IN_QUEUE while the batch is a draft. */

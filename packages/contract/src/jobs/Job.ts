@@ -174,11 +174,19 @@ export type WebhookEvent = typeof WebhookEvent.Type
 
 const isHttpUrl = (url: string): boolean => URL.canParse(url) && /^https?:\/\//i.test(url)
 
-/** The URL of a webhook: http or https, at most 2,048 characters. */
-export const WebhookUrl = Schema.String.check(
+/** Whether a URL has neither control characters nor halves of surrogate pairs. `URL` removes or replaces them: the receiver is another one. */
+const isUrlText = (url: string): boolean => /^\P{Cc}*$/u.test(url) && url.isWellFormed()
+
+const NO_URL_TEXT = "expected a URL without control characters and halves of surrogate pairs"
+
+/** The URL of a webhook: http or https, at most 2,048 characters. Also of stored webhooks, which may be older than {@link NewWebhookUrl}. */
+const WebhookUrl = Schema.String.check(
   Schema.isMaxLength(2_048),
   Schema.makeFilter((url) => isHttpUrl(url) || "expected an http:// or https:// URL")
 )
+
+/** The URL of a webhook in a request. */
+export const NewWebhookUrl = WebhookUrl.check(Schema.makeFilter((url) => isUrlText(url) || NO_URL_TEXT))
 
 /** A webhook with a choice of events. An extension of Stint: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
 export const Webhook = Schema.Struct({
@@ -207,7 +215,15 @@ export const RunRequest = Schema.Struct({
   input: Schema.Json,
   policy: Schema.optionalKey(Policy),
   s3Config: Schema.optionalKey(S3Config),
-  webhook: Schema.optionalKey(WebhookRequest),
+  webhook: Schema.optionalKey(
+    WebhookRequest.check(
+      Schema.makeFilter((webhook) =>
+        typeof webhook === "string"
+          ? isUrlText(webhook) || NO_URL_TEXT
+          : isUrlText(webhook.url) || { path: ["url"], issue: NO_URL_TEXT }
+      )
+    )
+  ),
   /** Default: 0. */
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),

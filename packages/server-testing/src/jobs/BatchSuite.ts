@@ -156,9 +156,19 @@ export const batches = (it: ServerIt): void => {
       expect(keyed.errors?.[0]?.path).toEqual(["requests", 1, "idempotencyKey"])
       expect(yield* get(id)).toMatchObject({ requestTotal: 0 })
       for (
-        const json of [null, "x", 3, { webhook: 3 }, { requests: {} }, { policy: { ttl: 1 } }, { name: 3 }, {
-          name: "\u001b[2J"
-        }]
+        const json of [
+          null,
+          "x",
+          3,
+          { webhook: 3 },
+          { webhook: "http://example.com/\u0000" },
+          { requests: {} },
+          { policy: { ttl: 1 } },
+          { name: 3 },
+          {
+            name: "\u001b[2J"
+          }
+        ]
       ) {
         yield* refused("", json)
       }

@@ -351,6 +351,31 @@ export const outboxSuite = <E>(name: string, tested: Layer.Layer<JobStore | Webh
         yield* Fiber.join(waiting)
       }))
 
+    rule(
+      "delivers to a URL with any characters, and ends its job and the jobs beside it at their limit",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, status, submit } = yield* Scenario.make()
+          const odd = `${url}/\u0000\n\uf8fe0\u2028`
+          const policy = { ttl: 10_000 }
+          const jobs = [
+            yield* submit({ policy, webhook: { url: odd, events: ["completed"] } }),
+            yield* submit({ policy }),
+            yield* submit({ policy, webhook: { url: `${url}/\ud800`, events: ["completed"] } })
+          ]
+          yield* TestClock.adjust(10_000)
+          yield* queue.tick
+          for (const { id } of jobs) assert.strictEqual(yield* status(id), "TIMED_OUT")
+          const due = yield* outbox.claimDue(10_000, 10, LEASE)
+          assert.strictEqual(due.length, 2)
+          const first = due.find(({ job }) => job === jobs[0]?.id) ?? assert.fail("the end was not delivered")
+          assert.strictEqual(first.url, odd)
+          assert.deepInclude(bodyOf(first), { status: "TIMED_OUT", webhook: odd })
+          assert.strictEqual((yield* outbox.get(first.endpoint, first.id))?.url, odd)
+        })
+    )
+
     rule("removes tracebacks from deliveries when the endpoint disables them", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
