@@ -117,7 +117,7 @@ describe("Autoscaler: models", () => {
       yield* Layer.build(Autoscaler.layer().pipe(Layer.provide(models), Layer.provide(pool)))
       yield* after("11 seconds")
       assert.deepStrictEqual(calls, ["drain", "kill"])
-    }).pipe(Effect.scoped, Effect.provide(withoutAutoscaler), Effect.provide(makeCache().layer))
+    }).pipe(Effect.scoped, Effect.provide(Layer.provideMerge(withoutAutoscaler, makeCache().layer)))
   })
 
   test("downloads the model when the endpoint is deployed, and starts the worker of a waiting job as soon as it is there", (cache) =>
