@@ -330,7 +330,7 @@ describe("explain", () => {
     const cause = "The run has recorded the node \"stamp\", which the definition of the worker does not have."
     expect(explained({ held: cause })).toMatchObject({
       reason: "held",
-      words: expect.stringContaining(`${cause} Start a worker`)
+      words: expect.stringContaining(`${cause} Every minute, the run returns to the queue`)
     })
     expect(explain(facts({ job: parked, ahead: null }))).toMatchObject({ reason: "parked" })
   })
