@@ -71,8 +71,8 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
   )
 
-/** Larger files of the repository are not read: the platform waits for each. Bytes. */
-const MAX_READ = 1024 * 1024
+/** Larger files of the repository are not read: the platform waits for each. A handler that is bundled with its packages has a few MiB. Bytes. */
+const MAX_READ = 8 * 1024 * 1024
 
 /** Reads a file of the repository. A link that leads out of the repository is not followed. */
 const reader = (root: string) => {
@@ -188,7 +188,7 @@ const prepare = Effect.fnUntraced(function*(
     const text = repository.read(plan.dockerfile)
     if (text === undefined) {
       return yield* failed(
-        `The Dockerfile ${plan.dockerfile} is not a file of at most 1 MiB.`,
+        `The Dockerfile ${plan.dockerfile} is not a file of at most 8 MiB.`,
         "Commit it as a file of the repository: submodules are not cloned."
       )
     }

@@ -446,10 +446,10 @@ describe("builds", () => {
     withBuilds(() => ({}), (one, builds) =>
       Effect.gen(function*() {
         const build = Effect.flatMap(builds.start(start), (started) => ended(builds, started))
-        one.commit({ "handler.py": `# ${"x".repeat(1024 * 1024)}` })
+        one.commit({ "handler.py": `# ${"x".repeat(8 * 1024 * 1024)}` })
         assert.deepStrictEqual((yield* build).warnings, [])
-        one.commit({ Dockerfile: `FROM scratch\n# ${"x".repeat(1024 * 1024)}` })
-        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+        one.commit({ Dockerfile: `FROM scratch\n# ${"x".repeat(8 * 1024 * 1024)}` })
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 8 MiB.")
         one.git("rm", "--quiet", "Dockerfile")
         symlinkSync("no-such", join(one.path, "Dockerfile"))
         const commit = one.commit({})
@@ -457,7 +457,7 @@ describe("builds", () => {
         one.git("rm", "--quiet", "Dockerfile")
         one.git("update-index", "--add", "--cacheinfo", `160000,${commit},Dockerfile`)
         one.git("commit", "--quiet", "--message", "submodule")
-        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 1 MiB.")
+        assert.include((yield* build).reason ?? "", "The Dockerfile Dockerfile is not a file of at most 8 MiB.")
       })))
 
   it.live("do not follow a Dockerfile that is a link out of the repository", () =>
