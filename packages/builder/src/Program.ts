@@ -18,7 +18,7 @@ export interface ProgramRequest {
   readonly mask?: (text: string) => string
   /** Receives each masked line of both outputs. */
   readonly onLine?: (line: string) => void
-  /** How long the program may take after it was told to stop. Milliseconds. Default: 5 s. */
+  /** The time between SIGTERM and SIGKILL when the effect is interrupted. Milliseconds. Default: 5 s. */
   readonly stopGraceMs?: number
 }
 

@@ -421,8 +421,8 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/** A write without records. The platform refuses it only if it cannot read it, and then the job fails. */
-const accepted = <A>(self: Effect.Effect<A, Dropped | JournalRefused>): Effect.Effect<A, Dropped> =>
+/** A write without records and outputs. The platform refuses it only if it cannot read it, and then the job fails. */
+export const accepted = <A>(self: Effect.Effect<A, Dropped | JournalRefused>): Effect.Effect<A, Dropped> =>
   Effect.catchTag(self, "JournalRefused", Effect.die)
 
 const toJson = (value: unknown): Schema.Json =>

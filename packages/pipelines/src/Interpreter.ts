@@ -121,11 +121,11 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
     ))
     const reason = ending._tag === "Cancelled" ? "The run was cancelled." : describe(ending.failure)
     if (ending._tag === "Cancelled" && notUndone === undefined) {
-      yield* Effect.catchTag(activation.finish({ cancelled: true }), "JournalRefused", Effect.die)
+      yield* ActivationModule.accepted(activation.finish({ cancelled: true }))
       return Outcome.failed(reason)
     }
     const error = notUndone === undefined ? reason : `${reason}${reason.endsWith(".") ? "" : "."} ${notUndone}`
-    yield* Effect.catchTag(activation.finish({ error }), "JournalRefused", Effect.die)
+    yield* ActivationModule.accepted(activation.finish({ error }))
     return Outcome.failed(error)
   })
 

@@ -7,7 +7,8 @@
  * ```
  *
  * It wraps the guards, so that it sees what they refuse. A request with an unknown key is not recorded: anyone could fill the audit with such
- * requests. Neither is a call beyond a rate limit, which must cost the platform nothing. The operations that each job uses are not audited. The middleware returns them unchanged, and the fast path never runs it.
+ * requests. Nor is a call beyond a rate limit, which must cost the platform nothing. The operations that each job uses are not audited. The
+ * middleware returns them unchanged, and the fast path never runs it.
  */
 import { auditActionOf, AuditedOperations, type AuditResult, CALLER_GONE } from "@stint/contract/Audit"
 import { KeyStore } from "@stint/store/KeyStore"

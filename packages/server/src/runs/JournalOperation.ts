@@ -141,7 +141,7 @@ const make = Effect.gen(function*() {
   ) {
     const own = new Set(records.map(({ path }) => path))
     const entries: Array<string> = []
-    let upTo = result.more ? result.upTo : undefined
+    let { upTo } = result
     let isCut = false
     for (const entry of result.entries) {
       const isOwn = own.has(entry.path)
@@ -158,7 +158,7 @@ const make = Effect.gen(function*() {
     }
     const state = result.state === "unknown" || result.state === "idle" ? "running" : result.state
     return `{"run":${JSON.stringify(run)},"state":"${state}","n":${result.last},"entries":[${entries.join(",")}]` +
-      `,"phase":"${result.phase}","chunks":${result.chunks}` + (upTo === undefined ? "" : `,"more":true,"upTo":${upTo}`) +
+      `,"phase":"${result.phase}","chunks":${result.chunks}` + (upTo === null ? "" : `,"more":true,"upTo":${upTo}`) +
       (result.state === "unknown" ? ",\"definition\":\"unknown\"" : "") +
       (result.cause === null ? "}" : `,"cause":${JSON.stringify(result.cause)}}`)
   })

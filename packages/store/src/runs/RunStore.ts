@@ -55,10 +55,8 @@ export interface JournalResult {
   readonly phase: RunPhase
   readonly chunks: number
   readonly entries: ReadonlyArray<RunEntry>
-  /** Entries that were asked for are missing, because the page was full. */
-  readonly more: boolean
-  /** With `more`: all entries up to this number that were asked for are in `entries`. */
-  readonly upTo: number
+  /** Set when the page was full: of the entries that were asked for, `entries` contains those up to this number. Null: all of them. */
+  readonly upTo: number | null
   readonly cause: string | null
   /** When the next timer of the run settles a path; null: never. */
   readonly nextTimer: number | null

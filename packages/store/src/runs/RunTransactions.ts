@@ -197,15 +197,15 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     }
   }
 
-  const page = (id: JobId, after: number): { readonly entries: ReadonlyArray<RunEntry>; readonly more: boolean } => {
+  const page = (id: JobId, after: number): Pick<JournalResult, "entries" | "upTo"> => {
     const entries: Array<RunEntry> = []
     let characters = 0
     for (const entry of tables.after(id, after, PAGE)) {
-      if (characters >= MAX_PAGE_CHARACTERS) return { entries, more: true }
+      if (characters >= MAX_PAGE_CHARACTERS) return { entries, upTo: entries.at(-1)?.n ?? after }
       characters += entry.body?.length ?? 0
       entries.push(entry)
     }
-    return { entries, more: entries.length === PAGE }
+    return { entries, upTo: entries.length === PAGE ? entries.at(-1)?.n ?? after : null }
   }
 
   /** The run at the start of an activation, or why it does not fit the worker's definition. */
@@ -236,8 +236,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
         phase,
         chunks: 0,
         entries: [],
-        more: false,
-        upTo: last,
+        upTo: null,
         cause,
         nextTimer: null,
         applied: [],
@@ -290,7 +289,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
         }
       }
     }
-    const { entries, more } = from === undefined ? { entries: [], more: false } : page(id, from)
+    const { entries, upTo } = from === undefined ? { entries: [], upTo: null } : page(id, from)
     const numbers = new Set(entries.map(({ n }) => n))
     const run = tables.find(id) ?? begun
     return {
@@ -299,8 +298,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       phase: run.phase,
       chunks: jobs.find(endpoint, id)?.chunks ?? job.chunks,
       entries: [...own.filter(({ n }) => !numbers.has(n)), ...entries].sort((a, b) => a.n - b.n),
-      more,
-      upTo: more ? entries.at(-1)?.n ?? 0 : run.last,
+      upTo,
       cause: run.held,
       nextTimer: tables.nextTimer(id),
       applied,
