@@ -131,6 +131,23 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepStrictEqual(all.map(({ n }) => n), [1, 2, 3, 4])
       }))
 
+    rule(
+      "says up to which entry a full page reaches, beside the entries that the write itself stores",
+      () =>
+        Effect.gen(function*() {
+          const { started, write } = yield* make
+          const job = yield* started()
+          const large = "x".repeat(5 * 1024 * 1024)
+          yield* write(job, { records: [step("a", large), step("b", large), step("c", large)] })
+          const cut = yield* write(job, { records: [{ kind: "sleep", path: "cool", until: 5_000 }], after: 0 })
+          assert.deepInclude(cut, { last: 4, upTo: 2 })
+          assert.deepStrictEqual(pathsOf(cut), ["a step", "b step", "cool sleep"])
+          const rest = yield* write(job, { after: 2 })
+          assert.deepInclude(rest, { last: 4, upTo: null })
+          assert.deepStrictEqual(pathsOf(rest), ["c step", "cool sleep"])
+        })
+    )
+
     rule("R14: starts one child when its spawn is repeated", () =>
       Effect.gen(function*() {
         const { claim, started, write } = yield* make
