@@ -267,7 +267,7 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
     expect(output).toMatch(/^stint cannot run on Node 18\.\S+\. It needs Node 24 or newer.*\nInstall Node 24/)
   }, 5 * MINUTES)
 
-  // Last, because npm fails with an internal error when it installs the project of a stranger beside the republished vitest.
+  // Last, because npm fails with an internal error when it installs an unrelated project together with the republished vitest.
   test("run a job and compile beside other patch versions of effect and vitest, with one copy of each", async () => {
     await registry.republish("effect", "4.1.0", "4.1.1")
     await registry.republish("vitest", "5.1.1", "5.1.2")

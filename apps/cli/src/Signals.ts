@@ -17,8 +17,8 @@ import * as Launcher from "./Launcher.ts"
 import { isUsageError, USAGE_EXIT_CODE } from "./output/ErrorOutput.ts"
 
 /**
- * A signal that arrives sooner after the first one is the same signal. One Ctrl-C may arrive twice: from the terminal, and from a package
- * manager that forwards it. Milliseconds.
+ * A signal that arrives within this time after the first one counts as the same signal. One Ctrl-C may arrive twice: from the terminal, and
+ * from a package manager that forwards it. Milliseconds.
  */
 const SAME_SIGNAL_MILLIS = 300
 

@@ -180,7 +180,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     )
   }, 300_000)
 
-  it("reject an image for another machine with the way out", async () => {
+  it("reject an image for another machine and say how to build the right one", async () => {
     const archive = join(world.folder, "empty.tar")
     execFileSync("tar", ["--create", "--file", archive, "--files-from", "/dev/null"])
     await world.engine.podman("import", "--quiet", "--arch", "arm64", archive, "localhost/stint-arm:1")

@@ -37,7 +37,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
     expect(await platform.ended("crashing", failed)).toMatchObject({ status: "FAILED" })
   }, LIMIT)
 
-  it("refuses what the database does not support yet, with the reason and the way out", async () => {
+  it("refuses what the database does not support yet, with the reason and what to do instead", async () => {
     await using platform = await PlatformProcess.create(CONFIG, settings())
     const endpoint = { id: "keyed", source: { type: "external" }, concurrency: { key: "input.tenant", limit: 1 } }
     const created = await platform.request("POST", "/api/v1/endpoints", endpoint)

@@ -73,7 +73,7 @@ describe("the key of the secrets", () => {
     expect(archive.includes("hf_0123456789")).toBe(false)
   })
 
-  it("is read from the operator's file or variable, and a mistake in them is an error with the way out", async () => {
+  it("is read from the operator's file or variable, and a mistake in them is an error that says what to do", async () => {
     const dataDir = await folder("configured")
     const file = join(root, "key")
     const resolve = (env: Parameters<typeof settings>[0]) =>

@@ -52,7 +52,7 @@ interface SimulatedWorker {
   busyUntil: number
 }
 
-/** A decision that changes nothing must not be repeated at the same time for ever. */
+/** A decision that changes nothing must not be repeated at the same time forever. */
 const MAX_DECISIONS_AT_ONCE = 1_000
 
 /** Runs until all jobs have ended and all workers above the minimum have stopped. */

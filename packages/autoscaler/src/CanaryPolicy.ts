@@ -1,5 +1,5 @@
 /**
- * Decides the number of workers of a canary, beside those of the active release. Pure.
+ * Decides the number of workers of a canary, in addition to those of the active release. Pure.
  *
  * Rules, all of which the property tests check:
  *

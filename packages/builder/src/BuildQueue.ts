@@ -241,7 +241,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
-    // A caller that disconnects while the programs end must not leave a build that runs for ever.
+    // A caller that disconnects while the programs end must not leave a build that runs forever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))

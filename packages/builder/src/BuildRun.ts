@@ -21,7 +21,7 @@ import { generate } from "./GeneratedDockerfile.ts"
 import { type Clone, clone } from "./GitClone.ts"
 import * as Program from "./Program.ts"
 
-/** What a build needs beside its settings. */
+/** What a build needs in addition to its settings. */
 export interface BuildInput {
   readonly build: Build
   readonly engine: BuildEngine["Service"]
@@ -67,7 +67,7 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
           "Check its permissions and free space."
         )
     }),
-    // Not at once: a repository may have a million files, and the platform would answer nothing meanwhile.
+    // Not in one step: a repository may have a million files, and the platform would not respond to any request meanwhile.
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
   )
 

@@ -123,7 +123,7 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
   }
 }
 
-/** Whether Git was redirected to a place that it did not follow to, or to another host, which does not receive the token. */
+/** Whether Git did not follow a redirect, or was redirected to another host, which does not receive the token. */
 const isRedirected = (repository: string, words: string): boolean => {
   if (!isHttp(repository)) return false
   const asked = /could not read (?:Username|Password) for '(https?:[^']+)'/.exec(words)?.[1]

@@ -12,7 +12,7 @@ export interface ProgramRequest {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly cwd?: string
-  /** Beside the variables of this process, without those of the platform. */
+  /** In addition to the variables of this process, without those of the platform. */
   readonly env?: Readonly<Record<string, string>>
   /** Hides secrets in each line, before it is cut: a part of a secret is not found. */
   readonly mask?: (text: string) => string
@@ -162,7 +162,7 @@ export const run = (
       signalGroup(child, "SIGTERM")
       const timer = setTimeout(() => {
         signalGroup(child, "SIGKILL")
-        // A process that left the group may keep them open for ever.
+        // A process that left the group may keep them open forever.
         child.stdout.destroy()
         child.stderr.destroy()
       }, stopGraceMs)

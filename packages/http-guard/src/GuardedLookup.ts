@@ -7,7 +7,7 @@
  *   host is a name ----lookup--> all addresses ---> one is forbidden: the connection fails; else connect to one of them
  * ```
  *
- * The connection uses the addresses that were checked, so a name server that changes its answer has no effect. The client must not follow
+ * The connection uses the addresses that were checked, so a name server that changes its response has no effect. The client must not follow
  * redirects by itself.
  */
 import { lookup as resolve } from "node:dns"

@@ -106,7 +106,7 @@ const once = Effect.fnUntraced(
         isTransient: true
       })
     }
-    // The content must be on the disk before its name is: after a power failure, a file with this name is believed.
+    // The content must be on the disk before its name is: after a power failure, a file with this name is assumed to be complete.
     yield* attempt(part, () => handle.sync())
     return hashed.hash === undefined || hashed.hash.digest("hex") === file.blob
   },

@@ -1,8 +1,8 @@
 /**
  * Locks between processes that share a cache, such as two platforms of one machine.
  *
- * Node has no `flock`. A SQLite transaction locks its file with the operating system, so a lock ends with its process, however that ends, and
- * no lock is ever left behind. The files stay empty.
+ * Node has no `flock`. A SQLite transaction locks its file with the operating system, so a lock is released when its process ends for any
+ * reason, and no stale lock remains. The files stay empty.
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"

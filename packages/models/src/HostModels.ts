@@ -49,7 +49,9 @@ export interface Options {
   readonly retryMs?: number
 }
 
-/** The files of a model that are downloaded at once. More help little: the hub's storage is fast, and each needs memory. */
+/**
+ * The files of a model that are downloaded at once. More would hardly be faster: the hub's storage is fast, and each download needs memory.
+ */
 const CONCURRENCY = 4
 
 /** How often the hub is asked for the list of files before a download fails. */

@@ -174,7 +174,7 @@ const EXPORTERS = ["otlp", "none"] as const
 
 const GRPC_HINT = " grpc is not supported: use the collector's HTTP port, usually 4318."
 
-/** Where and how to export a signal; undefined when the variables do not ask for it. `hint`: the way out for other exporters. */
+/** Where and how to export a signal; undefined when the variables do not ask for it. `hint`: what to do about other exporters. */
 const exportOf = Effect.fnUntraced(function*(
   signal: Signal,
   hint: string

@@ -22,13 +22,13 @@ export interface Options {
   readonly prefix?: string | undefined
   /** The address of the storage, such as `http://127.0.0.1:9000`. Default: AWS, in the region. */
   readonly endpoint?: string | undefined
-  /** Default: `us-east-1`, which most storages other than AWS ignore. */
+  /** Default: `us-east-1`, which most services other than AWS ignore. */
   readonly region?: string | undefined
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
   /**
-   * The number of attempts for one request, including the first. Default: 4. A higher number survives longer outages but reports a dead
-   * storage later.
+   * The number of attempts for one request, including the first. Default: 4. A higher number tolerates longer outages but reports a
+   * permanent one later.
    */
   readonly attempts?: number | undefined
   /** Time limit for opening a connection. Default: 5 seconds. */

@@ -9,8 +9,8 @@
  *                  otherwise the run is parked             --> Dropped: the activation ends, and a later one continues
  * ```
  *
- * `active` counts the parts of the run that do not wait. Whatever resumes a part counts it first, so the count never drops to zero between
- * two things that a part does.
+ * `active` counts the parts of the run that do not wait. A part is counted before it is resumed, so the count never drops to zero between
+ * two actions of a part.
  */
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import { SETTLING } from "@stint/contract/RunJournal"
@@ -24,7 +24,7 @@ import * as Semaphore from "effect/Semaphore"
 import { Journal } from "./Journal.ts"
 import type { DefinitionRef, JournalRefused } from "./Journal.ts"
 
-/** This worker does not run the run any more: it is parked, it has ended, or another worker has it. */
+/** This worker no longer holds the run: it is parked, it has ended, or another worker holds it. */
 export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
   state: Schema.Literals(["parked", "held", "ended", "lost"]),
   cause: Schema.optionalKey(Schema.String)
@@ -43,7 +43,7 @@ export class Cancelled extends Schema.TaggedError<Cancelled>()("Cancelled", {}) 
 /** The path at which the platform notes that a caller has cancelled the run. Users cannot choose it. */
 export const CANCEL_PATH = "~cancel"
 
-/** How long the platform holds a call of a run that waits before it parks the run. Milliseconds. Documented in the contract. */
+/** How long the platform holds the call of a waiting run before it parks the run. Milliseconds. Documented in the contract. */
 export const HOT_WAIT = 1_000
 
 /** How often a run with a long step asks whether a caller has cancelled it or another part can continue. Milliseconds. */
@@ -182,7 +182,7 @@ export const make = Effect.fnUntraced(function*(
     Deferred.doneUnsafe(waiter.settled, Effect.succeed(entry))
   }
 
-  /** Takes over an answer. Entries of the platform may be between the own ones; then the next write asks for them. */
+  /** Takes over an answer. Entries of the platform may be between the entries that this worker wrote; then the next write asks for them. */
   const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>): void => {
     const answered = new Set(answer.entries.map(keyOf))
     const replaced = new Set(answer.entries.filter(({ kind }) => SETTLING.has(kind)).map(({ path }) => path))
@@ -211,7 +211,7 @@ export const make = Effect.fnUntraced(function*(
     chunks = Math.max(chunks, answer.chunks)
   }
 
-  /** One write of this run at a time, so that the answers arrive in order. */
+  /** One write of this run at a time, so that the responses arrive in order. */
   const write = (
     more: Pick<RunWrite, "records" | "park" | "finish">,
     ask = false

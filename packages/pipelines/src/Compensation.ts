@@ -17,7 +17,7 @@ import { attempt, call } from "./StepCall.ts"
 /** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */
 const UNDO_RETRY: Retry = { times: 3 }
 
-/** A node with its address. The step or job of a `forEach` stands for it, because its items are what is recorded. */
+/** A node with its address. The step or job of a `forEach` is used in place of the `forEach`, because only its items are recorded. */
 type Addressed = ReadonlyMap<string, NamedNode>
 
 const addressesOf = (nodes: ReadonlyArray<Node>, prefix = ""): Addressed => {

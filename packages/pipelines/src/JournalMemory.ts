@@ -34,7 +34,7 @@ export interface MemoryOptions {
   readonly spawn?: (child: Child) => Effect.Effect<JobEnd>
   /** Whether a waiting run is parked, so that another activation continues it. Default: false, the activation waits. */
   readonly parks?: boolean
-  /** Runs before and after each write is stored. An effect that does not end takes the answer away from the worker. */
+  /** Runs before and after each write is stored. If the effect does not end, the worker gets no response. */
   readonly around?: (write: RunWrite, when: "before" | "after") => Effect.Effect<void>
 }
 

@@ -1,8 +1,8 @@
 /**
- * Reads the output of a container from the engine, and hands it over once, line by line.
+ * Reads the output of a container from the engine, and passes on each line once.
  *
- * The engine stores the output of a container. When the connection breaks, or the platform was restarted, it is read again from its beginning,
- * without the bytes that were handed over before:
+ * The engine stores the output of a container. When the connection breaks, or the platform was restarted, it is read again from its
+ * beginning, skipping the bytes that were already passed on:
  *
  * ```
  *   position 1200 --connection lost--> read from the beginning, skip 1200 bytes, hand over the rest
@@ -66,7 +66,7 @@ export const make = (
           // The disk is full: a later platform reads these lines again.
         }
       })),
-      // An interruption between two lines of a part would hand over the first one again.
+      // After an interruption between two lines of a part, the first line would be passed on again.
       Effect.uninterruptible
     )
 

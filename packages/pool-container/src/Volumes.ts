@@ -1,9 +1,9 @@
 /**
  * The volumes of a container.
  *
- * A folder of the host is mounted only if the operator allowed it, because whoever may create an endpoint could otherwise mount the
- * platform's own data, or the whole disk. A name is that of a folder that the operator named, or else of a volume of the engine, which needs
- * no permission.
+ * A folder of the host is mounted only if the operator allowed it, because every caller that may create endpoints could otherwise mount the
+ * platform's own data, or the whole disk. A name is that of a folder that the operator named, or else of a volume of the engine, which
+ * needs no permission.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { folderOf, type NamedVolumes, volumeMissing } from "@stint/pool/NamedVolumes"
@@ -29,7 +29,7 @@ const TARGETS = ["/platform-volume", "/runpod-volume"]
 /** Where a container finds the cache of models, unless a volume is there (docs/operations/models.md#what-the-worker-sees). */
 const MODEL_HOMES = TARGETS.map((target) => `${target}/huggingface-cache`)
 
-/** Where it finds the cache beside volumes. */
+/** Where it finds the cache if it has volumes. */
 const MODEL_HOME_BESIDE_VOLUMES = "/platform-models/huggingface-cache"
 
 const isInside = (folder: string, path: string): boolean => {

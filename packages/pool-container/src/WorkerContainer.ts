@@ -8,7 +8,7 @@
  * ```
  *
  * An engine that does not answer says nothing about its containers: Podman's keep running without it, and their workers keep sending
- * heartbeats. Only an answer ends the worker, so that no second one is started beside it.
+ * heartbeats. The worker counts as ended only when the engine reports it, so that no second worker is started in its place.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import type { PoolError } from "@stint/pool/PoolError"

@@ -82,8 +82,8 @@ export interface Options {
   /** The volumes that endpoints may name. Default: none. */
   readonly namedVolumes?: NamedVolumes
   /**
-   * The URL of a module whose installation of Stint and Effect serves the handlers in folders without an own one. Default: none; such
-   * handlers do not start.
+   * The URL of a module whose installation of Stint and Effect serves the handlers in folders without an installation of their own.
+   * Default: none; such handlers do not start.
    */
   readonly packagesOf?: string
   /**

@@ -29,7 +29,7 @@ export const linkOf = (specifier: string, from: string): string | undefined => {
 }
 
 /**
- * The files whose imports are tried in place of those of a handler: `module`, a module of the platform, and the worker SDK that this module
+ * The files whose imports are tried instead of those of a handler: `module`, a module of the platform, and the worker SDK that this module
  * can import, because the SDK's installation contains all plugins.
  */
 export const importersFrom = (module: string): ReadonlyArray<string> => {

@@ -36,7 +36,7 @@ export interface Options {
    * a connection inside the SDK would count against `connectTimeout`.
    */
   readonly maxRequests: number
-  /** Resolves the names of hosts, for storages whose address is not trusted. Default: the machine's resolver. */
+  /** Resolves the names of hosts, for storage services whose address is not trusted. Default: the machine's resolver. */
   readonly lookup?: LookupFunction | undefined
 }
 
@@ -71,9 +71,9 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
           httpAgent: agent,
           httpsAgent: agent
         },
-        // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storages never respond to that.
+        // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storage services never respond to that.
         expectContinueHeader: false,
-        // By default, the SDK sends its own checksums as trailers, which many storages reject. The signature covers the content.
+        // By default, the SDK sends its own checksums as trailers, which many storage services reject. The signature covers the content.
         requestChecksumCalculation: "WHEN_REQUIRED",
         responseChecksumValidation: "WHEN_REQUIRED",
         // Ignore the AWS settings of the machine: they must not redirect requests to another storage.

@@ -146,7 +146,7 @@ const listOf = (urls: unknown): ReadonlyArray<string | URL | null> => {
  * The worker removes the files when the job ends: upload or move those that must stay. Files of another `job_id` than the current job's
  * stay until the handler removes them.
  *
- * Rejects URLs, and redirects, that lead to an address inside of the network (docs/spec/downloads.md#address-guard). When one download
+ * Rejects URLs, and redirects, that lead to an address inside the network (docs/spec/downloads.md#address-guard). When one download
  * fails, the others are cancelled and the promise rejects with the reason for the failure. Rejects with a TypeError that names the position
  * of a missing URL.
  *

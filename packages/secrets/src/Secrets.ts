@@ -86,7 +86,7 @@ export interface SecretsService {
 /** The number of earlier values of a secret that are masked: workers that run a long job may still have them. */
 const EARLIER_VALUES = 20
 
-/** The number of secrets whose earlier values are kept, so that whoever creates and deletes secrets does not fill the memory. */
+/** The number of secrets whose earlier values are kept, so that a caller that creates and deletes many secrets cannot fill the memory. */
 const EARLIER_SECRETS = 100
 
 const isPlain = (env: Endpoint["env"]): env is Readonly<Record<string, string>> =>

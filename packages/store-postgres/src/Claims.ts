@@ -1,6 +1,6 @@
 /**
- * Claims within a transaction. The ready jobs that all claims of the transaction want are locked together, by `SKIP LOCKED`, and handed out one
- * claim after the other.
+ * Claims within a transaction. The ready jobs that all claims of the transaction want are locked together, by `SKIP LOCKED`, and assigned
+ * to one claim after the other.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { type BusyWorker, claimable } from "@stint/store/ClaimRule"

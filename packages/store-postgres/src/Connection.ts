@@ -1,8 +1,8 @@
 /**
  * One connection to PostgreSQL, on which statements are pipelined: a statement is sent without waiting for the results of earlier ones.
  *
- * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no answer arrives until the deadline is
- * destroyed, because a silent network would otherwise block its callers for the timeout of TCP, which is many minutes.
+ * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no response arrives before the deadline
+ * is destroyed, because a network that drops packets would otherwise block its callers for the timeout of TCP, which is many minutes.
  */
 import { hash } from "node:crypto"
 import { Socket } from "node:net"

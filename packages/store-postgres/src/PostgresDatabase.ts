@@ -8,8 +8,8 @@
  *   hints    1 connection     heartbeat and notifications                     (PostgresNodes.ts)
  * ```
  *
- * A lost connection is opened again by the next operation. While the database is away, operations fail with `StoreUnavailable`, at once or after
- * `deadlineMs`, and the log says when the outage begins and ends.
+ * A lost connection is opened again by the next operation. While the database is unavailable, operations fail with `StoreUnavailable`, at
+ * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
@@ -33,8 +33,8 @@ export interface Options {
   /** Replaces the password of the address, so that the address can be in a file that others may read. */
   readonly password?: Redacted.Redacted | undefined
   /**
-   * How long a statement may take, in milliseconds. Then its connection is closed and the operation fails. Default: 10,000. A shorter time finds a
-   * silent network sooner, but also ends long statements of a busy server.
+   * How long a statement may take, in milliseconds. Then its connection is closed and the operation fails. Default: 10,000. A shorter time
+   * detects an unresponsive network sooner, but also ends long statements of a busy server.
    */
   readonly deadlineMs?: number | undefined
 }
@@ -72,7 +72,10 @@ const DISK_FULL = "53100"
  */
 const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
 
-/** The host, port and database of an address. Not of one that has them in other places, where a password with unescaped characters may be. */
+/**
+ * The host, port and database of an address. Not shown for an address that has them in other places, because these may contain a password
+ * with unescaped characters.
+ */
 const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
   const { hash, host, pathname, search } = new URL(url)

@@ -30,7 +30,7 @@ const DEAD_AFTER = "3 seconds"
 
 const HEARTBEAT = "1 second"
 
-/** How many heartbeats pass until all waiters read again, in case that a hint was lost. */
+/** How many heartbeats pass until all waiters read again, in case a hint was lost. */
 const BEATS_UNTIL_LOOK = 15
 
 /** A heartbeat without an answer for this long fails, and with it the connection. Milliseconds. */
@@ -39,7 +39,7 @@ const DEADLINE_MILLIS = 2_500
 /** How long hints are gathered. Milliseconds. */
 const GATHER_MILLIS = 5
 
-/** PostgreSQL limits the payload of a notification to 8,000 bytes. Hints are ASCII but for the names of workers. */
+/** PostgreSQL limits the payload of a notification to 8,000 bytes. Hints are ASCII except for the names of workers. */
 const MAX_PAYLOAD_BYTES = 7_500
 
 /** With more hints than this in one moment, all waiters of the other nodes read again instead. */
@@ -141,7 +141,7 @@ const make = Effect.gen(function*() {
       if (connection === opened) connection = undefined
     })
     try {
-      // Losing a hint or a heartbeat in a crash of the server costs nothing.
+      // Losing a hint or a heartbeat in a crash of the server does no harm.
       await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
       return opened
     } catch (cause) {

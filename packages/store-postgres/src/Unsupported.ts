@@ -1,6 +1,6 @@
 /**
- * What the stores in PostgreSQL do not implement yet, and how each operation that needs it fails: plainly, with what to do. A store that
- * ignored a concurrency key would run too many jobs of the key at a time.
+ * What the stores in PostgreSQL do not implement yet, and the error of each operation that needs it, which says what to do instead. A store
+ * that ignored a concurrency key would run too many jobs of the key at a time.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import { StoreError, StoreUnsupported } from "@stint/store/StoreError"

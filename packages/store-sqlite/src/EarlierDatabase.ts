@@ -1,9 +1,10 @@
 /**
  * Refuses to create a new database where one was before.
  *
- * When the database file is missing or empty, SQLite creates a new one without a word. After a deleted or half-restored folder, the platform
- * would start without its jobs, endpoints and keys, and would remove the WAL that still contains the last jobs. So the store leaves the file
- * `<file>.created` beside each database. When that file, a rescued copy or a WAL with content exists without a database, the start fails.
+ * When the database file is missing or empty, SQLite silently creates a new one. After a deleted or half-restored folder, the platform
+ * would start without its jobs, endpoints and keys, and would remove the WAL that still contains the last jobs. So the store creates the
+ * file `<file>.created` next to each database. When that file, a rescued copy or a WAL with content exists without a database, the start
+ * fails.
  *
  * A deleted folder leaves no trace: the next start creates a new database.
  */

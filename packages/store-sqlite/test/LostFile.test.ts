@@ -223,7 +223,7 @@ describe("a damaged file", () => {
       )
     }))
 
-  it.live("is rejected at the start with the way out", () =>
+  it.live("is rejected at the start with what to do", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(

@@ -4,8 +4,8 @@
 import * as Schema from "effect/Schema"
 
 /**
- * The store cannot be read or written: for example, the disk reports errors or the database is unreachable. The operation stored nothing, or
- * its answer was lost.
+ * The store cannot be read or written: for example, the disk reports errors or the database is unreachable. The operation stored nothing,
+ * or its response was lost.
  */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   operation: Schema.String,

@@ -26,7 +26,7 @@ const DEFAULT_LIMIT = 30
 /** The check's name in reports. */
 export const NAME = "gpu_test"
 
-/** Fails when the program cannot be started, exceeds the limit, or exits with another code than 0. The message has its last output line. */
+/** Fails when the program cannot be started, exceeds the limit, or exits with a code other than 0. The message has its last output line. */
 export const check = Effect.fnUntraced(function*({ command: [program, ...args], limit = DEFAULT_LIMIT, setting }: Options) {
   const unfit = (message: string) => new FitnessCheckFailed({ check: NAME, message })
   const ended = yield* Effect.mapError(

@@ -23,7 +23,7 @@ export interface Options {
 /** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 30
 
-/** Returns its output. Fails on behalf of the named check when it exceeds the limit or exits with another code than 0. */
+/** Returns its output. Fails on behalf of the named check when it exceeds the limit or exits with a code other than 0. */
 export const output = Effect.fnUntraced(
   function*(check: string, args: ReadonlyArray<string>, { limit = DEFAULT_LIMIT, nvidiaSmi = "nvidia-smi" }: Options) {
     const ended = yield* Effect.mapError(

@@ -48,8 +48,8 @@ export interface Credentials {
 export type Origin = "options" | "job" | "environment"
 
 /**
- * Whether the operator chose the storage. Any other address may come from a caller: requests to it pass the address guard, and errors do not
- * quote its answers, because they would show a caller what a server inside of the network answers.
+ * Whether the operator chose the storage. Any other address may come from a caller: requests to it pass the address guard, and errors do
+ * not quote its responses, because they would show a caller the content of servers inside the network.
  */
 export const isTrusted = (origin: Origin): boolean => origin === "environment"
 
@@ -157,7 +157,7 @@ const SETTINGS: Record<Origin, { readonly [Key in "endpointUrl" | "accessId" | "
 /** The names of the settings of a source. */
 export const settingsOf = (origin: Origin) => SETTINGS[origin]
 
-/** The names that S3 allows, and those that older and other storages also allow: upper case, underscores. */
+/** The names that S3 allows, and those that older and other storage services also allow: upper case, underscores. */
 const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/
 
 /**

@@ -82,7 +82,7 @@ const IDLE = Duration.seconds(60)
  */
 const MAX_REQUESTS = 48
 
-/** Who may read an object without a signature; most storages today ignore or reject anything but `private`. */
+/** Who may read an object without a signature; most storage services today ignore or reject anything but `private`. */
 export type Acl =
   | "private"
   | "public-read"
@@ -139,7 +139,7 @@ const clientKey = ({ accessId, accessSecret, endpoint, origin, pathStyle, region
   trusted: isTrusted(origin)
 })
 
-/** Writes and signs with clients that close with the scope. Connections to storages that callers chose pass the guard. */
+/** Writes and signs with clients that close with the scope. Connections to storage services that callers chose pass the guard. */
 export const make = Effect.fnUntraced(function*(
   tuning: Tuning,
   guard: GuardedLookup

@@ -85,7 +85,7 @@ const PROVIDERS: ReadonlyArray<Provider> = [
   provider(String.raw`${BUCKET}storage\.googleapis\.com`, { pathStyle: true, region: "auto" })
 ]
 
-/** Storages that follow AWS's naming: `s3.us-south-1.example.com`. */
+/** Services that follow AWS's naming: `s3.us-south-1.example.com`. */
 const NAMED_LIKE_AWS = new RegExp(String.raw`(?:^|\.)s3[.-](?<region>${REGION})\.`)
 
 const decoded = (segment: string): string => {

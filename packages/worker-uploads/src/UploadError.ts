@@ -94,7 +94,7 @@ export const Reason = Schema.Union([
 /** One of the reasons. */
 export type Reason = typeof Reason.Type
 
-/** The variable with the address ranges that callers' storages may have; the other prefixes work as well. */
+/** The variable with the address ranges that callers' storage services may have; the other prefixes work as well. */
 const ALLOW_VARIABLE = "PLATFORM_UPLOAD_ALLOW"
 
 const sentence = (reason: Reason): string => {

@@ -36,7 +36,7 @@ const regionHint = ({ origin }: Bucket, region: string | undefined): string =>
     ? "with BUCKET_REGION, or use the address with the region in it in BUCKET_ENDPOINT_URL."
     : `by the address with the region in it in ${settingsOf(origin).endpointUrl}.`)
 
-/** Codes that S3 storages return. Any other code may be text of a server that is not a storage. */
+/** Codes that S3-compatible services return. Any other code may be text of a server that is not a storage. */
 const S3_CODES = new Set([
   "AccessDenied",
   "BadDigest",

@@ -40,7 +40,7 @@ export interface Options {
   /** `attachment; filename="..."` makes browsers save the object instead of showing it. */
   readonly contentDisposition?: string | undefined
   readonly cacheControl?: string | undefined
-  /** Who may read the object without a signature. Default: the bucket's rule; many storages accept no other. */
+  /** Who may read the object without a signature. Default: the bucket's rule; many storage services accept no other. */
   readonly acl?: Acl | undefined
   /** Stored with the object; keys and values are ASCII, 2 kB in total. */
   readonly metadata?: { readonly [key: string]: string } | undefined

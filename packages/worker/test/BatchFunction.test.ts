@@ -146,7 +146,7 @@ describe("a handler of several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("starts the next batch after a job hangs that runs alone, and is stopped", () => {
+  it.effect("starts the next batch after a job that ran alone has hung and was stopped", () => {
     const { layer } = services()
     const calls: Array<ReadonlyArray<unknown>> = []
     const handler = Handler.fromBatchFunction(async (jobs: ReadonlyArray<FunctionJob>) => {

@@ -126,7 +126,7 @@ export const backup = Command.make(
 export const restore = Command.make(
   "restore",
   {
-    file: Argument.String("file").pipe(Argument.withDescription("An archive of `stint backup`; - is the standard input")),
+    file: Argument.String("file").pipe(Argument.withDescription("An archive that `stint backup` wrote; - reads standard input")),
     replace: Flag.Boolean("replace").pipe(
       Flag.withDescription(
         "Restore although the data folder contains a platform; its files move to a folder before-restore-TIME"

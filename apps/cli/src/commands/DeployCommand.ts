@@ -191,7 +191,7 @@ export const command = Command.make(
     yield* Output.print(true, { endpoints: done }, () => "")
   })
 ).pipe(
-  Command.withDescription("Deploy the endpoints of a configuration: show what differs, ask, and roll"),
+  Command.withDescription("Deploy the endpoints of a configuration: show what differs, ask, and roll out the release"),
   Command.withExamples([
     { command: "stint deploy", description: "Deploy what differs from stint.config.ts" },
     { command: "stint deploy words -m \"Count hyphens\"", description: "One endpoint, and why" },

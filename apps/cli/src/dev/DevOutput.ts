@@ -21,7 +21,7 @@ import type { Observer } from "../platform/Platform.ts"
 /** Lines of the worker SDK about its own process. */
 const ABOUT_WORKER = /^(?:Fitness checks passed: |Worker \S+ takes jobs of endpoint |Stopping: )/
 
-/** A wait for a worker that is worth a remark. Milliseconds. */
+/** The shortest wait for a worker that is reported. Milliseconds. */
 const LONG_WAIT = 100
 
 /** The longest error in a job's line. Characters. The traceback is in the job itself. */

@@ -27,7 +27,9 @@ export const layerLeave: Layer.Layer<never> = Layer.effectDiscard(
   )
 )
 
-/** Longer than a dead node counts as alive: a node that starts again must not warn of its predecessor. */
+/**
+ * Longer than the time for which a dead node still counts as alive, so that a restarted node does not warn about its own earlier process.
+ */
 const NODES_KNOWN_AFTER = "10 seconds"
 
 /** Warns when this node has generated its own keys although there are other nodes: a key of one is unknown to the others. */

@@ -17,7 +17,7 @@ export interface Facts {
 /** Whether a host name or address, in brackets or not, is this machine. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d+){3}|\[?::1\]?)$/i.test(host)
 
-/** Each warning states the risk and the way out. */
+/** Each warning states the risk and what to do. */
 export const warningsFor = ({ host, isRoot, publicUrl, workerUser }: Facts): ReadonlyArray<string> => [
   ...(isRoot && workerUser === "platform"
     ? [

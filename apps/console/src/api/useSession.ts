@@ -23,7 +23,7 @@ export const useSessionQuery = () =>
 /** The session of the pages. */
 export const SessionContext = createContext<Api.Session | undefined>(undefined)
 
-/** The session. Only pages inside of the shell use it. */
+/** The session. Only pages inside the shell use it. */
 export const useSession = (): Api.Session => {
   const session = useContext(SessionContext)
   if (session === undefined) throw new Error("useSession() was called outside of the shell")

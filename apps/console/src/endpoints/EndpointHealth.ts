@@ -15,7 +15,7 @@ export interface EndpointHealth {
   readonly reason: string | undefined
 }
 
-/** A job that has waited this long is worth a look: the default scaler adds a worker after 4 s. */
+/** A job that has waited this long needs attention: the default scaler adds a worker after 4 s. */
 const OLD_MILLIS = 60_000
 
 /** At least this many failures, and at least this share, are worth a look. */

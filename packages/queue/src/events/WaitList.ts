@@ -41,7 +41,8 @@ interface Waiter {
 }
 
 /**
- * A list whose wake-ups also reach the waiters of other nodes, and which receives theirs. Without nodes, the list itself: it costs nothing.
+ * A list whose wake-ups also reach the waiters of other nodes, and which receives theirs. Without nodes, returns the list itself, so there
+ * is no extra cost.
  */
 export const shared = (list: WaitList, topic: string, nodes: Nodes["Service"] | undefined): WaitList => {
   if (nodes === undefined) return list

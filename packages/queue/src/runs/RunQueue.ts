@@ -86,7 +86,7 @@ export class RunQueue extends Context.Service<RunQueue, {
 
   /**
    * Writes what a worker recorded. Runs with `park` wait up to `waitMs` for an entry before they park. The response comes as soon as one of
-   * them has news; the others are then still running.
+   * them has an unseen entry; the others are then still running.
    */
   readonly journal: (
     endpoint: EndpointId,

@@ -157,8 +157,8 @@ export const accepted = (record: ScheduleRecord, now: number): ScheduleRecord =>
 }
 
 /**
- * The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. `unended`: the jobs that continue
- * beside the job of the firing.
+ * The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. `unended`: the earlier jobs that
+ * continue while the job of the firing runs.
  */
 export const decided = (record: ScheduleRecord, firing: ScheduleFiring, unended: ReadonlyArray<JobId> = []): ScheduleRecord =>
   settled(nextVersion({

@@ -60,7 +60,7 @@ interface Entry {
   results: number
   /** The number of its polls that the platform holds open. */
   openPolls: number
-  /** When its last poll was answered. Not a call: a frozen worker receives the answer, too. */
+  /** When its last poll was answered. This does not count as a call, because a frozen worker's connection also receives the response. */
   answeredAt: number
   /** When its connection was closed during a poll; null when it has called, or a poll was answered, since. */
   cutAt: number | null
@@ -102,7 +102,7 @@ const FORGET_FAILURE_MILLIS = 180_000
 const RENEWAL_SHARE = 0.4
 
 /**
- * The same share for a worker that sends heartbeats. Larger than two heartbeat intervals, because heartbeats say more than other calls: a
+ * The same share for a worker that sends heartbeats. Larger than two heartbeat intervals, because only heartbeats list the worker's jobs: a
  * job that they do not name must lose its lease.
  */
 const RENEWAL_SHARE_WITH_HEARTBEATS = 0.8

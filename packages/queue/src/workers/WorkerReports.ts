@@ -1,5 +1,5 @@
 /**
- * What nodes tell each other about their workers, for health, explanations and the console. Nothing else depends on it.
+ * What nodes report to each other about their workers, for health, explanations and the console. Nothing else depends on it.
  */
 import { EndpointId } from "@stint/contract/Ids"
 import type { Nodes } from "@stint/store/Nodes"

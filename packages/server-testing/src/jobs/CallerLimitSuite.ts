@@ -54,7 +54,7 @@ export const callerLimits = (it: ServerIt): void => {
       yield* endpoint.run(1, { policy: { executionTimeout: WEEK, ttl: WEEK } })
     }))
 
-  it.effect("a submission to a full queue is rejected with 429, the limit and the way out, until a job is taken", () =>
+  it.effect("a submission to a full queue is rejected with 429, the limit and a hint, until a job is taken", () =>
     Effect.gen(function*() {
       const { call, id, path, run, worker } = yield* (yield* ServerTest).endpoint({ limits: { waitingJobs: 2 } })
       const keyed = { json: { input: 1 }, headers: { "idempotency-key": "order 17" } }

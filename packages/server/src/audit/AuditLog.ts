@@ -58,7 +58,7 @@ const UNSUCCESSFUL: LeakyBucket.Rate = { limit: 300, perMs: 3_600_000 }
 interface Unsuccessful {
   readonly name: string
   readonly meter: LeakyBucket.Meter
-  /** The operations that were not recorded since the log said so last. */
+  /** The number of operations that were not recorded since this was last logged. */
   readonly omitted: number
 }
 

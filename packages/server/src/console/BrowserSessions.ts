@@ -1,5 +1,5 @@
 /**
- * Sessions of the web console: a cookie stands for the key with which a person logged in (docs/decisions/0037-web-console.md).
+ * Sessions of the web console: a cookie identifies the key with which a person logged in (docs/decisions/0037-web-console.md).
  *
  * ```
  *   POST /api/v1/session {"key": ...}  --key is valid--> a random id in a cookie; this process keeps id -> key
@@ -143,8 +143,8 @@ export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<bo
 })
 
 /**
- * Replaces the cookie of a session by its key, before the guards and the fast path. Requests without a cookie pay for reading one header.
- * A 401 ends the session, because its key was revoked, rotated, or expired.
+ * Replaces the cookie of a session by its key, before the guards and the fast path. Requests without a cookie cost only the read of one
+ * header. A 401 ends the session, because its key was revoked, rotated, or expired.
  */
 export const layerMiddleware = HttpRouter.middleware(
   Effect.map(BrowserSessions, (sessions) => (operation) =>

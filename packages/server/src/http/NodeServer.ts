@@ -174,7 +174,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     port: options.port ?? 4600,
     gracefulShutdownTimeout: options.gracefulShutdownTimeout ?? "5 seconds"
   })
-  // Node closes the listener and then waits for connections to end, which some never would.
+  // Node closes the listener and then waits for all connections to end. Some would never end.
   yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   const endKeepAlive = Effect.sync(() => {
     closing = true

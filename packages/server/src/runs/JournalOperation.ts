@@ -1,7 +1,7 @@
 /**
  * `run-journal`: a pipeline's worker records what its runs did (docs/spec/pipelines.md#run-journal).
  *
- * Bodies stay text in the store. Each run has its own answer, so that one lost lease does not fail the writes of the others.
+ * Bodies stay text in the store. Each run has its own result, so that one lost lease does not fail the writes of the others.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -131,8 +131,8 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * The answer for one run. Entries beyond the space of the response are left out, except those that answer the request's own records. `space`
-   * is reduced by what the answer needs.
+   * The answer for one run. Entries that do not fit into the response are omitted, except those that correspond to the request's own
+   * records. `space` is reduced by the size of the result.
    */
   const answerJson = Effect.fnUntraced(function*(
     { records, run }: Pick<RunRequest, "records" | "run">,
@@ -147,7 +147,7 @@ const make = Effect.gen(function*() {
       const isOwn = own.has(entry.path)
       if (isCut && !isOwn) continue
       const text = entryJson(entry, yield* outputOf(entry))
-      // The first entry of a response is always part of it, so that a worker that asks again gets on.
+      // The first entry of a response is always part of it, so that a worker that asks again makes progress.
       if (!isOwn && text.length > space.left && space.left < RESPONSE_CHARACTERS) {
         isCut = true
         upTo = entry.n - 1
@@ -208,5 +208,5 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** Reads a request of `run-journal`, writes it and answers. The caller has checked the worker's key. */
+/** Reads a request of `run-journal`, stores its records and returns the response. The caller has checked the worker's key. */
 export const operation = make

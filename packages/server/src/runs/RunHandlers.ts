@@ -56,7 +56,7 @@ export const layer = HttpApiBuilder.group(
         Effect.catchTag(runs.get(endpoint.id, id), "JobMissing", () => Effect.succeed(undefined))
       )
       if (found !== undefined) return found
-      // A job without a journal gets another error than an unknown job.
+      // A job without a journal gets a different error than an unknown job.
       yield* mapLookupErrors(jobs.get(endpoint.id, id))
       return yield* notARun(id, endpoint.id)
     })

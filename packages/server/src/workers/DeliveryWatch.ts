@@ -54,7 +54,7 @@ export const make: Effect.Effect<DeliveryWatch> = Effect.sync(() => {
   return Effect.fnUntraced(function*(request, returnJobs) {
     yield* Effect.interruptible(turn).pipe(Effect.onInterrupt(() => returnJobs))
     const { source } = request
-    // Outside of Node there is no connection to watch.
+    // Without Node there is no connection to watch.
     if (!(source instanceof IncomingMessage)) return
     const { socket } = source
     // The client closed the connection and Node has closed its side: a write would be discarded.

@@ -53,7 +53,7 @@ const resultHint =
 /** The members of a body of job-done. Each may be any JSON value, or absent. */
 const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
-/** Before it reads a larger result or chunk, the server checks that the job exists. Most are smaller, and do without the check. */
+/** Before it reads a larger result or chunk, the server checks that the job exists. Most are smaller and skip the check. */
 const LARGE_RESULT_BYTES = 256 * 1024
 
 /** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
@@ -344,7 +344,7 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * Fails a job whose chunk cannot be stored, and stops it. The SDKs of other makes log the refusal and continue, and the job would be
+   * Fails a job whose chunk cannot be stored, and stops it. Other SDKs log the refusal and continue, and the job would be
    * COMPLETED without the chunk (docs/spec/streaming.md#chunks). Workers that number their chunks handle the refusal themselves.
    */
   const failStream = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>

@@ -1,6 +1,6 @@
 /**
- * Model tests for runs: after each random command, the journal of every run must be consistent with its job and its children, and no run may
- * miss a wake.
+ * Model tests for runs: after each random command, the journal of every run must be consistent with its job and its children, and no run
+ * may miss a wake-up.
  *
  * Each command is one store operation, so that a sequence may end between any two operations, as it does in a crash.
  */
@@ -39,7 +39,7 @@ type Command =
     readonly run: number
     readonly records: ReadonlyArray<{ readonly kind: Kind; readonly path: number; readonly timed: boolean }>
     readonly then: "nothing" | "park" | "park for 2" | "hold" | "finish" | "fail"
-    /** Whether the worker writes the same once more, because the answer was lost. */
+    /** Whether the worker repeats the write, because the response was lost. */
     readonly repeated: boolean
     /** Whether the writer is the holder, the holder of an earlier attempt, or another worker. */
     readonly writer: "holder" | "earlier" | "other"

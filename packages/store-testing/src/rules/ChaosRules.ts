@@ -184,7 +184,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
       for (const { attempt, id } of jobs) history.record({ _tag: "Started", at: at(), job: id, worker, attempt })
       for (const job of jobs) {
         yield* work(worker, job)
-        // Otherwise the heartbeats would name the job for ever if the answer to a later take of it is lost.
+        // Otherwise the heartbeats would name the job forever if the response to a later take of it is lost.
         if (named.get(worker) === job.id) named.delete(worker)
       }
     }

@@ -1,5 +1,5 @@
 /**
- * Releases in memory, beside the endpoints in memory.
+ * Releases in memory, together with the endpoints in memory.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"

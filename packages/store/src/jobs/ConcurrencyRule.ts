@@ -11,11 +11,11 @@
  * ```
  *
  * - A key has as many slots as its limit. A ready or running job has one, so ready jobs can be claimed without counting anything, and an
- *   endpoint without the setting pays nothing.
+ *   endpoint without the setting has no extra cost.
  * - A held job is not ready: the autoscaler starts no worker for it, because that worker would find no job.
  * - Fair between keys: within a priority, jobs are claimed in the order in which they received their slots. However many jobs of other keys
  *   came before, at most `limit` jobs of each other key are ahead of a job that receives a slot.
- * - A held job always has a job with a slot before it, which ends at some time, so no held job waits for ever.
+ * - A held job always has a job with a slot before it, which ends at some time, so no held job waits forever.
  * - The limit in force is the endpoint's present one. A changed limit takes effect for a key when one of its jobs is submitted or ends.
  */
 import type { EndpointId } from "@stint/contract/Ids"

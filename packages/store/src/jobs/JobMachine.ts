@@ -444,11 +444,11 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       return job.finishedAt === null || job.batchId === null ? reject({ _tag: "NotDue" }) : put({ ...job, batchId: null })
     case "Recover": {
       const { by = 0, now } = event
-      // A run sleeps until a time of the calendar, which does not move.
+      // A run sleeps until a wall-clock time, which does not move.
       if (isParked(job)) return reject({ _tag: "NotDue" })
       if (job.notBefore !== null) {
         // A backoff that began after the clock was set has the new time already, so it ends sooner.
-        // A start time is a time of the caller's calendar, so it does not move.
+        // A start time is a wall-clock time that the caller chose, so it does not move.
         const isStale = by < 0 && !isScheduled(job) && job.notBefore - now > -by / 2
         return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
       }
@@ -456,7 +456,7 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       // Not the later of both leases: when the clock was set back, the old lease ends too late.
       const renewed = { ...job, leaseExpiresAt: now + job.leaseMs }
       if (by === 0 || job.startedAt === null) return put(renewed)
-      // Does not move a job that was claimed after the clock was set, and moves no job twice when the answer to the first event was lost.
+      // Does not move a job that was claimed after the clock was set, and moves no job twice when the response to the first event was lost.
       // When the clock was set back by less than the job has been running, both look the same: such a job's timers fire late, not early.
       const isStale = by > 0 ? job.startedAt + by <= now : job.startedAt > now
       return put(isStale ? { ...renewed, startedAt: job.startedAt + by, expiresAt: job.expiresAt + by } : renewed)

@@ -61,7 +61,7 @@ export interface Depth {
 /** One read of a job's stream stops after this number of characters. A single chunk can be several megabytes long. */
 export const MAX_READ_CHARACTERS = 4 * 1024 * 1024
 
-/** What a trace of the job needs beside its head. */
+/** What a trace of the job needs in addition to its head. */
 export type JobTraceContext = Pick<JobRecord, "traceparent" | "tracestate" | "error" | "lastError">
 
 /** The result of draining a job's stream. */

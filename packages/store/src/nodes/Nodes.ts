@@ -14,7 +14,7 @@ import type * as Effect from "effect/Effect"
 /** What the receiver of hints gets; undefined: hints may have been lost, so every waiter must read again. */
 export type Receive = (hint: { readonly key: string; readonly count: number } | undefined) => void
 
-/** What a node tells the others about itself, by its name. */
+/** What a node reports to the others about itself, by its name. */
 export type Reports = ReadonlyMap<string, string>
 
 export class Nodes extends Context.Service<Nodes, {
@@ -24,13 +24,16 @@ export class Nodes extends Context.Service<Nodes, {
   readonly hasOthers: () => boolean
   /** Whether no live node has started before this one. */
   readonly isOldest: () => boolean
-  /** Sends a hint to the other nodes, with others of the same moment. The counts of equal keys add up. Costs nothing while this node is alone. */
+  /**
+   * Sends a hint to the other nodes, together with other hints of the same time. The counts of equal keys add up. Costs nothing while this
+   * node is alone.
+   */
   readonly publish: (topic: string, key: string, count?: number) => void
   /** Receives the hints of other nodes. */
   readonly subscribe: (topic: string, receive: Receive) => void
   /**
    * Whether this node starts the workers of an endpoint. Among the live nodes there is one such node for each endpoint, but while nodes come
-   * and go, two or none may believe to be it for a few seconds.
+   * and go, two nodes or none may consider themselves responsible for a few seconds.
    */
   readonly owns: (endpoint: string) => boolean
   /** This node shuts down: from now on, others own its endpoints. It still sends and receives hints. */

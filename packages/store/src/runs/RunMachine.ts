@@ -15,7 +15,7 @@
  *
  * - An entry is never changed. At most one entry settles a path, and the first one wins.
  * - Every open path of a parked run settles later by a child, an event or a timer, and wakes the run when it wants no more of them.
- * - A run never parks while news has arrived that its worker has not seen.
+ * - A run never parks while there are entries that its worker has not seen.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
@@ -40,7 +40,7 @@ export interface RunEntry {
   readonly news: News
 }
 
-/** The record of a run, beside its job. */
+/** The record of a run, stored with its job. */
 export interface RunRecord {
   readonly run: JobId
   readonly endpoint: EndpointId
@@ -57,7 +57,7 @@ export interface RunRecord {
   readonly held: string | null
 }
 
-/** The path of the entry that tells a run that its caller cancelled it. No node can have it. */
+/** The path of the entry by which a run learns that its caller cancelled it. No node can have it. */
 export const CANCEL_PATH = "~cancel"
 
 /** A new run. */
@@ -108,13 +108,13 @@ export const arrived = (run: RunRecord, news: News): { readonly run: RunRecord; 
   return { run: { ...run, wanted }, wakes: wanted === 0 && run.held === null }
 }
 
-/** The news that a run's worker has not seen. */
+/** The entries that a run's worker has not seen. */
 export interface Unseen {
   readonly count: number
   readonly urgent: boolean
 }
 
-/** Decides about a park. Undefined: the run does not park, because the worker must handle the unseen news first. */
+/** Decides about a park. Undefined: the run does not park, because the worker must handle the unseen entries first. */
 export const parked = (run: RunRecord, wakeAfter: number, unseen: Unseen): RunRecord | undefined =>
   unseen.urgent || unseen.count >= wakeAfter ? undefined : { ...run, wanted: wakeAfter - unseen.count }
 
@@ -173,7 +173,7 @@ export const forgotten = (
   return entries.filter(({ kind, path }) => (paths.has(path) && kind !== "choice" && kind !== "undo") || isAfter(path))
 }
 
-/** Why a run does not fit another definition than its own, in words; undefined when it fits. */
+/** Why a run does not fit a definition other than its own, in words; undefined when it fits. */
 export const misfit = (
   paths: Iterable<string>,
   own: Pick<PipelineGraph, "nodes"> | undefined,

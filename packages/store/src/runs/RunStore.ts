@@ -6,7 +6,7 @@
  *   a child ends, an event arrives, a run is cancelled --same commit--> entry of the run, wake
  * ```
  *
- * A run is a job that has a record here. Jobs without one cost nothing more than before: a store knows which endpoints have runs.
+ * A run is a job that has a record here. Other jobs cost nothing extra: a store knows which endpoints have runs.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -40,7 +40,7 @@ export interface JournalWrite {
   readonly after?: number | undefined
   readonly records: ReadonlyArray<NewEntry>
   readonly park?: { readonly seen: number; readonly wakeAfter: number; readonly until: number | null } | undefined
-  /** Check for news, but do not park: the result is `idle` when there are none. */
+  /** Check for unseen entries, but do not park: the result is `idle` when there are none. */
   readonly isHeld: boolean
   readonly finish?:
     | { readonly output: JsonText | null; readonly error: string | null; readonly cancelled: boolean }
@@ -49,7 +49,7 @@ export interface JournalWrite {
 
 /** The result of a write. */
 export interface JournalResult {
-  /** `unknown`: the definition is not stored, and nothing was done. `idle`: running, with no news for a run that would park. */
+  /** `unknown`: the definition is not stored, and nothing was done. `idle`: running, with no unseen entries for a run that would park. */
   readonly state: RunState | "idle" | "unknown"
   readonly last: number
   readonly phase: RunPhase

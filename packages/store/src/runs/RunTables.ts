@@ -40,7 +40,7 @@ export interface RunTables {
   readonly due: (run: JobId, now: number) => ReadonlyArray<RunEntry>
   /** The earliest time of an open entry. */
   readonly nextTimer: (run: JobId) => number | null
-  /** The news after an entry. */
+  /** The unseen entries after an entry. */
   readonly unseen: (run: JobId, seen: number) => Unseen
 
   readonly addChild: (child: Pick<JobHead, "id" | "endpoint">, place: RunPlace) => void

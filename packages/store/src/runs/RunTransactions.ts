@@ -36,8 +36,9 @@ export const isChild = (id: JobId): boolean => id.startsWith(CHILD)
 export const CHILD_RETENTION_MILLIS = 1_000 * 365 * 24 * 60 * 60 * 1000
 
 /**
- * How long a run is held that a worker with another definition has taken. A worker whose definition fits may run already, beside a canary for
- * example, and announces nothing more; so the run returns to the queue until that worker takes it. Each try costs one request.
+ * How long a run is held after a worker with another definition has taken it. A worker whose definition fits may already be running, for
+ * example during a canary, and does not announce its definition again; so the run returns to the queue until that worker takes it. Each try
+ * costs one request.
  */
 const HELD_RETRY_MILLIS = 60_000
 
@@ -83,7 +84,7 @@ export interface RunTransactions {
 
 /** Creates the operations from the tables of a store. */
 export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
-  /** The change of the run's job: it wakes, or only its waiters are told that the journal has changed. */
+  /** The change of the run's job: it wakes, or only its waiters are notified that the journal has changed. */
   const changeOf = ({ endpoint, run }: RunRecord, wakes: boolean, now: number): ReadonlyArray<ApplyResult> => {
     const job = jobs.find(endpoint, run)
     if (job === undefined) return []

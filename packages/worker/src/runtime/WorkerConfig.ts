@@ -91,7 +91,7 @@ export interface Platform {
   readonly takeBatch: string | undefined
   /** Undefined when the take address does not contain `/job-take/`: jobs then cannot be stopped. */
   readonly stop: string | undefined
-  /** Absent on another platform than Stint: pipelines cannot run there. */
+  /** Absent on platforms other than Stint: pipelines cannot run there. */
   readonly runJournal?: string
   readonly done: JobAddress
   readonly stream: JobAddress
