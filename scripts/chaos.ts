@@ -42,7 +42,7 @@ const vitest = await startVitest(
   }
 )
 
-/** Counts that are sums over jobs, faults and connections. Other counts are extremes, which only the scenario's own line shows. */
+/** Counts that are sums over jobs, faults, connections and requests. Other counts are extremes, which only the scenario's own line shows. */
 const SUMMED = [
   "jobs",
   "keys",
@@ -55,6 +55,7 @@ const SUMMED = [
   "failed writes",
   "clock jumps",
   "connections",
+  "requests",
   "chunks read",
   "webhooks accepted"
 ]
@@ -82,4 +83,4 @@ console.log(`Planted bugs: ${planted.filter((test) => test.ok()).length} of ${pl
 console.log(`${tests.length - failed.length} passed, ${failed.length} failed`)
 console.log(unfinished === 0 ? `${lost} lost` : `${lost} lost, and unknown in ${unfinished} scenarios that did not finish`)
 await vitest.close()
-process.exit(failed.length === 0 && tests.length > 0 && lost === 0 ? 0 : 1)
+process.exit(failed.length === 0 && tests.length > 0 && lost === 0 && unfinished === 0 ? 0 : 1)

@@ -40,7 +40,8 @@ describe("chaos: a worker frozen past its lease, again and again", () => {
   it(
     "R2: gets its late chunk or result refused; each job ends once, with the output of the accepted attempt",
     async (context) => {
-      const rounds = minutes === undefined ? 4 : 20 * minutes
+      // A round waits for a lease to end and for two workers to start: about 6 s.
+      const rounds = minutes === undefined ? 4 : Math.ceil(10 * minutes)
       const counts = passed(context, 0, await frozenWorkers({ rounds }))
       expect(counts["late writes"]).toBe(rounds)
       expect(counts["stale writes refused"]).toBeGreaterThanOrEqual(rounds)
@@ -51,7 +52,7 @@ describe("chaos: a worker frozen past its lease, again and again", () => {
 
 describe("chaos: a killed worker, again and again", () => {
   it("R6: its job runs on another worker and ends within a lease and 5 s", async (context) => {
-    const rounds = minutes === undefined ? 2 : 10 * minutes
+    const rounds = minutes === undefined ? 2 : Math.ceil(10 * minutes)
     passed(context, 0, await killedWorkers({ rounds }))
   }, LIMIT)
 })
@@ -61,7 +62,7 @@ describe("chaos: a cancel of a running job", () => {
     "R8: interrupts its handler within 3 s even when the worker's job-stop connection is cut, and starts no further attempt",
     async (context) => {
       const seed = SeededRandom.runSeed()
-      const count = minutes === undefined ? 24 : 200 * minutes
+      const count = minutes === undefined ? 24 : Math.ceil(200 * minutes)
       const counts = passed(context, seed, await cancels({ seed, count }))
       expect(counts.cancels).toBe(count)
       expect(counts["interrupts"]).toBe(count)
@@ -74,7 +75,7 @@ describe("chaos: stream readers whose connection is cut", () => {
   it(
     "R9: every 200 ms, by a connection that is lost, while a worker writes: every chunk once and in order, for every reader",
     async (context) => {
-      const rounds = minutes === undefined ? 1 : 6 * minutes
+      const rounds = minutes === undefined ? 1 : Math.ceil(6 * minutes)
       const counts = passed(context, 0, await cutReaders({ rounds }))
       expect(counts["fewest connections"]).toBeGreaterThan(4)
       expect(counts["chunks read"]).toBe(4 * 600 * rounds)

@@ -12,7 +12,7 @@ import { Endpoint } from "@stint/contract/Endpoint"
 import { ModelCache } from "@stint/contract/Model"
 import { Schedule } from "@stint/contract/Schedule"
 import { Secret } from "@stint/contract/Secret"
-import { SeededRandom } from "@stint/store-testing"
+import { reportChaos, SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
@@ -241,7 +241,7 @@ const ScheduleList = Schema.Struct({ schedules: Schema.Array(Schedule) })
 const SecretList = Schema.Struct({ secrets: Schema.Array(Secret) })
 
 describe("chaos: hostile requests", () => {
-  it.live("get declared responses in time, and leave no memory behind", () =>
+  it.live("get declared responses in time, and leave no memory behind", (context) =>
     Effect.gen(function*() {
       const seed = SeededRandom.runSeed()
       const random = SeededRandom.seededRandom(seed)
@@ -348,6 +348,7 @@ describe("chaos: hostile requests", () => {
       yield* Effect.sync(() => {
         process.stdout.write(`${requests} requests with seed ${seed}; the heap grew by ${Math.round(growth / 1e5) / 10} MB\n`)
       })
+      reportChaos(context, { requests, "heap growth in kB": Math.round(growth / 1e3) })
       expect(requests).toBeGreaterThan(500)
       expect((yield* server.logs).filter((line) => line.includes("defect in the platform"))).toEqual([])
       expect(growth, `after ${requests} requests with seed ${seed}`).toBeLessThan(
