@@ -171,6 +171,8 @@ export const sweep = (): void => {
           const workers = yield* create({ name: "workers", endpoints: "all", scopes: ["worker"] })
           const roaming = surface === "worker" ? { authorization: workers.secret } : {}
 
+          // Its endpoint is in the query.
+          const isEvents = operation.template === "/api/v1/events"
           const send = (
             place: Readonly<Record<string, string>> = {},
             over: { readonly authorization?: string; readonly json?: unknown; readonly encoding?: string } = {}
@@ -185,7 +187,8 @@ export const sweep = (): void => {
               ...place
             }
             const json = "json" in over ? over.json : bodyOf(operation, at["endpoint"] ?? "")
-            return call(operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`), {
+            const path = operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`)
+            return call(isEvents ? `${path}?endpoint=${at["endpoint"]}` : path, {
               method: operation.method,
               authorization: over.authorization ?? (surface === "worker" ? worker.key : "Bearer test-admin-key-0123456789"),
               ...(json === undefined ? {} : { json }),
@@ -210,17 +213,21 @@ export const sweep = (): void => {
             // Only this server has something to back up.
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
             // Other operations are refused in the tests of their conflicts. Only this server has a key that it may not replace.
-            ...(operation.template === "/api/v1/secrets-key/rotate" ? { 409: send() } : {}),
+            ...(["/api/v1/secrets-key/rotate", "/api/v1/alerts/test"].includes(operation.template) ? { 409: send() } : {}),
             // Only the query of a GET without parameters can be invalid.
             400: first !== ""
               ? send({ [last]: "%zz" })
               : operation.method === "GET"
-              ? call(`${operation.template}?limit=0`)
+              ? call(`${operation.template}?limit=0&lastEventId=0`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
-            // The overview shows every reader its own endpoints.
-            403: send({}, { authorization: operation.template === "/api/v1/overview" ? workers.secret : stranger.secret }),
-            404: first === ""
+            // The overview and the alerts show every reader its own endpoints.
+            403: send({}, {
+              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template) ? workers.secret : stranger.secret
+            }),
+            404: isEvents
+              ? send({ endpoint: "no-such-endpoint" })
+              : first === ""
               ? send({}, { json: { name: "k", endpoints: ["no-such-endpoint"] } })
               : send(missing, roaming),
             413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),

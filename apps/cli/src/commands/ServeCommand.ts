@@ -67,6 +67,7 @@ export const command = Command.make(
           builds: settings.builds,
           engine: settings.engine,
           models: settings.models,
+          alerts: settings.alerts,
           volumes: settings.volumes,
           endpoints
         }))

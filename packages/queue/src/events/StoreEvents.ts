@@ -1,0 +1,102 @@
+/**
+ * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes the changes
+ * of jobs itself, because it already sees each of them once.
+ */
+import { type Build, hasEnded } from "@stint/contract/Build"
+import { MAX_REASON } from "@stint/contract/PlatformEvent"
+import { BuildStore } from "@stint/store/BuildStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import type { RollOutcome } from "@stint/store/ReleaseMachine"
+import { ReleaseStore } from "@stint/store/ReleaseStore"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { type NewPlatformEvent, PlatformEvents } from "./PlatformEvents.ts"
+
+const settled = (endpoint: string, release: number, outcome: RollOutcome): NewPlatformEvent => {
+  switch (outcome._tag) {
+    case "Ready":
+      return { type: "release.active", endpoint, release }
+    case "Promoted":
+      return { type: "release.promoted", endpoint, release }
+    case "Failed":
+      return { type: "release.failed", endpoint, release, reason: outcome.reason.slice(0, MAX_REASON) }
+  }
+}
+
+const ended = ({ endpoint, number, reason, state }: Build): NewPlatformEvent | undefined =>
+  state === "succeeded" || state === "failed" || state === "cancelled"
+    ? {
+      type: "build.ended",
+      endpoint,
+      build: number,
+      state,
+      ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) })
+    }
+    : undefined
+
+const make = Effect.gen(function*() {
+  const { isOpen, publish } = yield* PlatformEvents
+  const endpoints = yield* EndpointStore
+  const releases = yield* ReleaseStore
+  const builds = yield* BuildStore
+
+  /** Publishes what an operation did, if it did something. */
+  const published = <A, E>(operation: Effect.Effect<A, E>, eventOf: (result: A) => NewPlatformEvent | undefined) =>
+    Effect.tap(operation, (result) =>
+      Effect.sync(() => {
+        const event = isOpen() ? eventOf(result) : undefined
+        if (event !== undefined) publish(event)
+      }))
+
+  return {
+    endpoints: EndpointStore.of({
+      ...endpoints,
+      create: (endpoint) =>
+        published(
+          endpoints.create(endpoint),
+          (isNew) => isNew ? { type: "endpoint.changed", endpoint: endpoint.id } : undefined
+        ),
+      put: (endpoint) => published(endpoints.put(endpoint), () => ({ type: "endpoint.changed", endpoint: endpoint.id })),
+      remove: (id) =>
+        published(endpoints.remove(id), (result) => result === "removed" ? { type: "endpoint.removed", endpoint: id } : undefined)
+    }),
+    releases: ReleaseStore.of({
+      ...releases,
+      deploy: (base, deployment) =>
+        published(releases.deploy(base, deployment), (result) =>
+          result._tag === "Moved" ? undefined : {
+            type: "release.deployed",
+            endpoint: result.endpoint.id,
+            release: result.release.number,
+            by: result.release.createdBy,
+            ...(result.release.rollbackOf === undefined ? {} : { rollbackOf: result.release.rollbackOf })
+          }),
+      settle: (id, number, outcome) =>
+        published(
+          releases.settle(id, number, outcome),
+          (endpoint) => endpoint === undefined ? undefined : settled(id, number, outcome)
+        )
+    }),
+    builds: BuildStore.of({
+      ...builds,
+      create: (build) =>
+        published(
+          builds.create(build),
+          (created) =>
+            created === undefined ? undefined : { type: "build.queued", endpoint: created.endpoint, build: created.number }
+        ),
+      update: (build) => published(builds.update(build), (stored) => stored && hasEnded(build) ? ended(build) : undefined)
+    })
+  }
+})
+
+/** The stores beneath, which publish their changes. */
+export const layer: Layer.Layer<
+  EndpointStore | ReleaseStore | BuildStore,
+  never,
+  EndpointStore | ReleaseStore | BuildStore
+> = Layer.effectContext(
+  Effect.map(make, ({ builds, endpoints, releases }) =>
+    Context.make(EndpointStore, endpoints).pipe(Context.add(ReleaseStore, releases), Context.add(BuildStore, builds)))
+)
