@@ -27,8 +27,8 @@ export const layer = HttpApiBuilder.group(
           const { endpoints } = yield* CurrentViewer
           const { alerts, configured, receivers } = yield* list
           if (endpoints === "all") return { configured, alerts, receivers }
-          const isPermitted = (endpoint: string | undefined) => endpoint !== undefined && endpoints.includes(endpoint)
-          return { configured, alerts: alerts.filter(({ endpoint }) => isPermitted(endpoint)), receivers: [] }
+          const permitted = alerts.filter(({ endpoint }) => endpoints.some((one) => one === endpoint))
+          return { configured, alerts: permitted, receivers: [] }
         })
       )
       .handle("testAlerts", () => Effect.mapError(test, () => off))

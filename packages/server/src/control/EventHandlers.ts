@@ -36,8 +36,7 @@ export const layer = HttpApiBuilder.group(
     /** Whether to send an event of this endpoint to a key; undefined: an event of the whole platform. */
     const filterFor = Effect.fnUntraced(function*(only: string | undefined) {
       const { endpoints } = yield* CurrentViewer
-      const permits = (endpoint: string | undefined) =>
-        endpoints === "all" || (endpoint !== undefined && endpoints.includes(endpoint))
+      const permits = (endpoint: string | undefined) => endpoints === "all" || endpoints.some((one) => one === endpoint)
       if (only === undefined) return permits
       if (!permits(only)) {
         return yield* new Forbidden(
