@@ -64,11 +64,11 @@ const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: b
     if (response.status === NO_MORE) return false
     if (response.status !== 200) return yield* failWith(response.status, response.json)
     failures = 0
-    yield* readEvents(response.stream, (event) =>
-      Effect.flatMap(decode(event), ({ data, id }) => {
-        lastEventId = id
-        return print(json, data)
-      }))
+    yield* readEvents(response.stream, (event) => {
+      lastEventId = event.id ?? lastEventId
+      // A newer platform may send events that this version does not know.
+      return Effect.matchEffect(decode(event), { onFailure: () => Effect.void, onSuccess: ({ data }) => print(json, data) })
+    })
     return true
   })
   // A wrong key or endpoint is an error, and not a lost connection.
