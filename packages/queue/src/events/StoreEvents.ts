@@ -2,12 +2,12 @@
  * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes the changes
  * of jobs itself, because it already sees each of them once.
  */
-import { type Build, hasEnded } from "@stint/contract/Build"
+import type { Build } from "@stint/contract/Build"
 import { MAX_REASON } from "@stint/contract/PlatformEvent"
 import { BuildStore } from "@stint/store/BuildStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { RollOutcome } from "@stint/store/ReleaseMachine"
-import { ReleaseStore } from "@stint/store/ReleaseStore"
+import { type DeployResult, ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -24,16 +24,32 @@ const settled = (endpoint: string, release: number, outcome: RollOutcome): NewPl
   }
 }
 
-const ended = ({ endpoint, number, reason, state }: Build): NewPlatformEvent | undefined =>
+const ended = ({ endpoint, number, reason, state }: Build): ReadonlyArray<NewPlatformEvent> =>
   state === "succeeded" || state === "failed" || state === "cancelled"
-    ? {
+    ? [{
       type: "build.ended",
       endpoint,
       build: number,
       state,
       ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) })
-    }
-    : undefined
+    }]
+    : []
+
+/** The endpoint is stored in the same step as its release. */
+const deployed = (result: DeployResult): ReadonlyArray<NewPlatformEvent> => {
+  if (result._tag === "Moved") return []
+  const { createdBy, endpoint, number, rollbackOf } = result.release
+  return [
+    {
+      type: "release.deployed",
+      endpoint,
+      release: number,
+      by: createdBy,
+      ...(rollbackOf === undefined ? {} : { rollbackOf })
+    },
+    { type: "endpoint.changed", endpoint }
+  ]
+}
 
 const make = Effect.gen(function*() {
   const { isOpen, publish } = yield* PlatformEvents
@@ -42,11 +58,10 @@ const make = Effect.gen(function*() {
   const builds = yield* BuildStore
 
   /** Publishes what an operation did, if it did something. */
-  const published = <A, E>(operation: Effect.Effect<A, E>, eventOf: (result: A) => NewPlatformEvent | undefined) =>
+  const published = <A, E>(operation: Effect.Effect<A, E>, eventsOf: (result: A) => ReadonlyArray<NewPlatformEvent>) =>
     Effect.tap(operation, (result) =>
       Effect.sync(() => {
-        const event = isOpen() ? eventOf(result) : undefined
-        if (event !== undefined) publish(event)
+        if (isOpen()) { for (const event of eventsOf(result)) publish(event) }
       }))
 
   return {
@@ -55,27 +70,19 @@ const make = Effect.gen(function*() {
       create: (endpoint) =>
         published(
           endpoints.create(endpoint),
-          (isNew) => isNew ? { type: "endpoint.changed", endpoint: endpoint.id } : undefined
+          (isNew) => isNew ? [{ type: "endpoint.changed", endpoint: endpoint.id }] : []
         ),
-      put: (endpoint) => published(endpoints.put(endpoint), () => ({ type: "endpoint.changed", endpoint: endpoint.id })),
+      put: (endpoint) => published(endpoints.put(endpoint), () => [{ type: "endpoint.changed", endpoint: endpoint.id }]),
       remove: (id) =>
-        published(endpoints.remove(id), (result) => result === "removed" ? { type: "endpoint.removed", endpoint: id } : undefined)
+        published(endpoints.remove(id), (result) => result === "removed" ? [{ type: "endpoint.removed", endpoint: id }] : [])
     }),
     releases: ReleaseStore.of({
       ...releases,
-      deploy: (base, deployment) =>
-        published(releases.deploy(base, deployment), (result) =>
-          result._tag === "Moved" ? undefined : {
-            type: "release.deployed",
-            endpoint: result.endpoint.id,
-            release: result.release.number,
-            by: result.release.createdBy,
-            ...(result.release.rollbackOf === undefined ? {} : { rollbackOf: result.release.rollbackOf })
-          }),
+      deploy: (base, deployment) => published(releases.deploy(base, deployment), deployed),
       settle: (id, number, outcome) =>
         published(
           releases.settle(id, number, outcome),
-          (endpoint) => endpoint === undefined ? undefined : settled(id, number, outcome)
+          (endpoint) => endpoint === undefined ? [] : [settled(id, number, outcome)]
         )
     }),
     builds: BuildStore.of({
@@ -84,9 +91,9 @@ const make = Effect.gen(function*() {
         published(
           builds.create(build),
           (created) =>
-            created === undefined ? undefined : { type: "build.queued", endpoint: created.endpoint, build: created.number }
+            created === undefined ? [] : [{ type: "build.queued", endpoint: created.endpoint, build: created.number }]
         ),
-      update: (build) => published(builds.update(build), (stored) => stored && hasEnded(build) ? ended(build) : undefined)
+      update: (build) => published(builds.update(build), (stored) => stored ? ended(build) : [])
     })
   }
 })
