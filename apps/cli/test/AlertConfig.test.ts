@@ -31,7 +31,13 @@ describe("the settings of alerts", () => {
   it.effect("change the thresholds", () =>
     Effect.gen(function*() {
       const { thresholds } = Option.getOrThrow(
-        yield* load({ ...both, STINT_ALERT_FAILED_PERCENT: "5", STINT_ALERT_FAILED_JOBS: "1", STINT_ALERT_WINDOW: "1 hour", STINT_ALERT_QUEUE_AGE: "90 seconds" })
+        yield* load({
+          ...both,
+          STINT_ALERT_FAILED_PERCENT: "5",
+          STINT_ALERT_FAILED_JOBS: "1",
+          STINT_ALERT_WINDOW: "1 hour",
+          STINT_ALERT_QUEUE_AGE: "90 seconds"
+        })
       )
       assert.deepStrictEqual(thresholds, { failedPercent: 5, failedJobs: 1, windowMs: 3_600_000, queueAgeMs: 90_000 })
     }))

@@ -109,45 +109,52 @@ const startPlatform = Effect.fnUntraced(function*(alertUrl: string) {
 })
 
 describe("alerts of a platform", () => {
-  it.live("fire once when an endpoint fails its jobs, are sent signed until they are received, and are resolved once", () =>
-    Effect.gen(function*() {
-      const hooks = yield* receiver
-      const { call, env } = yield* startPlatform(hooks.url)
-      const cli = (...args: ReadonlyArray<string>) => Effect.promise(() => runCommand(args, { env }))
+  it.live(
+    "fire once when an endpoint fails its jobs, are sent signed until they are received, and are resolved once",
+    () =>
+      Effect.gen(function*() {
+        const hooks = yield* receiver
+        const { call, env } = yield* startPlatform(hooks.url)
+        const cli = (...args: ReadonlyArray<string>) => Effect.promise(() => runCommand(args, { env }))
 
-      const tested = yield* cli("alerts", "test")
-      expect(tested).toMatchObject({ code: 0, stderr: "" })
-      expect(tested.stdout).toContain("delivered")
-      expect(hooks.received.map(({ message }) => message.type)).toEqual(["alert.test"])
+        const tested = yield* cli("alerts", "test")
+        expect(tested).toMatchObject({ code: 0, stderr: "" })
+        expect(tested.stdout).toContain("delivered")
+        expect(hooks.received.map(({ message }) => message.type)).toEqual(["alert.test"])
 
-      const endpoint = yield* TestEndpoint.make(call, { id: "failing", maxAttempts: 1 })
-      const worker = yield* endpoint.worker("ann")
-      for (let job = 0; job < 4; job += 1) {
-        yield* endpoint.run(job)
-        const { id } = yield* worker.next
-        yield* worker.deliver(id, { error: "It is broken." })
-      }
+        const endpoint = yield* TestEndpoint.make(call, { id: "failing", maxAttempts: 1 })
+        const worker = yield* endpoint.worker("ann")
+        for (let job = 0; job < 4; job += 1) {
+          yield* endpoint.run(job)
+          const { id } = yield* worker.next
+          yield* worker.deliver(id, { error: "It is broken." })
+        }
 
-      const listed = yield* TestEndpoint.until(cli("alerts", "list", "--json"), ({ stdout }) => stdout.includes("endpoint_failing"))
-      expect(JSON.parse(listed.stdout)).toMatchObject({
-        configured: true,
-        alerts: [{ fingerprint: "endpoint_failing/failing", kind: "endpoint_failing", endpoint: "failing" }],
-        receivers: [{ origin: new URL(hooks.url).origin }]
-      })
-      expect((yield* cli("alerts", "list")).stdout).toContain("stint jobs list failing --status FAILED")
+        const listed = yield* TestEndpoint.until(
+          cli("alerts", "list", "--json"),
+          ({ stdout }) => stdout.includes("endpoint_failing")
+        )
+        expect(JSON.parse(listed.stdout)).toMatchObject({
+          configured: true,
+          alerts: [{ fingerprint: "endpoint_failing/failing", kind: "endpoint_failing", endpoint: "failing" }],
+          receivers: [{ origin: new URL(hooks.url).origin }]
+        })
+        expect((yield* cli("alerts", "list")).stdout).toContain("stint jobs list failing --status FAILED")
 
-      const messages = () => hooks.received.filter(({ message }) => message.type !== "alert.test")
-      yield* TestEndpoint.until(Effect.sync(messages), (all) => all.some(({ message }) => message.type === "alert.resolved"))
-      const [firing, resolved, ...more] = messages()
-      expect(more).toEqual([])
-      expect(firing?.message).toMatchObject({ type: "alert.firing", notice: 1, repeatSeconds: 14_400 })
-      expect(firing?.message.summary).toMatch(/^[34] of [34] jobs of endpoint failing failed/)
-      expect(resolved?.message).toMatchObject({ type: "alert.resolved", id: firing?.message.id, notice: 2 })
-      expect(resolved?.message.resolvedAt).toBeGreaterThan(firing?.message.firedAt ?? Infinity)
-      expect(firing?.id).not.toBe(resolved?.id)
-      expect(hooks.rejected).toEqual([])
-      expect((yield* cli("alerts", "list")).stdout).toContain("No alert fires.")
-    }).pipe(Effect.scoped), 60_000)
+        const messages = () => hooks.received.filter(({ message }) => message.type !== "alert.test")
+        yield* TestEndpoint.until(Effect.sync(messages), (all) => all.some(({ message }) => message.type === "alert.resolved"))
+        const [firing, resolved, ...more] = messages()
+        expect(more).toEqual([])
+        expect(firing?.message).toMatchObject({ type: "alert.firing", notice: 1, repeatSeconds: 14_400 })
+        expect(firing?.message.summary).toMatch(/^[34] of [34] jobs of endpoint failing failed/)
+        expect(resolved?.message).toMatchObject({ type: "alert.resolved", id: firing?.message.id, notice: 2 })
+        expect(resolved?.message.resolvedAt).toBeGreaterThan(firing?.message.firedAt ?? Infinity)
+        expect(firing?.id).not.toBe(resolved?.id)
+        expect(hooks.rejected).toEqual([])
+        expect((yield* cli("alerts", "list")).stdout).toContain("No alert fires.")
+      }).pipe(Effect.scoped),
+    60_000
+  )
 
   it.live("appear in the stream of events, and a test says when a receiver cannot be reached", () =>
     Effect.gen(function*() {

@@ -35,7 +35,9 @@ describe("stint events", () => {
       if (events === undefined) return void response.writeHead(204).end()
       response.writeHead(200, { "content-type": "text/event-stream" })
       response.write("retry: 1000\n\n")
-      for (const event of events) response.write(`id: a-1-${asked.length}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+      for (const event of events) {
+        response.write(`id: a-1-${asked.length}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+      }
       response.end()
     })
     server.listen(0, "127.0.0.1")

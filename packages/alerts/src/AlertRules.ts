@@ -142,7 +142,8 @@ const ofHost = ({ failed, host, reason }: HostObservation): Condition => ({
   fingerprint: `webhook_receiver_gone/${host}`,
   kind: "webhook_receiver_gone",
   summary: `${failed} webhooks to ${host} failed for good within an hour: ${firstLine(reason)}`,
-  action: "When the receiver works again: stint webhooks list ENDPOINT --state failed, then stint webhooks resend ENDPOINT DELIVERY.",
+  action:
+    "When the receiver works again: stint webhooks list ENDPOINT --state failed, then stint webhooks resend ENDPOINT DELIVERY.",
   forMs: 0
 })
 

@@ -47,96 +47,98 @@ export interface Options {
   readonly resolve?: Duration.Input
 }
 
-const make = Effect.fnUntraced(function*({ interval = "15 seconds", receivers, repeat, resolve = "2 minutes", thresholds }: Options) {
-  const endpoints = yield* EndpointStore
-  const jobs = yield* JobStore
-  const registry = yield* WorkerRegistry
-  const storeCondition = yield* StoreCondition
-  const events = yield* PlatformEvents
-  const { baseUrl: platform } = yield* PublicAddress
-  const sender = yield* AlertSender.make(yield* GuardedHttp, receivers)
-  const counts = AlertCounts.make(thresholds.windowMs)
-  yield* events.listen(counts.listener)
+const make = Effect.fnUntraced(
+  function*({ interval = "15 seconds", receivers, repeat, resolve = "2 minutes", thresholds }: Options) {
+    const endpoints = yield* EndpointStore
+    const jobs = yield* JobStore
+    const registry = yield* WorkerRegistry
+    const storeCondition = yield* StoreCondition
+    const events = yield* PlatformEvents
+    const { baseUrl: platform } = yield* PublicAddress
+    const sender = yield* AlertSender.make(yield* GuardedHttp, receivers)
+    const counts = AlertCounts.make(thresholds.windowMs)
+    yield* events.listen(counts.listener)
 
-  const pace = { repeatMs: Duration.toMillis(repeat), resolveMs: Duration.toMillis(Duration.fromInputUnsafe(resolve)) }
-  const repeatSeconds = Math.round(pace.repeatMs / 1_000)
-  let state: AlertMachine.AlertState = new Map()
+    const pace = { repeatMs: Duration.toMillis(repeat), resolveMs: Duration.toMillis(Duration.fromInputUnsafe(resolve)) }
+    const repeatSeconds = Math.round(pace.repeatMs / 1_000)
+    let state: AlertMachine.AlertState = new Map()
 
-  const observe = Effect.fnUntraced(function*({ id }: Endpoint, now: number) {
-    const { oldestQueuedAt } = yield* jobs.depth(id)
-    const workers = yield* registry.list(id)
-    const works = workers.some((worker) => worker.state === "idle" || worker.state === "running")
-    const failed = workers.find((worker) => worker.state === "unhealthy")
-    return {
-      id,
-      oldestQueuedAt,
-      workerProblem: works ? undefined : failed?.reason ?? undefined,
-      ...counts.ofEndpoint(id, now)
-    } satisfies AlertRules.EndpointObservation
-  })
+    const observe = Effect.fnUntraced(function*({ id }: Endpoint, now: number) {
+      const { oldestQueuedAt } = yield* jobs.depth(id)
+      const workers = yield* registry.list(id)
+      const works = workers.some((worker) => worker.state === "idle" || worker.state === "running")
+      const failed = workers.find((worker) => worker.state === "unhealthy")
+      return {
+        id,
+        oldestQueuedAt,
+        workerProblem: works ? undefined : failed?.reason ?? undefined,
+        ...counts.ofEndpoint(id, now)
+      } satisfies AlertRules.EndpointObservation
+    })
 
-  const report = Effect.fnUntraced(function*({ alert, notice, resolvedAt, type }: AlertMachine.Notice) {
-    const { firedAt: _firedAt, action, ...said } = alert
-    const isFirst = notice === 1
-    if (isFirst) yield* Effect.logWarning(`Alert: ${alert.summary} ${action}`)
-    if (resolvedAt !== null) yield* Effect.logInfo(`Alert resolved: ${alert.fingerprint}`)
-    if (events.isOpen() && (isFirst || resolvedAt !== null)) {
-      events.publish({ type: resolvedAt === null ? "alert.fired" : "alert.resolved", ...said })
-    }
-    const message: AlertMessage = {
-      type,
-      ...alert,
-      notice,
-      ...(resolvedAt === null ? {} : { resolvedAt }),
-      repeatSeconds,
-      platform
-    }
-    yield* sender.send(`${alert.id}-${notice}`, message)
-  })
-
-  const check = Effect.gen(function*() {
-    const now = yield* Clock.currentTimeMillis
-    const all = yield* endpoints.list
-    counts.retain(new Set(all.map(({ id }) => id)))
-    const conditions = AlertRules.conditionsOf({
-      now,
-      endpoints: yield* Effect.forEach(all, (endpoint) => observe(endpoint, now)),
-      hosts: counts.hosts(now),
-      isDiskLow: storeCondition.isLow()
-    }, thresholds)
-    const next = AlertMachine.step(state, conditions, now, pace)
-    state = next.state
-    yield* Effect.forEach(next.notices, report, { discard: true })
-  })
-
-  const outage = OutageLog.make({
-    onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Trying again.`),
-    onRecovery: Effect.logInfo("Alerts are checked again.")
-  })
-  // The first check is not at once: at the start, all workers are new.
-  yield* outage.watch(check).pipe(
-    Effect.delay(interval),
-    Effect.repeat(Schedule.forever),
-    Effect.forkScoped
-  )
-
-  return {
-    list: Effect.map(sender.receivers, (list) => ({ configured: true, alerts: AlertMachine.firing(state), receivers: list })),
-    test: Effect.flatMap(Clock.currentTimeMillis, (now) =>
-      sender.test(`test-${now}`, {
-        type: "alert.test",
-        id: `test-${now}`,
-        fingerprint: "test",
-        kind: "test",
-        summary: "This is a test of the platform's alerts. Nothing is wrong.",
-        action: "Do nothing.",
-        firedAt: now,
-        notice: 1,
+    const report = Effect.fnUntraced(function*({ alert, notice, resolvedAt, type }: AlertMachine.Notice) {
+      const { firedAt: _firedAt, action, ...said } = alert
+      const isFirst = notice === 1
+      if (isFirst) yield* Effect.logWarning(`Alert: ${alert.summary} ${action}`)
+      if (resolvedAt !== null) yield* Effect.logInfo(`Alert resolved: ${alert.fingerprint}`)
+      if (events.isOpen() && (isFirst || resolvedAt !== null)) {
+        events.publish({ type: resolvedAt === null ? "alert.fired" : "alert.resolved", ...said })
+      }
+      const message: AlertMessage = {
+        type,
+        ...alert,
+        notice,
+        ...(resolvedAt === null ? {} : { resolvedAt }),
         repeatSeconds,
         platform
-      }))
+      }
+      yield* sender.send(`${alert.id}-${notice}`, message)
+    })
+
+    const check = Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      const all = yield* endpoints.list
+      counts.retain(new Set(all.map(({ id }) => id)))
+      const conditions = AlertRules.conditionsOf({
+        now,
+        endpoints: yield* Effect.forEach(all, (endpoint) => observe(endpoint, now)),
+        hosts: counts.hosts(now),
+        isDiskLow: storeCondition.isLow()
+      }, thresholds)
+      const next = AlertMachine.step(state, conditions, now, pace)
+      state = next.state
+      yield* Effect.forEach(next.notices, report, { discard: true })
+    })
+
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Trying again.`),
+      onRecovery: Effect.logInfo("Alerts are checked again.")
+    })
+    // The first check is not at once: at the start, all workers are new.
+    yield* outage.watch(check).pipe(
+      Effect.delay(interval),
+      Effect.repeat(Schedule.forever),
+      Effect.forkScoped
+    )
+
+    return {
+      list: Effect.map(sender.receivers, (list) => ({ configured: true, alerts: AlertMachine.firing(state), receivers: list })),
+      test: Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        sender.test(`test-${now}`, {
+          type: "alert.test",
+          id: `test-${now}`,
+          fingerprint: "test",
+          kind: "test",
+          summary: "This is a test of the platform's alerts. Nothing is wrong.",
+          action: "Do nothing.",
+          firedAt: now,
+          notice: 1,
+          repeatSeconds,
+          platform
+        }))
+    }
   }
-})
+)
 
 /** Watches while the layer's scope is open. */
 export const layer = (

@@ -7,8 +7,8 @@ const PARTS = 10
 
 export class EventWindow {
   readonly #partMs: number
-  readonly #counts = new Array<number>(PARTS).fill(0)
-  readonly #marked = new Array<number>(PARTS).fill(0)
+  readonly #counts = Array.from({ length: PARTS }, () => 0)
+  readonly #marked = Array.from({ length: PARTS }, () => 0)
   /** The number of the newest part since 1970. */
   #newest = 0
 

@@ -20,7 +20,13 @@ const built = (build: number, state: "succeeded" | "failed" | "cancelled"): NewP
   state
 })
 
-const failed = (host: string): NewPlatformEvent => ({ type: "webhook.failed", endpoint: "hello", delivery: "d", host, reason: "gone" })
+const failed = (host: string): NewPlatformEvent => ({
+  type: "webhook.failed",
+  endpoint: "hello",
+  delivery: "d",
+  host,
+  reason: "gone"
+})
 
 describe("a window of events", () => {
   it("counts every event of its last nine tenths, and none that is older than the window", () => {

@@ -14,7 +14,13 @@ const endpoint = (more: Partial<EndpointObservation> = {}): EndpointObservation 
   ...more
 })
 
-const observe = (more: Partial<Observation> = {}): Observation => ({ now: NOW, endpoints: [], hosts: [], isDiskLow: false, ...more })
+const observe = (more: Partial<Observation> = {}): Observation => ({
+  now: NOW,
+  endpoints: [],
+  hosts: [],
+  isDiskLow: false,
+  ...more
+})
 
 const fingerprints = (observation: Observation) => conditionsOf(observation, defaults).map(({ fingerprint }) => fingerprint)
 
@@ -35,7 +41,10 @@ describe("the rules of alerts", () => {
   })
 
   it("find workers that fail, with the first line of the reason, and wait for a minute before they fire", () => {
-    const [found] = conditionsOf(observe({ endpoints: [endpoint({ workerProblem: "It exited with code 1\nTraceback" })] }), defaults)
+    const [found] = conditionsOf(
+      observe({ endpoints: [endpoint({ workerProblem: "It exited with code 1\nTraceback" })] }),
+      defaults
+    )
     assert.strictEqual(found?.fingerprint, "workers_failing/hello")
     assert.strictEqual(found?.summary, "No worker of endpoint hello works: It exited with code 1.")
     assert.strictEqual(found?.forMs, 60_000)
@@ -44,7 +53,8 @@ describe("the rules of alerts", () => {
   it("find the last build if it failed, too little space, and receivers of webhooks that are gone", () => {
     assert.deepStrictEqual(ofEndpoint({ failedBuild: { build: 3, reason: undefined } }), ["build_failed/hello"])
     assert.deepStrictEqual(fingerprints(observe({ isDiskLow: true })), ["disk_low"])
-    const host = (failed: number) => observe({ hosts: [{ host: "https://a.example", failed, reason: "The receiver answered 500." }] })
+    const host = (failed: number) =>
+      observe({ hosts: [{ host: "https://a.example", failed, reason: "The receiver answered 500." }] })
     assert.deepStrictEqual(fingerprints(host(2)), [])
     assert.deepStrictEqual(fingerprints(host(3)), ["webhook_receiver_gone/https://a.example"])
   })
@@ -56,7 +66,9 @@ describe("the rules of alerts", () => {
       failed: fc.integer({ min: 0, max: 100 }),
       oldestQueuedAt: fc.option(fc.integer({ min: 0, max: NOW })),
       workerProblem: fc.option(fc.string(), { nil: undefined }),
-      failedBuild: fc.option(fc.record({ build: fc.integer(), reason: fc.option(fc.string(), { nil: undefined }) }), { nil: undefined })
+      failedBuild: fc.option(fc.record({ build: fc.integer(), reason: fc.option(fc.string(), { nil: undefined }) }), {
+        nil: undefined
+      })
     })
     const observations = fc.uniqueArray(anyEndpoint, { selector: ({ id }) => id })
     fc.assert(fc.property(observations, fc.boolean(), (endpoints, isDiskLow) => {

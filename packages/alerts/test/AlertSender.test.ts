@@ -26,8 +26,10 @@ const message: AlertMessage = {
 }
 
 const start = (...urls: ReadonlyArray<string>) =>
-  Effect.flatMap(GuardedHttp, (http) =>
-    AlertSender.make(http, { urls, secret: Redacted.make(SECRET), timeout: Duration.seconds(1) }))
+  Effect.flatMap(
+    GuardedHttp,
+    (http) => AlertSender.make(http, { urls, secret: Redacted.make(SECRET), timeout: Duration.seconds(1) })
+  )
 
 const test = (title: string, run: Effect.Effect<void, never, TestReceiver.TestReceiver | GuardedHttp>) =>
   it.effect(title, () => Effect.provide(run, TestReceiver.layer))

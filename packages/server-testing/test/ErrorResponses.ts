@@ -245,7 +245,9 @@ export const sweep = (): void => {
             401: send({}, { authorization: "wrong" }),
             // The overview and the alerts show every reader its own endpoints.
             403: send({}, {
-              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template) ? workers.secret : stranger.secret
+              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
+                ? workers.secret
+                : stranger.secret
             }),
             404: isEvents
               ? send({ endpoint: "no-such-endpoint" })

@@ -46,29 +46,33 @@ const readUpTo = async (response: IncomingMessage, type: PlatformEvent["type"]):
 /** Far more than the buffers of both sockets hold. */
 const PUBLISHED = 60_000
 
-it.live("a reader that stops reading is told how many events it missed, and the platform keeps no more of them", () =>
-  Effect.gen(function*() {
-    const server = yield* ServerTest.ServerTest
-    const events = yield* PlatformEvents.PlatformEvents
-    const response = yield* connect(server.baseUrl)
-    const reason = "x".repeat(500)
-    for (let number = 0; number < PUBLISHED; number += 1) {
-      events.publish({ type: "worker.failed", endpoint: "e", worker: String(number), reason })
-      // Lets the server write what the connection accepts.
-      if (number % 50 === 0) yield* Effect.promise(() => setImmediate())
-    }
-    events.publish({ type: "endpoint.removed", endpoint: "last" })
-    const read = yield* Effect.promise(() => readUpTo(response, "endpoint.removed"))
-    const missed = read.reduce((sum, event) => event.type === "missed" ? sum + (event.count ?? Number.NaN) : sum, 0)
-    const received = read.filter(({ type }) => type === "worker.failed")
-    expect(missed).toBeGreaterThan(0)
-    expect(received.length + missed).toBe(PUBLISHED)
-    // In order, without repetition: the numbers increase.
-    const numbers = received.flatMap((event) => event.type === "worker.failed" ? [Number(event.worker)] : [])
-    expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
-    expect(new Set(numbers).size).toBe(numbers.length)
-    response.destroy()
-  }).pipe(Effect.provide(ServerTest.layer().pipe(Layer.provideMerge(PlatformEvents.layer({ capacity: 100 }))))), 60_000)
+it.live(
+  "a reader that stops reading is told how many events it missed, and the platform keeps no more of them",
+  () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest.ServerTest
+      const events = yield* PlatformEvents.PlatformEvents
+      const response = yield* connect(server.baseUrl)
+      const reason = "x".repeat(500)
+      for (let number = 0; number < PUBLISHED; number += 1) {
+        events.publish({ type: "worker.failed", endpoint: "e", worker: String(number), reason })
+        // Lets the server write what the connection accepts.
+        if (number % 50 === 0) yield* Effect.promise(() => setImmediate())
+      }
+      events.publish({ type: "endpoint.removed", endpoint: "last" })
+      const read = yield* Effect.promise(() => readUpTo(response, "endpoint.removed"))
+      const missed = read.reduce((sum, event) => event.type === "missed" ? sum + (event.count ?? Number.NaN) : sum, 0)
+      const received = read.filter(({ type }) => type === "worker.failed")
+      expect(missed).toBeGreaterThan(0)
+      expect(received.length + missed).toBe(PUBLISHED)
+      // In order, without repetition: the numbers increase.
+      const numbers = received.flatMap((event) => event.type === "worker.failed" ? [Number(event.worker)] : [])
+      expect(numbers).toEqual(numbers.toSorted((a, b) => a - b))
+      expect(new Set(numbers).size).toBe(numbers.length)
+      response.destroy()
+    }).pipe(Effect.provide(ServerTest.layer().pipe(Layer.provideMerge(PlatformEvents.layer({ capacity: 100 }))))),
+  60_000
+)
 
 it.live("a reader's response ends when the server closes", () =>
   Effect.gen(function*() {

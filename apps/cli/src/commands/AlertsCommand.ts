@@ -28,9 +28,7 @@ const format = ({ alerts, configured, receivers }: AlertList): string => {
   const firing = alerts.length === 0 ? "No alert fires." : alerts.map(alertText).join("\n\n")
   return receivers.length === 0
     ? firing
-    : `${firing}\n\n${
-      Output.table([["RECEIVER", "DELIVERED (UTC)", "WAITING", "PROBLEM"], ...receivers.map(receiverText)])
-    }`
+    : `${firing}\n\n${Output.table([["RECEIVER", "DELIVERED (UTC)", "WAITING", "PROBLEM"], ...receivers.map(receiverText)])}`
 }
 
 const list = Command.make(

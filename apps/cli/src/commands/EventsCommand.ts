@@ -24,7 +24,9 @@ const FIRST: ReadonlyArray<string> = ["type", "at", "endpoint", "job"]
 /** One line: `14:00:07  job.ended  hello  JOB  status=COMPLETED`. */
 export const line = (event: PlatformEvent): string => {
   const time = new Date(event.at).toISOString().slice(11, 19)
-  if (event.type === "missed") return `${time}  missed  ${event.count ?? "an unknown number of"} events: this reader was too slow or away`
+  if (event.type === "missed") {
+    return `${time}  missed  ${event.count ?? "an unknown number of"} events: this reader was too slow or away`
+  }
   const subject = [
     "endpoint" in event ? event.endpoint ?? "-" : "-",
     ..."job" in event ? [event.job] : []

@@ -53,6 +53,7 @@ export class TooManyReaders extends Schema.TaggedError<TooManyReaders>()("TooMan
 /** Called synchronously, so it must be quick and must not throw. `at`: milliseconds since 1970. */
 export type Listener = (event: NewPlatformEvent, at: number) => void
 
+/** The hub of the events: sources publish, listeners and readers receive. */
 export interface PlatformEventsService {
   /** Whether anybody watches. */
   readonly isOpen: () => boolean

@@ -90,8 +90,7 @@ const make = Effect.gen(function*() {
       create: (build) =>
         published(
           builds.create(build),
-          (created) =>
-            created === undefined ? [] : [{ type: "build.queued", endpoint: created.endpoint, build: created.number }]
+          (created) => created === undefined ? [] : [{ type: "build.queued", endpoint: created.endpoint, build: created.number }]
         ),
       update: (build) => published(builds.update(build), (stored) => stored ? ended(build) : [])
     })
@@ -104,6 +103,9 @@ export const layer: Layer.Layer<
   never,
   EndpointStore | ReleaseStore | BuildStore
 > = Layer.effectContext(
-  Effect.map(make, ({ builds, endpoints, releases }) =>
-    Context.make(EndpointStore, endpoints).pipe(Context.add(ReleaseStore, releases), Context.add(BuildStore, builds)))
+  Effect.map(
+    make,
+    ({ builds, endpoints, releases }) =>
+      Context.make(EndpointStore, endpoints).pipe(Context.add(ReleaseStore, releases), Context.add(BuildStore, builds))
+  )
 )

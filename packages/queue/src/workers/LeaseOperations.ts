@@ -178,7 +178,9 @@ export interface Dependencies {
 }
 
 /** Creates the operations from a store, a registry and a notifier. */
-export const make = ({ apply, elapsed, events, nodes, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
+export const make = (
+  { apply, elapsed, events, nodes, now, random, registry, store, notifier }: Dependencies
+): LeaseOperations => {
   /**
    * The worker reports that it is running no jobs, so each job that the store still assigns to it is charged with a lost attempt. Otherwise
    * a worker that drops every job it takes would take the same job forever.

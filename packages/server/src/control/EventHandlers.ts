@@ -57,7 +57,10 @@ export const layer = HttpApiBuilder.group(
           open({ after, accepts: (event) => isWanted(endpointOf(event)) }),
           ({ limit }) =>
             new Unavailable(
-              problemMembers(`${limit} readers follow this platform already, and no more may.`, "End one of them, or try again later.")
+              problemMembers(
+                `${limit} readers follow this platform already, and no more may.`,
+                "End one of them, or try again later."
+              )
             )
         )
         const events = Stream.paginate(undefined, () =>

@@ -94,5 +94,4 @@ export const response = <E>(
   events: Stream.Stream<JobEvent, E>,
   endpoint: Endpoint,
   heartbeatMs: number
-): HttpServerResponse.HttpServerResponse =>
-  sseResponse(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs)
+): HttpServerResponse.HttpServerResponse => sseResponse(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs)
