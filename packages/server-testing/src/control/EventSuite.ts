@@ -3,6 +3,7 @@
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
+import { BatchReceipt } from "@stint/contract/Batch"
 import { PlatformEvent } from "@stint/contract/PlatformEvent"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -12,6 +13,7 @@ import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 
 const created = expectJson(201, NewKey)
+const draft = expectJson(200, BatchReceipt)
 
 const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(PlatformEvent))
 
@@ -72,8 +74,8 @@ export const platformEvents = (it: ServerIt): void => {
       const { id } = yield* one.run("followed")
       yield* call(one.path(`cancel/${id}`), { method: "POST" })
       yield* reader.upTo("job.ended")
-      const batch = yield* call(one.path("batch"), { json: { requests: [{ input: 1 }, { input: 2 }], finalize: true } })
-      expect(batch.status).toBeLessThan(300)
+      const batch = yield* Effect.flatMap(call(one.path("batch"), { json: [{ input: 1 }, { input: 2 }] }), draft)
+      yield* call(one.path(`batch/${batch.id}/finalize`), { method: "POST" })
       expect((yield* reader.upTo("jobs.submitted")).map(withoutTime).at(-1)).toEqual({
         type: "jobs.submitted",
         endpoint: one.id,
