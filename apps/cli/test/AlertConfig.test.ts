@@ -9,7 +9,11 @@ import * as AlertConfig from "../src/config/AlertConfig.ts"
 const SECRET = `whsec_${Buffer.alloc(32, 7).toString("base64")}`
 
 const load = (env: Readonly<Record<string, string>>) =>
-  Effect.provideService(AlertConfig.load, ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
+  Effect.provideService(
+    Effect.flatMap(AlertConfig.load, AlertConfig.complete),
+    ConfigProvider.ConfigProvider,
+    ConfigProvider.fromEnv({ env })
+  )
 
 const both = { STINT_ALERT_URL: "https://a.example/hook, http://10.0.0.7/x", STINT_ALERT_SECRET: SECRET }
 

@@ -18,6 +18,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as AlertConfig from "../src/config/AlertConfig.ts"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
 import { Environment } from "../src/config/SettingNames.ts"
 import * as Platform from "../src/platform/Platform.ts"
@@ -97,7 +98,7 @@ const startPlatform = Effect.fnUntraced(function*(alertUrl: string) {
     store: "memory",
     dataDir,
     endpoints: [],
-    alerts: Option.map(settings.alerts, (alerts) => ({
+    alerts: Option.map(yield* AlertConfig.complete(settings.alerts), (alerts) => ({
       ...alerts,
       thresholds: { ...alerts.thresholds, windowMs: 2_000 },
       interval: "20 millis",
@@ -199,7 +200,7 @@ describe("alerts of a platform", () => {
         Effect.provideService(Environment, env),
         Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
       )
-      expect(Option.isNone(settings.alerts)).toBe(true)
+      expect(Option.isNone(yield* AlertConfig.complete(settings.alerts))).toBe(true)
       const context = yield* Layer.build(Platform.layer({
         settings,
         secrets: AccessKeys.secretsOf(Redacted.make(KEY)),

@@ -53,7 +53,7 @@ const test = Command.make(
     const result = yield* call((api) => api.alerts.testAlerts())
     yield* Output.print(json, result, answers)
     if (result.receivers.every(({ delivered }) => delivered)) return
-    yield* new CliFailure({
+    return yield* new CliFailure({
       message: "The test did not reach every receiver.",
       hint: "Check STINT_ALERT_URL and the receiver. A private address must be in STINT_WEBHOOKS_ALLOW.",
       code: "not-delivered"

@@ -81,7 +81,7 @@ const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: b
     more = yield* Effect.catchIf(connect, ({ code }) => code === "unreachable", () => Effect.succeed(true))
   }
   if (!more) return
-  yield* new CliFailure({
+  return yield* new CliFailure({
     message: "The platform does not answer any more.",
     hint: "Check whether it runs: stint health",
     code: "unreachable"

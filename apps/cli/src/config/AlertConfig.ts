@@ -29,6 +29,12 @@ export interface AlertSettings {
   readonly repeat: Duration.Duration
 }
 
+/** The variables as they are set. */
+export interface AlertVariables extends Omit<AlertSettings, "urls" | "secret"> {
+  readonly urls: Option.Option<AlertSettings["urls"]>
+  readonly secret: Option.Option<AlertSettings["secret"]>
+}
+
 const MAX_RECEIVERS = 10
 
 const isWebAddress = (text: string): boolean => {
@@ -64,7 +70,8 @@ const Window = durationOf(Duration.seconds(10), Duration.days(1), "10 seconds to
 const Age = durationOf(Duration.seconds(1), Duration.days(30), "1 second to 30 days")
 const Repeat = durationOf(Duration.minutes(1), Duration.days(30), "1 minute to 30 days")
 
-const all = Effect.all({
+/** Reads the variables. Fails on the first invalid one. */
+export const load: Effect.Effect<AlertVariables, CliFailure> = Effect.all({
   urls: secretSetting(
     "STINT_ALERT_URL",
     "one or several http or https addresses, comma-separated",
@@ -110,23 +117,23 @@ const all = Effect.all({
   )
 })
 
-/** Reads the settings; none without receivers. Fails on the first invalid setting, and when only one of address and secret is set. */
-export const load: Effect.Effect<Option.Option<AlertSettings>, CliFailure> = Effect.flatMap(
-  all,
-  ({ secret, urls, ...rest }) => {
-    if (Option.isNone(urls) && Option.isNone(secret)) return Effect.succeedNone
-    if (Option.isSome(urls) && Option.isSome(secret)) {
-      return Effect.succeedSome({ ...rest, urls: urls.value, secret: secret.value })
-    }
-    const [present, missing] = Option.isSome(urls)
-      ? ["STINT_ALERT_URL", "STINT_ALERT_SECRET"]
-      : ["STINT_ALERT_SECRET", "STINT_ALERT_URL"]
-    return Effect.fail(
-      new CliFailure({
-        message: `The variable ${present} is set, and ${missing} is not.`,
-        hint: "Alerts need both: the addresses of the receivers, and the secret with which the messages are signed. " +
-          "A secret: echo whsec_$(openssl rand -base64 32)"
-      })
-    )
+/**
+ * The settings of a platform; none without receivers. Fails when only one of address and secret is set. Commands that call a platform do not need
+ * both: the secret may be in the environment of a receiver.
+ */
+export const complete = ({ secret, urls, ...rest }: AlertVariables): Effect.Effect<Option.Option<AlertSettings>, CliFailure> => {
+  if (Option.isNone(urls) && Option.isNone(secret)) return Effect.succeedNone
+  if (Option.isSome(urls) && Option.isSome(secret)) {
+    return Effect.succeedSome({ ...rest, urls: urls.value, secret: secret.value })
   }
-)
+  const [present, missing] = Option.isSome(urls)
+    ? ["STINT_ALERT_URL", "STINT_ALERT_SECRET"]
+    : ["STINT_ALERT_SECRET", "STINT_ALERT_URL"]
+  return Effect.fail(
+    new CliFailure({
+      message: `The variable ${present} is set, and ${missing} is not.`,
+      hint: "Alerts need both: the addresses of the receivers, and the secret with which the messages are signed. " +
+        "A secret: echo whsec_$(openssl rand -base64 32)"
+    })
+  )
+}

@@ -90,7 +90,7 @@ export interface PlatformConfig {
   /** See AuditConfig.ts for the variables. */
   readonly audit: AuditSettings
   /** See AlertConfig.ts for the variables. */
-  readonly alerts: Option.Option<AlertConfig.AlertSettings>
+  readonly alerts: AlertConfig.AlertVariables
   readonly batches: BatchSettings
   readonly disk: DiskSettings
   /** See LogConfig.ts for the variables. */
