@@ -1,5 +1,6 @@
 /**
- * Runs every block of the README, the introduction and the learning pages, in both settings, and of the pages about deploying and the audit.
+ * Runs every block of the README, the introduction and the learning pages, in both settings, and of the pages about
+ * deploying, alerts and the audit.
  *
  * minimum-doc-blocks.json holds the number of blocks that ran when it was last changed. A page that loses a block, or whose block is now
  * skipped, fails until someone lowers that number on purpose.

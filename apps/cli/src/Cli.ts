@@ -3,6 +3,7 @@
  */
 import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
+import * as AlertsCommand from "./commands/AlertsCommand.ts"
 import * as AuditCommand from "./commands/AuditCommand.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
@@ -11,6 +12,7 @@ import * as BuildsCommand from "./commands/BuildsCommand.ts"
 import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
+import * as EventsCommand from "./commands/EventsCommand.ts"
 import * as HealthCommand from "./commands/HealthCommand.ts"
 import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
@@ -40,6 +42,7 @@ const local = [InitCommand.command] as const
 
 /** Commands that call a running platform. */
 const client = [
+  AlertsCommand.alerts.pipe(Command.provide(PlatformClient.layer)),
   AuditCommand.command.pipe(Command.provide(PlatformClient.layer)),
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
@@ -48,6 +51,7 @@ const client = [
   PipelinesCommand.pipelines.pipe(Command.provide(PlatformClient.layer)),
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
   TopCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  EventsCommand.command.pipe(Command.provide(PlatformClient.layer)),
   LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),

@@ -27,6 +27,8 @@ const GROUPS = [
   "webhooks",
   "models",
   "audit",
+  "events",
+  "alerts",
   "schedules"
 ]
 
@@ -41,7 +43,8 @@ const WITHOUT_COMMAND: Readonly<Record<string, string>> = {
 
 /** Options without a flag, with the reason. */
 const WITHOUT_FLAG: Readonly<Record<string, string>> = {
-  "batches.createBatch requests": "`batch create` adds the requests in calls of limited size"
+  "batches.createBatch requests": "`batch create` adds the requests in calls of limited size",
+  "events.streamEvents lastEventId": "`events` continues by itself after a lost connection"
 }
 
 interface Operation {
@@ -186,6 +189,8 @@ const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, 
 
 /** The responses by operation; `{}` for those that are not listed. */
 const RESPONSES: Readonly<Record<string, unknown>> = {
+  "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
+  "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
   "jobs.run": receipt,
   "jobs.status": { ...job, status: "IN_PROGRESS" },
@@ -246,6 +251,7 @@ const RESPONSES: Readonly<Record<string, unknown>> = {
 
 const STATUSES: Readonly<Record<string, number>> = {
   "jobs.events": 204,
+  "events.streamEvents": 204,
   "control.createEndpoint": 201,
   "releases.rollback": 201,
   "builds.startBuild": 201,
@@ -387,6 +393,9 @@ const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],
+  ["alerts", "list"],
+  ["alerts", "test"],
+  ["events", "-f", "--endpoint", "e"],
   ["logs", "e", ID, "--after", "3", "--level", "warn", "--limit", "10"],
   ["batch", "create", "e", "FILE", "--name", "n", "--webhook", "http://a.b", ...POLICY],
   ["batch", "add", "e", BATCH, "FILE"],
@@ -536,7 +545,7 @@ describe("the command line", () => {
 
   it("has every command in the reference", async () => {
     const page = await readFile(resolve(import.meta.dirname, "../../../docs/reference/cli.md"), "utf8")
-    const groups = ["jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models", "schedules"]
+    const groups = ["alerts", "jobs", "pipelines", "batch", "endpoints", "keys", "webhooks", "models", "schedules"]
     const verbs = COMMANDS.map(([first = "", second = ""]) =>
       groups.includes(first) ? `stint ${first} ${second}` : `stint ${first}`
     )

@@ -3,11 +3,13 @@
  */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
+import { AlertsApi } from "./control/AlertsApi.ts"
 import { AuditedOperations } from "./control/Audit.ts"
 import { AuditApi } from "./control/AuditApi.ts"
 import { BackupApi } from "./control/BackupApi.ts"
 import { BuildsApi } from "./control/BuildsApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
+import { EventsApi } from "./control/EventsApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
 import { ModelsApi } from "./control/ModelsApi.ts"
 import { OverviewApi } from "./control/OverviewApi.ts"
@@ -48,6 +50,8 @@ export class Api extends HttpApi.make("stint")
   .add(ModelsApi)
   .add(WebhooksApi)
   .add(OverviewApi)
+  .add(EventsApi)
+  .add(AlertsApi)
   .add(AuditApi)
   .add(BackupApi)
   .add(ProbesApi)

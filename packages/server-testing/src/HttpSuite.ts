@@ -6,16 +6,19 @@
  * ```
  */
 import { describe, layer } from "@effect/vitest"
-import type * as Layer from "effect/Layer"
+import * as PlatformEvents from "@stint/queue/PlatformEvents"
+import * as Layer from "effect/Layer"
 import { authorization } from "./auth/AuthorizationSuite.ts"
 import { keyOwnership } from "./auth/KeyOwnershipSuite.ts"
 import { keys } from "./auth/KeySuite.ts"
 import { rateLimits } from "./auth/RateLimitSuite.ts"
 import { scopes } from "./auth/ScopeSuite.ts"
+import { alerts } from "./control/AlertSuite.ts"
 import { audits } from "./control/AuditSuite.ts"
 import { backups } from "./control/BackupSuite.ts"
 import { builds } from "./control/BuildSuite.ts"
 import { control } from "./control/ControlSuite.ts"
+import { platformEvents } from "./control/EventSuite.ts"
 import { models } from "./control/ModelSuite.ts"
 import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
@@ -56,7 +59,8 @@ export const suite = <E>(
   stores: Layer.Layer<ServerTest.Stores, E>,
   server: Pick<ServerTest.Options, "fastPath"> = {}
 ): void => {
-  layer(ServerTest.layer({ ...server, stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
+  const layerServer = ServerTest.layer({ ...server, stores }).pipe(Layer.provide(PlatformEvents.layer()))
+  layer(layerServer, { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
     describe("submit options", () => submitOptions(it))
     describe("limits for callers", () => callerLimits(it))
@@ -85,6 +89,8 @@ export const suite = <E>(
     describe("control API", () => control(it))
     describe("releases", () => releases(it))
     describe("overview", () => overviews(it))
+    describe("events of the platform", () => platformEvents(it))
+    describe("alerts", () => alerts(it))
     describe("webhooks", () => webhooks(it))
     describe("schedules", () => schedules(it))
     describe("secrets", () => secrets(it))

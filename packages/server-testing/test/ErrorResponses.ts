@@ -7,6 +7,7 @@ import { NewKey } from "@stint/contract/AccessKey"
 import { Models, ModelsRefused } from "@stint/models/Models"
 import { makeTestHub } from "@stint/models/testing"
 import { generate, SecretsKey, SecretsKeyError } from "@stint/secrets/SecretsKey"
+import { Alerts, AlertsOff } from "@stint/server/Alerts"
 import { BackupError, Backups } from "@stint/server/Backups"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -71,6 +72,15 @@ const backups = Layer.effect(
         ? Effect.fail(new BackupError({ reason: "failed", message: "The database could not be copied." }))
         : Effect.succeed(Stream.make(Buffer.from("an archive")))
     )
+  }))
+)
+
+/** A receiver of alerts. In an outage, there is none. */
+const alerts = Layer.effect(
+  Alerts,
+  Effect.map(Outage, (on) => ({
+    list: Effect.succeed({ configured: true, alerts: [], receivers: [] }),
+    test: Effect.suspend(() => on.isOn ? Effect.fail(new AlertsOff()) : Effect.succeed({ receivers: [] }))
   }))
 )
 
@@ -140,7 +150,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
 export const sweep = (): void => {
   layer(
     layerServer({
-      stores: Layer.provideMerge(Layer.merge(stores, backups), outage),
+      stores: Layer.provideMerge(Layer.mergeAll(stores, backups, alerts), outage),
       secretsKey: operatorsKey,
       models,
       limits: {
@@ -171,6 +181,8 @@ export const sweep = (): void => {
           const workers = yield* create({ name: "workers", endpoints: "all", scopes: ["worker"] })
           const roaming = surface === "worker" ? { authorization: workers.secret } : {}
 
+          // Its endpoint is in the query.
+          const isEvents = operation.template === "/api/v1/events"
           const send = (
             place: Readonly<Record<string, string>> = {},
             over: { readonly authorization?: string; readonly json?: unknown; readonly encoding?: string } = {}
@@ -185,7 +197,8 @@ export const sweep = (): void => {
               ...place
             }
             const json = "json" in over ? over.json : bodyOf(operation, at["endpoint"] ?? "")
-            return call(operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`), {
+            const path = operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`)
+            return call(isEvents ? `${path}?endpoint=${at["endpoint"]}` : path, {
               method: operation.method,
               authorization: over.authorization ?? (surface === "worker" ? worker.key : "Bearer test-admin-key-0123456789"),
               ...(json === undefined ? {} : { json }),
@@ -206,21 +219,39 @@ export const sweep = (): void => {
             return yield* call(`${path}/run-now`, { method: "POST" })
           })
           const isSchedule = operation.template.endsWith("/run-now")
+          const duringOutage = Effect.acquireUseRelease(
+            Effect.sync(() => {
+              away.isOn = true
+            }),
+            () => send({ endpoint: other.id }, roaming),
+            () =>
+              Effect.sync(() => {
+                away.isOn = false
+              })
+          )
           const ways: Readonly<Record<string, ReturnType<typeof send>>> = {
             // Only this server has something to back up.
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
+            // Only this server has receivers of alerts.
+            ...(operation.template === "/api/v1/alerts/test" ? { 200: send(), 409: duringOutage } : {}),
             // Other operations are refused in the tests of their conflicts. Only this server has a key that it may not replace.
             ...(operation.template === "/api/v1/secrets-key/rotate" ? { 409: send() } : {}),
             // Only the query of a GET without parameters can be invalid.
             400: first !== ""
               ? send({ [last]: "%zz" })
               : operation.method === "GET"
-              ? call(`${operation.template}?limit=0`)
+              ? call(`${operation.template}?limit=0&lastEventId=0`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
-            // The overview shows every reader its own endpoints.
-            403: send({}, { authorization: operation.template === "/api/v1/overview" ? workers.secret : stranger.secret }),
-            404: first === ""
+            // The overview and the alerts show every reader its own endpoints.
+            403: send({}, {
+              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
+                ? workers.secret
+                : stranger.secret
+            }),
+            404: isEvents
+              ? send({ endpoint: "no-such-endpoint" })
+              : first === ""
               ? send({}, { json: { name: "k", endpoints: ["no-such-endpoint"] } })
               : send(missing, roaming),
             413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),
@@ -231,16 +262,7 @@ export const sweep = (): void => {
             507: isSchedule
               ? runSchedule({ storedBytes: 1_000 })
               : send({ endpoint: full.id }, { json: { input: "x".repeat(1_000) } }),
-            503: Effect.acquireUseRelease(
-              Effect.sync(() => {
-                away.isOn = true
-              }),
-              () => send({ endpoint: other.id }, roaming),
-              () =>
-                Effect.sync(() => {
-                  away.isOn = false
-                })
-            )
+            503: duringOutage
           }
           for (const status of Object.keys(operation.operation.responses)) {
             // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.

@@ -18,6 +18,8 @@
  *   operator --/api/v1/models...------------> ModelHandlers ------> Models
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
+ *   viewer   --/api/v1/events---------------> EventHandlers ------> PlatformEvents
+ *   operator --/api/v1/alerts...------------> AlertHandlers ------> Alerts
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
  *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
  * ```
@@ -26,6 +28,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -34,10 +37,12 @@ import * as AuditMiddleware from "./audit/AuditMiddleware.ts"
 import * as AuthGuards from "./auth/AuthGuards.ts"
 import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
 import * as BatchHandlers from "./batches/BatchHandlers.ts"
+import * as AlertHandlers from "./control/AlertHandlers.ts"
 import * as AuditHandlers from "./control/AuditHandlers.ts"
 import * as BackupHandlers from "./control/BackupHandlers.ts"
 import * as BuildHandlers from "./control/BuildHandlers.ts"
 import * as ControlHandlers from "./control/ControlHandlers.ts"
+import * as EventHandlers from "./control/EventHandlers.ts"
 import * as KeyHandlers from "./control/KeyHandlers.ts"
 import * as ModelHandlers from "./control/ModelHandlers.ts"
 import * as OverviewHandlers from "./control/OverviewHandlers.ts"
@@ -78,6 +83,8 @@ const layerApi = Layer.mergeAll(
       ModelHandlers.layer,
       WebhookHandlers.layer,
       OverviewHandlers.layer,
+      EventHandlers.layer,
+      AlertHandlers.layer,
       AuditHandlers.layer,
       BackupHandlers.layer,
       ProbeHandlers.layer
@@ -112,7 +119,8 @@ const serve = <E, R>(routes: Layer.Layer<never, E, R>) =>
  */
 const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   const queue = yield* JobQueue
-  yield* Effect.addFinalizer(() => queue.completeWaits)
+  const events = yield* PlatformEvents
+  yield* Effect.addFinalizer(() => Effect.andThen(queue.completeWaits, events.close))
 }))
 
 /**

@@ -12,6 +12,7 @@ import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
+import { StoreCondition } from "@stint/store/StoreCondition"
 import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -80,7 +81,8 @@ export const layer = (
     SqliteWebhookSecretStore.layer,
     SqliteWebhookAttemptStore.layer,
     SpaceReclaimer.layer(),
-    Layer.effect(OnlineBackup, Effect.map(SqliteDatabase.SqliteDatabase, ({ backup }) => ({ write: backup })))
+    Layer.effect(OnlineBackup, Effect.map(SqliteDatabase.SqliteDatabase, ({ backup }) => ({ write: backup }))),
+    Layer.effect(StoreCondition, Effect.map(SqliteDatabase.SqliteDatabase, ({ isLow }) => ({ isLow })))
   ).pipe(
     Layer.provide(SqliteDatabase.layer(options))
   )

@@ -17,6 +17,12 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { headersOf } from "./Signature.ts"
 
+/** What to send. */
+export interface SignedMessage extends Pick<WebhookDelivery, "id" | "traceparent" | "tracestate" | "url"> {
+  readonly event: string
+  readonly body: string
+}
+
 /** The result of an attempt. */
 export interface AttemptResult {
   readonly _tag: "Delivered" | "Retry" | "Failed"
@@ -70,7 +76,7 @@ const ofError = ({ reason }: GuardedHttpError): AttemptResult => {
  */
 export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
   http: GuardedHttp["Service"],
-  { body, event, id, traceparent, tracestate, url }: WebhookDelivery,
+  { body, event, id, traceparent, tracestate, url }: SignedMessage,
   secrets: ReadonlyArray<string>,
   timeoutMs: number
 ) {

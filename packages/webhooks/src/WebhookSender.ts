@@ -20,9 +20,11 @@
  * Deliveries are not ordered, so a slow or retried delivery does not delay the next one. The job object in the body has the state that it
  * had at the time of the event.
  */
+import { MAX_REASON } from "@stint/contract/PlatformEvent"
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -94,6 +96,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const secrets = yield* WebhookSecretStore
   const bodies = yield* WebhookBodies
   const memory = yield* PayloadMemoryBudget
+  const events = yield* PlatformEvents
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
   const plan = RetrySchedule.make(options.pauses ?? RetrySchedule.PAUSES, options.longestRetryAfter ?? "6 hours")
@@ -143,6 +146,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
       : Effect.void
 
+  /** Publishes the end of a delivery. */
+  const publishEnd = ({ endpoint, id, url }: WebhookDelivery, { _tag, error }: DeliveryOutcome) => {
+    if (_tag === "Retry" || !events.isOpen()) return
+    const delivery = { endpoint, delivery: id, host: hostOf(url) }
+    events.publish(
+      _tag === "Delivered"
+        ? { type: "webhook.delivered", ...delivery }
+        : { type: "webhook.failed", ...delivery, reason: (error ?? "").slice(0, MAX_REASON) }
+    )
+  }
+
   /**
    * Resolves the body and reserves memory for it until it is sent. Returns undefined if the body cannot be read now; the delivery is then
    * due later.
@@ -190,6 +204,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       })
     ], { concurrency: "unbounded" })
     if (outcome._tag === "Retry") recheck.openUnsafe()
+    publishEnd(delivery, outcome)
     yield* logFailedDelivery(delivery, outcome)
   }, Effect.scoped)
 

@@ -1,14 +1,11 @@
 /**
  * Reads the events of a job until it ends. After a lost connection, it resumes after the last event that it received.
- *
- * Effect's typed client fails on a `retry:` field, which the platform sends first, so this module parses the text with Effect's SSE parser.
  */
 import { JobEvent, type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
 import * as Effect from "effect/Effect"
-import * as Sse from "effect/encoding/Sse"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import { call } from "./PlatformClient.ts"
+import { readEvents } from "./SseReader.ts"
 
 const decodeEvent = Schema.decodeUnknownEffect(JobEvent)
 
@@ -32,21 +29,8 @@ const connect = Effect.fnUntraced(function*(
   const query = { events, ...(lastEventId === undefined ? {} : { lastEventId }) }
   const response = yield* call((api) => api.jobs.events({ params, query, responseMode: "response-only" }))
   if (response.status !== 200) return false
-  let parsed: Array<Sse.Event> = []
-  const parser = Sse.makeParser((event) => {
-    if (event._tag === "Event") parsed.push(event)
-  })
-  yield* response.stream.pipe(
-    Stream.decodeText,
-    Stream.runForEach((text) => {
-      parser.feed(text)
-      const some = parsed
-      parsed = []
-      return Effect.forEach(some, (event) => Effect.flatMap(decodeEvent(event), onEvent), { discard: true })
-    }),
-    // The next connection resumes after the last event.
-    Effect.ignore
-  )
+  // The next connection resumes after the last event.
+  yield* readEvents(response.stream, (event) => Effect.flatMap(decodeEvent(event), onEvent))
   return true
 })
 

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as AdminKey from "../config/AdminKey.ts"
+import * as AlertConfig from "../config/AlertConfig.ts"
 import * as DatabaseConfig from "../config/DatabaseConfig.ts"
 import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
@@ -67,6 +68,7 @@ export const command = Command.make(
           builds: settings.builds,
           engine: settings.engine,
           models: settings.models,
+          alerts: yield* AlertConfig.complete(settings.alerts),
           volumes: settings.volumes,
           endpoints
         }))

@@ -37,6 +37,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
+import * as AlertConfig from "./AlertConfig.ts"
 import * as AuditConfig from "./AuditConfig.ts"
 import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
@@ -88,6 +89,8 @@ export interface PlatformConfig {
   readonly payloads: PayloadConfig.PayloadSettings
   /** See AuditConfig.ts for the variables. */
   readonly audit: AuditSettings
+  /** See AlertConfig.ts for the variables. */
+  readonly alerts: AlertConfig.AlertVariables
   readonly batches: BatchSettings
   readonly disk: DiskSettings
   /** See LogConfig.ts for the variables. */
@@ -203,6 +206,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       )
     }),
     audit: AuditConfig.load,
+    alerts: AlertConfig.load,
     payloads: PayloadConfig.load,
     batches: Effect.all({
       batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),

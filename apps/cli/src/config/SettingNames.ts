@@ -13,6 +13,13 @@ import { CliFailure } from "../CliFailure.ts"
 /** The names, in alphabetical order. */
 export const SETTING_NAMES = [
   "PORT",
+  "STINT_ALERT_FAILED_JOBS",
+  "STINT_ALERT_FAILED_PERCENT",
+  "STINT_ALERT_QUEUE_AGE",
+  "STINT_ALERT_REPEAT",
+  "STINT_ALERT_SECRET",
+  "STINT_ALERT_URL",
+  "STINT_ALERT_WINDOW",
   "STINT_API_KEY",
   "STINT_AUDIT_ENTRIES",
   "STINT_AUDIT_KEEP",

@@ -27,9 +27,11 @@ import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as PlatformEvents from "@stint/queue/PlatformEvents"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
 import * as Schedules from "@stint/queue/Schedules"
+import * as StoreEvents from "@stint/queue/StoreEvents"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -76,6 +78,7 @@ import type { ModelSettings } from "../config/ModelsConfig.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
+import * as AlertLayers from "./AlertLayers.ts"
 import * as BuildLayers from "./BuildLayers.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import { consoleFolder } from "./ConsoleFolder.ts"
@@ -113,6 +116,8 @@ export interface PlatformOptions {
   readonly engine?: EngineSettings
   /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
   readonly builds?: BuildSettings
+  /** Default: no alerts. */
+  readonly alerts?: Option.Option<AlertLayers.Options>
   /** Default: endpoints with a model start no workers. */
   readonly models?: ModelSettings
   /** Default: endpoints with volumes start no workers. */
@@ -181,11 +186,13 @@ const layerStores = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =
     sweepLock
   })
 
-/** Sends webhooks from the outbox through the address guard, and deletes old delivery records. */
-const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
-  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer).pipe(
-    Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
-  )
+/** Outbound requests of webhooks and alerts, through the address guard. */
+const layerGuardedHttp = ({ allow, allowPrivate }: PlatformOptions["settings"]["webhooks"]) =>
+  GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie)
+
+/** Sends webhooks from the outbox, and deletes old delivery records. */
+const layerWebhooks = ({ timeout }: PlatformOptions["settings"]["webhooks"]) =>
+  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer)
 
 /** Limits of bodies and batches, and of the memory they may use. */
 const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>
@@ -270,6 +277,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(Metrics.layerStores),
     // Above the stores, because those of a database also provide `Nodes`.
     Layer.provideMerge(WorkerRegistry.layer),
+    Layer.provideMerge(StoreEvents.layer),
     Layer.provideMerge(
       layerModels(options).pipe(
         Layer.provideMerge(layerSecrets(options)),
@@ -285,6 +293,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.merge(AccessKeys.layer(options.secrets), AuditLog.layer(options.settings.audit)).pipe(Layer.provideMerge(queue)),
     listener
   )
+  const alerts = AlertLayers.layer(options.alerts ?? Option.none(), options.settings.webhooks.timeout)
   const serving = Layer.mergeAll(
     Server.layerWith(Layer.merge(Pages.layer, Metrics.layerPage)),
     Tracing.layerMetrics,
@@ -293,6 +302,8 @@ export const layer = (options: PlatformOptions) => {
     ScheduleRunner.layer(),
     layerWebhooks(options.settings.webhooks)
   ).pipe(
+    Layer.provide(alerts),
+    Layer.provide(layerGuardedHttp(options.settings.webhooks)),
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provide(
@@ -329,6 +340,7 @@ export const layer = (options: PlatformOptions) => {
       Layer.succeed(Cors.Origins, options.settings.corsOrigins),
       Layer.succeed(Pages.ConsoleFolder, consoleFolder),
       Metrics.layerRegistry,
+      PlatformEvents.layer(),
       layerHeap
     ]),
     Layer.catchTag(

@@ -14,6 +14,8 @@
  * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
  * deliveries, and another node those of a node that has ended, when they are due.
  *
+ * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event.
+ *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
  * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
  *
@@ -30,6 +32,8 @@ import type { ApplyResult } from "@stint/store/JobStore"
 import type { Nodes } from "@stint/store/Nodes"
 import * as Effect from "effect/Effect"
 import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
+import { changedEvent } from "./JobStateEvents.ts"
+import type { PlatformEventsService } from "./PlatformEvents.ts"
 import type { AffectedKeys } from "./UncertainWrites.ts"
 import * as WaitList from "./WaitList.ts"
 
@@ -132,6 +136,7 @@ export const workerKey = (endpoint: string, worker: string): string => `${endpoi
 export const make = (
   registry: WorkerRegistry["Service"],
   followers: WaitList.WaitList,
+  events: PlatformEventsService,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
   /** The takes of this node alone. */
@@ -209,6 +214,7 @@ export const make = (
       }
       return
     }
+    if (events.isOpen()) events.publish(changedEvent(after))
     followers.wake(after.id)
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
       yield* registry.released(before.endpoint, before.worker, before.id)

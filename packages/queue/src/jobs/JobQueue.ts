@@ -43,6 +43,7 @@ import type * as Stream from "effect/Stream"
 import { monotonicMillis } from "../ClockWatch.ts"
 import type { JobEvent, JobEventCursor } from "../events/JobEventCursor.ts"
 import * as JobNotifier from "../events/JobNotifier.ts"
+import { PlatformEvents } from "../events/PlatformEvents.ts"
 import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
@@ -185,9 +186,11 @@ const make = Effect.gen(function*() {
   // `JobLogs` shares its wait list of followers with the queue, because it wakes them when it stores log lines.
   const logs = Option.getOrUndefined(yield* Effect.serviceOption(JobLogs))
   const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+  const events = yield* PlatformEvents
   const notifier = JobNotifier.make(
     registry,
     logs?.followers ?? WaitList.shared(WaitList.make(), JobNotifier.FOLLOWERS, nodes),
+    events,
     nodes
   )
   const { notify, notifyAll, demand, followers, readers, webhookSenders } = notifier
@@ -217,6 +220,7 @@ const make = Effect.gen(function*() {
     switch (inserted._tag) {
       case "Inserted":
         if (isReady) notifier.notifyEnqueued(job.endpoint, 1)
+        if (events.isOpen()) events.publish({ type: "job.submitted", endpoint: job.endpoint, job: job.id })
         return job
       case "Duplicate":
         return inserted.job
@@ -236,7 +240,10 @@ const make = Effect.gen(function*() {
     const key = submissionKey(submission)
     if (key === undefined) return yield* Effect.die(new Error("a firing needs an idempotency key"))
     const inserted = yield* store.insert(job, { ...key, schedule }, quotasOf(submission.endpoint))
-    if (inserted._tag === "Inserted") notifier.notifyEnqueued(job.endpoint, 1)
+    if (inserted._tag === "Inserted") {
+      notifier.notifyEnqueued(job.endpoint, 1)
+      if (events.isOpen()) events.publish({ type: "job.submitted", endpoint: job.endpoint, job: job.id })
+    }
     return inserted
   }, Effect.uninterruptible)
 
@@ -354,9 +361,13 @@ const make = Effect.gen(function*() {
     cancel,
     retry,
     purge,
-    ...LeaseOperations.make({ store, registry, notifier, apply, now, elapsed, random, nodes }),
+    ...LeaseOperations.make({ store, registry, notifier, events, apply, now, elapsed, random, nodes }),
     depth: (endpoint) => store.depth(endpoint),
-    notifyEnqueued: (endpoint, count) => Effect.sync(() => notifier.notifyEnqueued(endpoint, count)),
+    notifyEnqueued: (endpoint, count) =>
+      Effect.sync(() => {
+        notifier.notifyEnqueued(endpoint, count)
+        if (count > 0 && events.isOpen()) events.publish({ type: "jobs.submitted", endpoint, count })
+      }),
     notifyChanged: (applied, by) => Effect.andThen(notifyAll(applied, by), Effect.sync(() => webhookSenders.wake(""))),
     watch: (job) => followers.register(job),
     isClosing: () => notifier.isClosing(),

@@ -23,6 +23,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
+import { startedEvent } from "../events/JobStateEvents.ts"
+import type { PlatformEventsService } from "../events/PlatformEvents.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { CanaryShare } from "./Canaries.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
@@ -163,6 +165,7 @@ export interface Dependencies {
   readonly store: JobStore["Service"]
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
+  readonly events: PlatformEventsService
   /** Applies an event to a job. An external id that is not a valid job id is treated as a missing job. */
   readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
   /** Wall-clock time, for everything that is stored. Milliseconds since the epoch. */
@@ -175,7 +178,9 @@ export interface Dependencies {
 }
 
 /** Creates the operations from a store, a registry and a notifier. */
-export const make = ({ apply, elapsed, nodes, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
+export const make = (
+  { apply, elapsed, events, nodes, now, random, registry, store, notifier }: Dependencies
+): LeaseOperations => {
   /**
    * The worker reports that it is running no jobs, so each job that the store still assigns to it is charged with a lost attempt. Otherwise
    * a worker that drops every job it takes would take the same job forever.
@@ -252,6 +257,7 @@ export const make = ({ apply, elapsed, nodes, now, random, registry, store, noti
           // A stop signal for an earlier attempt must not stop this attempt.
           notifier.discardStopSignals(endpoint, worker, job.id)
           if (registry.leased(endpoint, worker, job.leaseMs)) notifier.stopPollers.wake(workerKey(endpoint, worker))
+          if (events.isOpen()) events.publish(startedEvent(job))
         }
         if (registry.canaries.claimed(endpoint, release, jobs.length)) notifier.waitingWorkers.wake(heldBackKey(endpoint))
         notifier.demand.wake(endpoint)

@@ -12,6 +12,7 @@
  * workers that hold a lease, and is complete again one heartbeat interval later.
  */
 import { EndpointId } from "@stint/contract/Ids"
+import { MAX_REASON } from "@stint/contract/PlatformEvent"
 import { Nodes } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -20,6 +21,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { monotonicMillis } from "../ClockWatch.ts"
+import { PlatformEvents } from "../events/PlatformEvents.ts"
 import * as Canaries from "./Canaries.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 import type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
@@ -242,6 +244,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
   WorkerRegistry,
   Effect.gen(function*() {
     const clock = yield* Clock.Clock
+    const events = yield* PlatformEvents
     const elapsed = () => monotonicMillis(clock)
     const endpoints = new Map<EndpointId, Map<string, Entry>>()
     const wallClock = () => clock.currentTimeMillisUnsafe()
@@ -312,7 +315,14 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         entry.retryAt = null
         entry.idleSince = entry.jobs.size === 0 ? entry.lastSeenAt : null
         if (entry.start !== null) entry.start.calledAt ??= wallClock()
+        if (events.isOpen()) events.publish({ type: "worker.ready", endpoint: entry.endpoint, worker: entry.id })
       }
+    }
+
+    const publishEnd = ({ endpoint, id, pooled, state }: Entry) => {
+      // The entry shows the failure of a worker whose end was published before.
+      if (!pooled && (state === "unhealthy" || state === "throttled")) return
+      if (events.isOpen()) events.publish({ type: "worker.ended", endpoint, worker: id })
     }
 
     const list = (endpoint: EndpointId): ReadonlyArray<WorkerStatus> => {
@@ -320,7 +330,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       const offset = clock.currentTimeMillisUnsafe() - now
       const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
       for (const entry of workers.values()) {
-        if (mayBeForgotten(entry, now)) workers.delete(entry.id)
+        if (!mayBeForgotten(entry, now)) continue
+        workers.delete(entry.id)
+        publishEnd(entry)
       }
       return [...workers.values()].map((entry) => ({
         id: entry.id,
@@ -362,6 +374,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.pooled = true
           entry.release = release
           entry.start = starts.requested(endpoint, worker, wallClock())
+          if (events.isOpen()) events.publish({ type: "worker.started", endpoint, worker })
         }),
       created: (endpoint, worker, standby = false) =>
         Effect.sync(() => {
@@ -453,11 +466,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.state = state
           entry.reason = reason
           entry.retryAt = retryAt ?? null
+          if (events.isOpen()) events.publish({ type: "worker.failed", endpoint, worker, reason: reason.slice(0, MAX_REASON) })
         }),
       removed: (endpoint, worker) =>
         Effect.sync(() => {
           const workers = endpoints.get(endpoint)
-          if (workers?.delete(worker) === true && workers.size === 0) endpoints.delete(endpoint)
+          const entry = workers?.get(worker)
+          if (workers === undefined || entry === undefined) return
+          workers.delete(worker)
+          if (workers.size === 0) endpoints.delete(endpoint)
+          publishEnd(entry)
         }),
       list: (endpoint) => Effect.sync(() => list(endpoint)),
       listAll: (endpoint) =>

@@ -70,15 +70,11 @@ const ALIVE = ": alive\n\n"
 
 const encoder = new TextEncoder()
 
-/** The response for one client. An error after the first event ends the stream; the client gets the error when it reconnects. */
-export const response = <E>(
-  events: Stream.Stream<JobEvent, E>,
-  endpoint: Endpoint,
-  heartbeatMs: number
-): HttpServerResponse.HttpServerResponse =>
+/** A response of Server-Sent Events. An error after the first event ends the stream; the client gets the error when it reconnects. */
+export const sseResponse = <E>(events: Stream.Stream<string, E>, heartbeatMs: number): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.stream(
     Stream.make(FIRST).pipe(
-      Stream.concat(withHeartbeat(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs, ALIVE)),
+      Stream.concat(withHeartbeat(events, heartbeatMs, ALIVE)),
       Stream.catch((error) =>
         Stream.fromEffectDrain(
           Effect.logWarning(`An event stream was closed: ${String(error)}. The client reconnects automatically.`)
@@ -92,3 +88,10 @@ export const response = <E>(
       headers: { "cache-control": "no-cache", "x-accel-buffering": "no" }
     }
   )
+
+/** The response for one client. */
+export const response = <E>(
+  events: Stream.Stream<JobEvent, E>,
+  endpoint: Endpoint,
+  heartbeatMs: number
+): HttpServerResponse.HttpServerResponse => sseResponse(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs)

@@ -35,8 +35,10 @@ import { submitter } from "./SubmitRequest.ts"
 const isSet = (value: string | undefined): boolean => value !== undefined && value !== "false" && value !== "0"
 
 /** The last event that a client received. Browsers send it in a header, which may be empty. */
-const lastEventIdOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
-  request.headers["last-event-id"] || lastEventId || undefined
+export const lastEventIdOf = (
+  request: HttpServerRequest.HttpServerRequest,
+  lastEventId: string | undefined
+): string | undefined => request.headers["last-event-id"] || lastEventId || undefined
 
 /** The handlers of the jobs API. */
 export const layer = HttpApiBuilder.group(

@@ -1,0 +1,147 @@
+/**
+ * The duty that finds and reports what an operator must know. It runs only if receivers are configured.
+ *
+ * ```
+ *   events --> AlertCounts        at once, in memory
+ *   every `interval`: endpoints, depths, workers, the store's space + AlertCounts --> conditions --> notices --> receivers, events
+ * ```
+ *
+ * | option | default | |
+ * |---|---|---|
+ * | `interval` | 15 s | time between checks; each reads the list of endpoints, and one depth and the workers of each, which stores keep in memory |
+ * | `resolve` | 2 min | how long a condition must not hold before its alert is resolved; shorter times report conditions that come and go more often |
+ *
+ * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; one whose condition ended
+ * meanwhile is not resolved by a message, so receivers close an alert that was not repeated.
+ */
+import type { AlertMessage } from "@stint/contract/Alert"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
+import { PlatformEvents } from "@stint/queue/PlatformEvents"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { Alerts } from "@stint/server/Alerts"
+import { PublicAddress } from "@stint/server/PublicAddress"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { JobStore } from "@stint/store/JobStore"
+import * as OutageLog from "@stint/store/OutageLog"
+import { StoreCondition } from "@stint/store/StoreCondition"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import * as AlertCounts from "./AlertCounts.ts"
+import * as AlertMachine from "./AlertMachine.ts"
+import * as AlertRules from "./AlertRules.ts"
+import * as AlertSender from "./AlertSender.ts"
+
+/** What to watch, and whom to tell. */
+export interface Options {
+  readonly receivers: AlertSender.Receivers
+  readonly thresholds: AlertRules.Thresholds
+  /** An alert that fires is repeated after this time. */
+  readonly repeat: Duration.Duration
+  /** Default: 15 s. */
+  readonly interval?: Duration.Input
+  /** Default: 2 min. */
+  readonly resolve?: Duration.Input
+}
+
+const make = Effect.fnUntraced(
+  function*({ interval = "15 seconds", receivers, repeat, resolve = "2 minutes", thresholds }: Options) {
+    const endpoints = yield* EndpointStore
+    const jobs = yield* JobStore
+    const registry = yield* WorkerRegistry
+    const storeCondition = yield* StoreCondition
+    const events = yield* PlatformEvents
+    const { baseUrl: platform } = yield* PublicAddress
+    const sender = yield* AlertSender.make(yield* GuardedHttp, receivers)
+    const counts = AlertCounts.make(thresholds.windowMs)
+    yield* events.listen(counts.listener)
+
+    const pace = { repeatMs: Duration.toMillis(repeat), resolveMs: Duration.toMillis(Duration.fromInputUnsafe(resolve)) }
+    const repeatSeconds = Math.round(pace.repeatMs / 1_000)
+    let state: AlertMachine.AlertState = new Map()
+
+    const observe = Effect.fnUntraced(function*({ id }: Endpoint, now: number) {
+      const { oldestQueuedAt } = yield* jobs.depth(id)
+      const workers = yield* registry.list(id)
+      const works = workers.some((worker) => worker.state === "idle" || worker.state === "running")
+      const failed = workers.find((worker) => worker.state === "unhealthy")
+      return {
+        id,
+        oldestQueuedAt,
+        workerProblem: works ? undefined : failed?.reason ?? undefined,
+        ...counts.ofEndpoint(id, now)
+      } satisfies AlertRules.EndpointObservation
+    })
+
+    const report = Effect.fnUntraced(function*({ alert, notice, resolvedAt, type }: AlertMachine.Notice) {
+      const { firedAt: _firedAt, action, ...said } = alert
+      const isFirst = notice === 1
+      if (isFirst) yield* Effect.logWarning(`Alert: ${alert.summary} ${action}`)
+      if (resolvedAt !== null) yield* Effect.logInfo(`Alert resolved: ${alert.fingerprint}`)
+      if (events.isOpen() && (isFirst || resolvedAt !== null)) {
+        events.publish({ type: resolvedAt === null ? "alert.fired" : "alert.resolved", ...said })
+      }
+      const message: AlertMessage = {
+        type,
+        ...alert,
+        notice,
+        ...(resolvedAt === null ? {} : { resolvedAt }),
+        repeatSeconds,
+        platform
+      }
+      yield* sender.send(`${alert.id}-${notice}`, message)
+    })
+
+    const check = Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      const all = yield* endpoints.list
+      counts.retain(new Set(all.map(({ id }) => id)))
+      const conditions = AlertRules.conditionsOf({
+        now,
+        endpoints: yield* Effect.forEach(all, (endpoint) => observe(endpoint, now)),
+        hosts: counts.hosts(now),
+        isDiskLow: storeCondition.isLow()
+      }, thresholds)
+      const next = AlertMachine.step(state, conditions, now, pace)
+      state = next.state
+      yield* Effect.forEach(next.notices, report, { discard: true })
+    })
+
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Trying again.`),
+      onRecovery: Effect.logInfo("Alerts are checked again.")
+    })
+    // The first check is not at once: at the start, all workers are new.
+    yield* outage.watch(check).pipe(
+      Effect.delay(interval),
+      Effect.repeat(Schedule.forever),
+      Effect.forkScoped
+    )
+
+    return {
+      list: Effect.map(sender.receivers, (list) => ({ configured: true, alerts: AlertMachine.firing(state), receivers: list })),
+      test: Effect.flatMap(Clock.currentTimeMillis, (now) =>
+        sender.test(`test-${now}`, {
+          type: "alert.test",
+          id: `test-${now}`,
+          fingerprint: "test",
+          kind: "test",
+          summary: "This is a test of the platform's alerts. Nothing is wrong.",
+          action: "Do nothing.",
+          firedAt: now,
+          notice: 1,
+          repeatSeconds,
+          platform
+        }))
+    }
+  }
+)
+
+/** Watches while the layer's scope is open. */
+export const layer = (
+  options: Options
+): Layer.Layer<never, never, EndpointStore | JobStore | WorkerRegistry | PublicAddress | GuardedHttp> =>
+  Layer.effect(Alerts, make(options))

@@ -1,0 +1,10 @@
+/**
+ * Alerts: what an operator must know, sent to receivers of the operator.
+ *
+ * ```
+ *   events of the platform --> AlertCounts --.
+ *   queues, workers, the store --------------+--> AlertRules: what is wrong --> AlertMachine: what to say --> AlertSender --> receivers
+ * ```
+ */
+export * as AlertRules from "./AlertRules.ts"
+export * as AlertWatch from "./AlertWatch.ts"

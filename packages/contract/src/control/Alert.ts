@@ -1,0 +1,85 @@
+/**
+ * Alerts: what an operator must know, and what the platform sends to the operator's receivers (docs/operations/alerts.md).
+ */
+import * as Schema from "effect/Schema"
+
+/** What is wrong. */
+export const AlertKind = Schema.Literals([
+  "endpoint_failing",
+  "workers_failing",
+  "queue_old",
+  "disk_low",
+  "build_failed",
+  "webhook_receiver_gone"
+])
+export type AlertKind = typeof AlertKind.Type
+
+/** An alert. Times are in milliseconds since 1970. */
+export const Alert = Schema.Struct({
+  /** Identifies this occurrence: the same in all its messages. */
+  id: Schema.String,
+  /** Identifies what is wrong: the same each time it happens, on every node. `queue_old/hello`. */
+  fingerprint: Schema.String,
+  kind: AlertKind,
+  /** Absent for an alert that concerns the whole platform. */
+  endpoint: Schema.optionalKey(Schema.String),
+  /** What is wrong, as one sentence. It contains the values at the time of the message. */
+  summary: Schema.String,
+  /** What to do. */
+  action: Schema.String,
+  firedAt: Schema.Int
+})
+export type Alert = typeof Alert.Type
+
+/** The body of a message to a receiver. Members are only ever added. */
+export const AlertMessage = Schema.Struct({
+  ...Alert.fields,
+  type: Schema.Literals(["alert.firing", "alert.resolved", "alert.test"]),
+  /** `test`: sent by `stint alerts test`. */
+  kind: Schema.Union([AlertKind, Schema.Literal("test")]),
+  /** 1 for the first message of a firing alert, 2 for its first repetition. */
+  notice: Schema.Int,
+  /** Absent while the alert fires. */
+  resolvedAt: Schema.optionalKey(Schema.Int),
+  /** A firing alert is repeated after this time. */
+  repeatSeconds: Schema.Int,
+  /** The address of the platform. */
+  platform: Schema.String
+})
+export type AlertMessage = typeof AlertMessage.Type
+
+/** A receiver of alerts. Its address may contain a secret, so only its origin is shown. */
+export const AlertReceiver = Schema.Struct({
+  /** `https://alerts.example.com`. */
+  origin: Schema.String,
+  /** The number of messages that wait for their delivery. */
+  waiting: Schema.Int,
+  /** When the last message was delivered, since the platform started. */
+  deliveredAt: Schema.optionalKey(Schema.Int),
+  /** Why the last attempt failed. Absent when it succeeded. */
+  problem: Schema.optionalKey(Schema.String)
+})
+export type AlertReceiver = typeof AlertReceiver.Type
+
+/** The alerts that fire now. */
+export const AlertList = Schema.Struct({
+  /** Whether alerts are configured. Without, none is found. */
+  configured: Schema.Boolean,
+  alerts: Schema.Array(Alert),
+  /** Empty for a key that does not permit all endpoints. */
+  receivers: Schema.Array(AlertReceiver)
+})
+export type AlertList = typeof AlertList.Type
+
+/** What the receivers answered to a test. */
+export const AlertTest = Schema.Struct({
+  receivers: Schema.Array(Schema.Struct({
+    origin: Schema.String,
+    delivered: Schema.Boolean,
+    /** The HTTP status of the response; absent without one. */
+    status: Schema.optionalKey(Schema.Int),
+    /** Why it was not delivered. */
+    problem: Schema.optionalKey(Schema.String)
+  }))
+})
+export type AlertTest = typeof AlertTest.Type

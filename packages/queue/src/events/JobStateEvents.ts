@@ -1,0 +1,22 @@
+/**
+ * The event of a change of a job's status, and of a claim.
+ */
+import { isTerminal } from "@stint/contract/Job"
+import type { JobHead } from "@stint/store/JobRecord"
+import type { NewPlatformEvent } from "./PlatformEvents.ts"
+
+/** A worker took the job. */
+export const startedEvent = ({ attempt, endpoint, id, worker }: JobHead): NewPlatformEvent => ({
+  type: "job.started",
+  endpoint,
+  job: id,
+  worker: worker ?? "",
+  attempt
+})
+
+/** The job has another status than before. */
+export const changedEvent = (after: JobHead): NewPlatformEvent => {
+  const { attempt, endpoint, id, status } = after
+  if (isTerminal(status)) return { type: "job.ended", endpoint, job: id, status }
+  return status === "IN_PROGRESS" ? startedEvent(after) : { type: "job.requeued", endpoint, job: id, attempt }
+}

@@ -1,0 +1,239 @@
+/**
+ * What happens on this platform, for those who watch it: readers of `GET /api/v1/events`, and alerts.
+ *
+ * ```
+ *   queue, registry, stores, sender --publish--> listeners              called at once
+ *                                      `-------> ring of the newest events --next--> readers, each with a position
+ * ```
+ *
+ * The source checks `isOpen` before it makes an event: while nobody watches, an event costs this call and nothing else. Events are published
+ * after their commit, are never stored, and belong to this node.
+ *
+ * All readers share one ring, so a reader costs its position only. When the ring is full, the oldest event is overwritten: a reader that has not
+ * received it yet continues behind it, and first receives the number of such events that it had asked for. The ring is kept for
+ * {@link LINGER_MILLIS} after the last reader has gone, so that a reader whose connection was lost can resume.
+ */
+import type { PlatformEvent } from "@stint/contract/PlatformEvent"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+
+type WithoutTime<Event> = Event extends unknown ? Omit<Event, "at"> : never
+
+/** An event as its source publishes it. */
+export type NewPlatformEvent = WithoutTime<Exclude<PlatformEvent, { readonly type: "missed" }>>
+
+/** An event with its position. */
+export interface ReadEvent {
+  readonly id: string
+  readonly event: PlatformEvent
+}
+
+/** Which events to read. */
+export interface ReadOptions {
+  /** The id of the last event that the reader has received. Default: only events from now on. */
+  readonly after?: string | undefined
+  /** Default: all events. */
+  readonly accepts?: (event: NewPlatformEvent) => boolean
+}
+
+/** An open reader. */
+export interface EventReader {
+  /** The next events, at most {@link PAGE}. Waits for one. Empty when the platform shuts down. */
+  readonly next: Effect.Effect<ReadonlyArray<ReadEvent>>
+}
+
+/** There are as many readers as there may be. */
+export class TooManyReaders extends Schema.TaggedError<TooManyReaders>()("TooManyReaders", { limit: Schema.Int }) {}
+
+/** Called synchronously, so it must be quick and must not throw. `at`: milliseconds since 1970. */
+export type Listener = (event: NewPlatformEvent, at: number) => void
+
+/** The hub of the events: sources publish, listeners and readers receive. */
+export interface PlatformEventsService {
+  /** Whether anybody watches. */
+  readonly isOpen: () => boolean
+  readonly publish: (event: NewPlatformEvent) => void
+  /** Calls the listener for each event while the scope is open. */
+  readonly listen: (listener: Listener) => Effect.Effect<void, never, Scope.Scope>
+  /** Reads while the scope is open. Events from the moment of this call on are read. */
+  readonly open: (options: ReadOptions) => Effect.Effect<EventReader, TooManyReaders, Scope.Scope>
+  /** Ends all readers, for the shutdown of the server. */
+  readonly close: Effect.Effect<void>
+}
+
+/** Default: nothing is published, and a reader receives no event. */
+export const PlatformEvents = Context.Reference<PlatformEventsService>("@stint/queue/PlatformEvents", {
+  defaultValue: () => ({
+    isOpen: () => false,
+    publish: () => {},
+    listen: () => Effect.void,
+    open: () => Effect.succeed({ next: Effect.succeed([]) }),
+    close: Effect.void
+  })
+})
+
+/** The bounds of the ring. */
+export interface Options {
+  /** The number of events in the ring. Default: 4,096, some hundred kilobytes; a busy platform publishes as many in a few seconds. */
+  readonly capacity?: number
+  /** Default: 64. */
+  readonly maxReaders?: number
+}
+
+/** The maximum number of events that `next` returns. */
+const PAGE = 100
+
+/** How long the ring is kept without a reader. */
+const LINGER_MILLIS = 60_000
+
+interface Entry {
+  readonly at: number
+  readonly event: NewPlatformEvent
+}
+
+interface Reader {
+  readonly accepts: (event: NewPlatformEvent) => boolean
+  /** The number of the next event to read. */
+  position: number
+  /** Accepted events that were overwritten before they were read; null: an unknown number. */
+  missed: number | null
+  waiting: Deferred.Deferred<void> | undefined
+}
+
+const ID = /^([a-z0-9]+-\d+)-(\d{1,15})$/
+
+/** Whether a text can be the id of an event of any platform. */
+export const isEventId = (text: string): boolean => ID.test(text)
+
+const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Options): PlatformEventsService => {
+  const startedAt = clock.currentTimeMillisUnsafe().toString(36)
+  const listeners = new Set<Listener>()
+  const readers = new Set<Reader>()
+  let ring: Array<Entry> = []
+  /** The numbers of the oldest event in the ring, and of the next event. */
+  let first = 0
+  let end = 0
+  /** Changes whenever events were not kept: ids from before say nothing about what was missed since. */
+  let series = 0
+  /** Whether events are kept. */
+  let keeping = false
+  /** When the last reader went; 0 while there are readers. */
+  let leftAt = 0
+  let closed = false
+
+  const isKeeping = (): boolean => {
+    if (!keeping) return false
+    if (readers.size > 0 || clock.currentTimeMillisUnsafe() - leftAt < LINGER_MILLIS) return true
+    keeping = false
+    ring = []
+    return false
+  }
+
+  const startKeeping = () => {
+    if (isKeeping()) return
+    keeping = true
+    series += 1
+    first = 0
+    end = 0
+  }
+
+  const idOf = (number: number) => `${startedAt}-${series}-${number}`
+
+  const wake = (reader: Reader) => {
+    const { waiting } = reader
+    if (waiting === undefined) return
+    reader.waiting = undefined
+    Deferred.doneUnsafe(waiting, Effect.void)
+  }
+
+  const overwriteOldest = () => {
+    const oldest = ring[first % capacity]
+    for (const reader of readers) {
+      if (reader.position > first) continue
+      reader.position = first + 1
+      if (reader.missed !== null && oldest !== undefined && reader.accepts(oldest.event)) reader.missed += 1
+    }
+    first += 1
+  }
+
+  const keep = (entry: Entry) => {
+    if (end - first === capacity) overwriteOldest()
+    ring[end % capacity] = entry
+    end += 1
+    for (const reader of readers) wake(reader)
+  }
+
+  const positionAfter = (after: string | undefined): Pick<Reader, "position" | "missed"> => {
+    if (after === undefined) return { position: end, missed: 0 }
+    const [, prefix, number = ""] = ID.exec(after) ?? []
+    const position = Number(number) + 1
+    const isKnown = prefix === `${startedAt}-${series}` && position >= first && position <= end
+    return isKnown ? { position, missed: 0 } : { position: first, missed: null }
+  }
+
+  const take = (reader: Reader): Array<ReadEvent> => {
+    const events: Array<ReadEvent> = []
+    if (reader.missed !== 0) {
+      const at = clock.currentTimeMillisUnsafe()
+      events.push({ id: idOf(reader.position - 1), event: { type: "missed", at, count: reader.missed } })
+      reader.missed = 0
+    }
+    for (; reader.position < end && events.length < PAGE; reader.position += 1) {
+      const entry = ring[reader.position % capacity]
+      if (entry === undefined || !reader.accepts(entry.event)) continue
+      events.push({ id: idOf(reader.position), event: { ...entry.event, at: entry.at } })
+    }
+    return events
+  }
+
+  const next = (reader: Reader): Effect.Effect<ReadonlyArray<ReadEvent>> =>
+    Effect.suspend(() => {
+      const events = take(reader)
+      if (events.length > 0 || closed) return Effect.succeed(events)
+      const waiting = Deferred.makeUnsafe<void>()
+      reader.waiting = waiting
+      return Effect.andThen(Deferred.await(waiting), next(reader))
+    })
+
+  return {
+    isOpen: () => listeners.size > 0 || isKeeping(),
+    publish: (event) => {
+      const at = clock.currentTimeMillisUnsafe()
+      for (const listener of listeners) listener(event, at)
+      if (isKeeping()) keep({ at, event })
+    },
+    listen: (listener) =>
+      Effect.asVoid(Effect.acquireRelease(
+        Effect.sync(() => listeners.add(listener)),
+        () => Effect.sync(() => listeners.delete(listener))
+      )),
+    open: ({ accepts = () => true, after }) =>
+      Effect.acquireRelease(
+        Effect.suspend(() => {
+          if (readers.size >= maxReaders) return Effect.fail(new TooManyReaders({ limit: maxReaders }))
+          startKeeping()
+          const reader: Reader = { accepts, ...positionAfter(after), waiting: undefined }
+          readers.add(reader)
+          return Effect.succeed(reader)
+        }),
+        (reader) =>
+          Effect.sync(() => {
+            readers.delete(reader)
+            if (readers.size === 0) leftAt = clock.currentTimeMillisUnsafe()
+          })
+      ).pipe(Effect.map((reader) => ({ next: next(reader) }))),
+    close: Effect.sync(() => {
+      closed = true
+      for (const reader of readers) wake(reader)
+    })
+  }
+}
+
+/** The events of this platform. */
+export const layer = (options: Options = {}): Layer.Layer<never> =>
+  Layer.effect(PlatformEvents, Effect.map(Clock.Clock, (clock) => makeHub(clock, options)))
