@@ -74,6 +74,9 @@ export const isStepKind = (value: unknown): value is Any => Predicate.isObject(v
 /** No options. */
 const NoOptions = Schema.Struct({})
 
+/** Whether the steps of a kind have options. */
+export const hasOptions = ({ options }: Any): boolean => !("fields" in options) || Object.keys(Object(options.fields)).length > 0
+
 /**
  * Makes a kind of step. `run` is a function that returns a value, a promise or an Effect. Its second argument are the step's options, and its
  * third one is the context of the step: pass `idempotencyKey` to services that must not do the same thing twice.

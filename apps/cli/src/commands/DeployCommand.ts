@@ -17,12 +17,12 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
-import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as DeployPlan from "../deploy/DeployPlan.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import { confirm } from "../output/Confirm.ts"
 import * as Output from "../output/Output.ts"
+import * as Project from "../plugins/Project.ts"
 import { json, message as messageFlag, yes } from "./SharedFlags.ts"
 
 /** The configuration of a project that `stint init` wrote. */
@@ -137,7 +137,7 @@ export const command = Command.make(
   },
   Effect.fnUntraced(function*({ canary, canaryJobs, canaryPoints, config, endpoints, expected, json, message, remove, yes }) {
     const rule = yield* canaryOf(canary, canaryJobs, canaryPoints)
-    const specs = yield* EndpointsFile.load(yield* configFile(config))
+    const { endpoints: specs, schedules } = yield* Project.load(yield* configFile(config))
     const plan = yield* DeployPlan.make({ specs, only: endpoints, remove })
     const planned = plan.deployments.filter(({ action }) => action !== "none")
     if (Option.isSome(expected) && plan.deployments.length !== 1) {

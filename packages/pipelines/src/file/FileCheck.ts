@@ -8,7 +8,7 @@ import { fieldIssues } from "@stint/contract/SchemaIssues"
 import { didYouMean } from "@stint/contract/Suggestion"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { DOES, FILE_KEYS, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
+import { DOES, FILE_KEYS, ITEM, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
 import type { Does, FileStep } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
 import { describe, elementOf, listOf, misfits, objectOf, shapeOf } from "./SchemaFit.ts"
@@ -239,9 +239,6 @@ class Checker {
     return listOf(output)
   }
 }
-
-/** The name of the element in the input of a step with `forEach`. */
-export const ITEM = "item"
 
 const NO_OPTIONS: JsonSchema = { type: "object", properties: {}, additionalProperties: false }
 

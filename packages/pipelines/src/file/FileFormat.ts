@@ -100,6 +100,9 @@ export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   waitFor: ["key", "timeout"]
 }
 
+/** The name of the element in the input of a step with `forEach`. */
+export const ITEM = "item"
+
 /** The keys of a step. */
 export const STEP_KEYS = Object.keys(FileStep.fields)
 

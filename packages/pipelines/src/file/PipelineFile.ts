@@ -46,11 +46,11 @@ export interface ContributedKind {
 
 const SCHEMAS = ["input", "output", "options"] as const
 
-/** The JSON Schemas of a kind, as its package should declare them. */
-export const declarationOf = (kind: StepKind.Any): Required<Pick<DeclaredKind, (typeof SCHEMAS)[number]>> => ({
+/** The JSON Schemas of a kind, as its package should declare them: without options when it has none. */
+export const declarationOf = (kind: StepKind.Any): Pick<DeclaredKind, (typeof SCHEMAS)[number]> => ({
   input: exportSchema(kind.input),
   output: exportSchema(kind.output),
-  options: exportSchema(kind.options)
+  ...(StepKind.hasOptions(kind) ? { options: exportSchema(kind.options) } : {})
 })
 
 /** The kind in its module. Throws a TypeError when the package declares another one. */
