@@ -43,7 +43,9 @@ export const command = Command.make(
     const sharedSecret = isShared ? WorkerSecret.shared(yield* Effect.orElseSucceed(secretsKey.read, () => [])) : undefined
     const workerSecret = sharedSecret ?? (yield* WorkerSecret.obtain(dataDir))
     const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
-    const { endpoints, schedules } = Option.isSome(config) ? yield* Project.load(config.value) : { endpoints: [], schedules: [] }
+    const { endpoints, schedules } = Option.isSome(config)
+      ? yield* Project.load(config.value)
+      : { endpoints: [], schedules: undefined }
     yield* SafetyWarnings.log({
       host: settings.host,
       publicUrl: Option.getOrUndefined(settings.publicUrl),

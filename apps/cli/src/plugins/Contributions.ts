@@ -17,6 +17,7 @@ import { CliFailure } from "../CliFailure.ts"
 import type { Definition } from "../config/EndpointDefinition.ts"
 import * as PluginPackages from "./PluginPackages.ts"
 import type { PluginPackage } from "./PluginPackages.ts"
+import { tagOf } from "./SchedulePlan.ts"
 
 /** Something that a package contributes under a name. */
 interface Contributed {
@@ -61,7 +62,7 @@ export interface Contributions {
 }
 
 const decodeSpec = Schema.decodeUnknownResult(ScheduleSpec, { errors: "all", onExcessProperty: "error" })
-const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.Json))
+const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
 /** Node refuses to run TypeScript in `node_modules`. */
 const TYPESCRIPT = /\.[cm]?ts$/
@@ -83,13 +84,17 @@ const fileOf = Effect.fnUntraced(function*({ folder }: PluginPackage, file: stri
   return absolute
 })
 
-/** Reads a pipeline file. Fails with what is wrong. */
-export const readPipeline = Effect.fnUntraced(function*(file: string): Effect.fn.Return<unknown, string, FileSystem.FileSystem> {
-  const text = yield* Effect.mapError(PluginPackages.readText(file), ({ message }) => message)
-  if (text === undefined) return yield* Effect.fail(`${file} does not exist. Correct the path.`)
-  const json = decodeJson(text)
-  if (Result.isSuccess(json)) return json.success
-  return yield* Effect.fail(`${file} is not JSON: ${json.failure.message}`)
+/** Reads a pipeline file. */
+export const readPipeline = Effect.fnUntraced(function*(file: string) {
+  const text = yield* PluginPackages.readText(file)
+  if (text === undefined) {
+    return yield* new CliFailure({ message: `${file} does not exist.`, hint: "Correct the path.", code: "invalid-contributions" })
+  }
+  return yield* Effect.mapError(
+    decodeJson(text),
+    ({ message }) =>
+      new CliFailure({ message: `${file} is not JSON: ${message}`, hint: "Correct it.", code: "invalid-contributions" })
+  )
 })
 
 /** The name in a pipeline file that is not checked yet. */
@@ -122,12 +127,13 @@ const contributionsOf = Effect.fnUntraced(function*(plugin: PluginPackage, mista
     if (file === undefined) continue
     const json = yield* Effect.result(readPipeline(file))
     const name = Result.isSuccess(json) ? nameOf(json.success) : undefined
-    if (Result.isFailure(json)) report(json.failure)
+    if (Result.isFailure(json)) report(`${json.failure.message} ${json.failure.hint}`.trimEnd())
     else if (name === undefined) report(`${file} has no name. Add "name", which is the id of its endpoint.`)
     else pipelines.push({ package: from, name, file, json: json.success })
   }
   for (const [index, { endpoint, name, ...rest }] of (contributes.schedules ?? []).entries()) {
-    const spec = decodeSpec(rest)
+    const tags = Array.isArray(rest["tags"]) ? rest["tags"] : []
+    const spec = decodeSpec({ ...rest, tags: [...tags, tagOf(from)] })
     if (Result.isSuccess(spec)) schedules.push({ package: from, endpoint, name, spec: spec.success })
     else for (const issue of fieldIssues(spec.failure)) at(`schedules[${index}]`)(formatFieldIssue(issue))
   }

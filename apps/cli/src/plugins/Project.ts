@@ -60,11 +60,7 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
     else if (definition.pipeline === undefined) entries.push({ id, definition, directory, pipeline: undefined })
     else {
       const file = path.resolve(directory, definition.pipeline)
-      const json = yield* Effect.mapError(
-        Contributions.readPipeline(file),
-        (message) => new CliFailure({ message: `The pipeline of the endpoint "${id}" cannot be read.`, hint: message })
-      )
-      entries.push({ id, definition, directory, pipeline: { file, json } })
+      entries.push({ id, definition, directory, pipeline: { file, json: yield* Contributions.readPipeline(file) } })
     }
   }
   const { folder } = contributions
