@@ -2,7 +2,7 @@
  * `stint plugins` shows what the packages of a project contribute, without running their code, and writes the schemas of a package's own kinds.
  */
 import * as StintPackages from "@stint/pool-process/StintPackages"
-import { Command, Flag } from "effect/cli"
+import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
@@ -119,13 +119,20 @@ const withSchemas = (manifest: { readonly [key: string]: unknown }, schemas: Rea
 
 const write = Command.make(
   "write",
-  { json },
-  Effect.fnUntraced(function*({ json }) {
+  {
+    folder: Argument.String("folder").pipe(
+      Argument.withDescription("The folder of the package; default: this folder"),
+      Argument.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ folder: given, json }) {
     const path = yield* Path.Path
     const fs = yield* FileSystem.FileSystem
-    const { kinds, packages } = yield* Contributions.read(path.resolve("."))
-    const file = path.resolve("package.json")
-    const own = packages.find(({ folder }) => folder === path.dirname(file))
+    const folder = path.resolve(Option.getOrElse(given, () => "."))
+    const { kinds, packages } = yield* Contributions.read(folder)
+    const file = path.join(folder, "package.json")
+    const own = packages.find((one) => one.folder === folder)
     const mine = kinds.filter((kind) => kind.package === own?.name)
     if (own === undefined || mine.length === 0) {
       return yield* new CliFailure({
