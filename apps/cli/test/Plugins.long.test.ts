@@ -8,7 +8,7 @@ import { join } from "node:path"
 import process from "node:process"
 import { promisify } from "node:util"
 import { afterAll, beforeAll, expect, it } from "vitest"
-import { EXAMPLES, PlatformProcess, until } from "./PlatformProcess.ts"
+import { EXAMPLES, PlatformProcess } from "./PlatformProcess.ts"
 
 const execute = promisify(execFile)
 const WORDS = join(EXAMPLES, "plugins/words")
@@ -64,46 +64,39 @@ it("runs its endpoint, its pipeline and its schedule, and loads its kinds in the
     () => Promise.resolve(),
     project
   )
-  const ended = (endpoint: string, id: string) =>
-    until(`job ${id} of ${endpoint}`, async () => {
-      const job = await platform.job(endpoint, id)
-      return job.status === "IN_QUEUE" || job.status === "IN_PROGRESS" ? undefined : job
-    }, GENEROUS)
-
   const counted = await platform.run("words-count", { words: ["a", "long", "b"] })
-  expect(await ended("words-count", counted)).toMatchObject({ status: "COMPLETED", output: { count: 3, longest: "long" } })
+  expect(await platform.ended("words-count", counted)).toMatchObject({ status: "COMPLETED", output: { count: 3, longest: "long" } })
   expect(await loads()).toEqual([])
 
   const words = await platform.run("words", { text: "to be or not" })
-  expect(await ended("words", words)).toMatchObject({ status: "COMPLETED", output: { count: 4, longest: "not" } })
+  expect(await platform.ended("words", words)).toMatchObject({ status: "COMPLETED", output: { count: 4, longest: "not" } })
   expect((await loads()).length).toBeGreaterThan(0)
   // A worker runs the module of the pipeline, or its bundle.
   for (const program of await loads()) expect(program).toMatch(/worker\.mjs$|node_modules\/\.stint\/words\.mjs$/)
 
   const wrong = await platform.run("words", { txt: "to be" })
-  expect((await ended("words", wrong)).status).toBe("FAILED")
+  expect((await platform.ended("words", wrong)).status).toBe("FAILED")
 
-  const headers = { authorization: `Bearer ${platform.key}` }
-  const schedule = `${platform.url}/api/v1/endpoints/words/schedules/nightly`
-  const set = await (await fetch(schedule, { headers })).json()
-  expect(set).toMatchObject({ spec: { cron: "0 3 * * *", tags: ["plugin:stint-plugin-words"] }, updatedBy: "package stint-plugin-words" })
-  const fired = await (await fetch(`${schedule}/run-now`, { method: "POST", headers })).json()
-  expect(await ended("words", fired.id)).toMatchObject({ status: "COMPLETED", output: { count: 6, longest: "not" } })
+  const schedule = "/api/v1/endpoints/words/schedules/nightly"
+  const stored = async () => (await platform.request("GET", schedule)).body
+  expect(await stored()).toMatchObject({ spec: { cron: "0 3 * * *", tags: ["plugin:stint-plugin-words"] }, updatedBy: "package stint-plugin-words" })
+  const { body } = await platform.request("POST", `${schedule}/run-now`)
+  expect(await platform.ended("words", String(Reflect.get(Object(body), "id")))).toMatchObject({ status: "COMPLETED", output: { count: 6, longest: "not" } })
 
   // Its state is kept: a pause, and a schedule that the package no longer contributes.
-  await fetch(`${schedule}/pause`, { method: "POST", headers })
-  await platform.stop()
+  await platform.request("POST", `${schedule}/pause`)
+  await platform.end("SIGTERM")
   const file = join(project, "node_modules/stint-plugin-words/package.json")
   const manifest = JSON.parse(await readFile(file, "utf8"))
   const nightly = manifest.stint.contributes.schedules[0]
   manifest.stint.contributes.schedules = [{ ...nightly, cron: "0 4 * * *" }]
   await writeFile(file, JSON.stringify(manifest))
   await platform.start()
-  expect(await (await fetch(schedule, { headers })).json()).toMatchObject({ paused: true, spec: { cron: "0 4 * * *" } })
-  await platform.stop()
+  expect(await stored()).toMatchObject({ paused: true, spec: { cron: "0 4 * * *" } })
+  await platform.end("SIGTERM")
   manifest.stint.contributes.schedules = []
   await writeFile(file, JSON.stringify(manifest))
   await platform.start()
-  expect(await (await fetch(schedule, { headers })).json()).toMatchObject({ paused: true, spec: { cron: "0 4 * * *" } })
+  expect(await stored()).toMatchObject({ paused: true, spec: { cron: "0 4 * * *" } })
   expect(platform.output).toContain("No package contributes the schedule \"nightly\" of words any more. It keeps firing.")
 }, 4 * GENEROUS)
