@@ -75,7 +75,8 @@ export const isStepKind = (value: unknown): value is Any => Predicate.isObject(v
 const NoOptions = Schema.Struct({})
 
 /** Whether the steps of a kind have options. */
-export const hasOptions = ({ options }: Any): boolean => !("fields" in options) || Object.keys(Object(options.fields)).length > 0
+export const hasOptions = ({ options }: Any): boolean =>
+  !("fields" in options && Predicate.isObject(options.fields) && Object.keys(options.fields).length === 0)
 
 /**
  * Makes a kind of step. `run` is a function that returns a value, a promise or an Effect. Its second argument are the step's options, and its

@@ -195,7 +195,7 @@ class Checker {
         const known = Object.keys(kind.options?.["properties"] ?? {})
         this.report(
           [...path, "with", ...at],
-          message === EXCESS
+          message === EXCESS || known.length === 0
             ? `"${use}" has no such option; ${known.length === 0 ? "it has none" : `it has ${known.join(", ")}`}.`
             : `${message}.`
         )

@@ -43,6 +43,12 @@ const workOf = ({ concurrency, retry, timeout }: FileStep) => {
   }
 }
 
+/** What a step of a kind receives is not what the kind takes. */
+class ValueDoesNotFit extends Schema.TaggedError<ValueDoesNotFit>()("ValueDoesNotFit", { message: Schema.String }) {}
+
+const misfit = (what: string) => ({ message }: Schema.SchemaError) =>
+  new ValueDoesNotFit({ message: `${what} not fit: ${message}` })
+
 /** The step of a kind, from JSON to JSON. */
 const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
   const options = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.options), { errors: "all", onExcessProperty: "error" })(given)
@@ -50,8 +56,8 @@ const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
   return (value, results, context) =>
     Effect.gen(function*() {
-      const input = yield* Effect.mapError(decode(value), ({ message }) => new TypeError(`The input does not fit: ${message}`))
-      const chosen = yield* Effect.mapError(options, ({ message }) => new TypeError(`The options do not fit: ${message}`))
+      const input = yield* Effect.mapError(decode(value), misfit("The input does"))
+      const chosen = yield* Effect.mapError(options, misfit("The options do"))
       return yield* Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode)
     })
 }
@@ -97,7 +103,7 @@ const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, St
   if (sleep !== undefined) return start.sleep(name, span(sleep))
   if (waitFor !== undefined) {
     return start.waitFor(name, schemaOf(waitFor), {
-      ...(key === undefined ? {} : { key: (results) => String(fill(key, isResults(results)) ?? "") }),
+      ...(key === undefined ? {} : { key: (results: unknown) => String(fill(key, isResults(results)) ?? "") }),
       ...(timeout === undefined ? {} : { timeout: span(timeout) })
     })
   }

@@ -55,17 +55,17 @@ const stepOf = (does: Does, value: JsonSchema, others: Readonly<Record<string, J
   }
 })
 
-/** A part of a schema whose references to its definitions name those of the file's schema. */
-const moved = (value: unknown, prefix: string): unknown => {
-  if (Array.isArray(value)) return value.map((one) => moved(one, prefix))
-  if (!Predicate.isObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([key, one]) => [
+/** A schema whose references to its definitions name those of the file's schema. */
+const moved = (schema: JsonSchema, prefix: string): JsonSchema =>
+  Object.fromEntries(
+    Object.entries(schema).map(([key, one]) => [
       key,
-      key === "$ref" && typeof one === "string" ? one.replace("#/$defs/", `#/definitions/${prefix}`) : moved(one, prefix)
+      key === "$ref" && typeof one === "string" ? one.replace("#/$defs/", `#/definitions/${prefix}`) : movedPart(one, prefix)
     ])
   )
-}
+
+const movedPart = (value: unknown, prefix: string): unknown =>
+  Array.isArray(value) ? value.map((one) => movedPart(one, prefix)) : Predicate.isObject(value) ? moved(value, prefix) : value
 
 const stepOfKind = (name: string, { description, options }: DeclaredKind) => {
   const { $defs: _, ...root } = options ?? { type: "object", additionalProperties: false }
@@ -73,14 +73,18 @@ const stepOfKind = (name: string, { description, options }: DeclaredKind) => {
   return stepOf(
     "use",
     { const: name, ...(description === undefined ? {} : { description }) },
-    { with: Object.assign({}, moved(root, `${name}.`)) },
+    { with: moved(root, `${name}.`) },
     required ? ["with"] : []
   )
 }
 
 /** The definitions of a kind's options, under names of their own. */
-const definitionsOf = (name: string, { options }: DeclaredKind) =>
-  Object.entries(options?.["$defs"] ?? {}).map(([key, one]) => [`${name}.${key}`, moved(one, `${name}.`)] as const)
+const definitionsOf = (name: string, { options }: DeclaredKind): ReadonlyArray<readonly [string, unknown]> => {
+  const definitions = options?.["$defs"]
+  return Predicate.isObject(definitions)
+    ? Object.entries(definitions).map(([key, one]) => [`${name}.${key}`, movedPart(one, `${name}.`)])
+    : []
+}
 
 /** The JSON Schema of the pipeline files of a project with this catalog. */
 export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
