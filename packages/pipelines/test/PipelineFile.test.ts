@@ -101,6 +101,12 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   ["an unknown key of a step", step({ ...split, inputs: 1 }), "steps[0].inputs: There is no such key. Did you mean \"input\"?", true],
   ["an invalid name", { ...words, steps: [{ ...split, name: "a.b" }] }, "steps[0].name: a name is 1 to 64 letters", true],
   [
+    "an invalid name of a part",
+    step({ all: { "x.y": [{ name: "b", run: "anything" }] } }),
+    "steps[0].all.x.y: a name is 1 to 64 letters",
+    true
+  ],
+  [
     "an unknown kind",
     step({ ...split, use: "words.splitt" }),
     "steps[0].use: There is no kind of step \"words.splitt\". Did you mean \"words.split\"?",

@@ -69,9 +69,18 @@ const ContributedKind = Schema.Struct({
   options: Schema.optionalKey(JsonSchema)
 })
 
-const KindName = Schema.String.check(
-  Schema.makeFilter((name) => StepKind.isName(name) || `a kind's name is ${StepKind.NAME_RULE}`)
-)
+/**
+ * Members by name. As a Schema of the keys, a rule for names would make other keys excess, without a reason.
+ */
+const byName = <S extends Schema.Codec<unknown, unknown>>(member: S, isName: (name: string) => boolean, rule: string) =>
+  Schema.Record(Schema.String, member).check(
+    Schema.makeFilter((members: object) => {
+      const wrong = Object.keys(members).find((name) => !isName(name))
+      return wrong === undefined || { path: [wrong], issue: rule }
+    })
+  )
+
+const isEndpointId = Schema.is(EndpointId)
 
 /** A schedule: whose it is, and the settings of `PUT .../schedules/{schedule}`. */
 const ContributedSchedule = Schema.StructWithRest(
@@ -80,8 +89,12 @@ const ContributedSchedule = Schema.StructWithRest(
 )
 
 const Contributes = Schema.Struct({
-  endpoints: Schema.optionalKey(Schema.Record(EndpointId, ContributedEndpoint)),
-  stepKinds: Schema.optionalKey(Schema.Record(KindName, ContributedKind)),
+  endpoints: Schema.optionalKey(byName(
+    ContributedEndpoint,
+    isEndpointId,
+    "an endpoint id is 1 to 63 letters, digits, - or _, and starts with a letter or a digit"
+  )),
+  stepKinds: Schema.optionalKey(byName(ContributedKind, StepKind.isName, `a kind's name is ${StepKind.NAME_RULE}`)),
   pipelines: Schema.optionalKey(Schema.Array(PackageFile)),
   schedules: Schema.optionalKey(Schema.Array(ContributedSchedule))
 })

@@ -10,11 +10,15 @@ import * as Schema from "effect/Schema"
 /** Names of steps and parts. */
 export const STEP_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 
-const StepName = Schema.String.check(
-  Schema.isPattern(STEP_NAME, {
-    message: "a name is 1 to 64 letters, digits, \"_\" and \"-\"; the first one is a letter or \"_\""
-  })
-)
+const NAME_RULE = "a name is 1 to 64 letters, digits, \"_\" and \"-\"; the first one is a letter or \"_\""
+
+const StepName = Schema.String.check(Schema.isPattern(STEP_NAME, { message: NAME_RULE }))
+
+/** Parts have names like those of steps. As a Schema of the keys, the rule would make other keys excess, without a reason. */
+const arePartNames = Schema.makeFilter((parts: object) => {
+  const wrong = Object.keys(parts).find((name) => !STEP_NAME.test(name))
+  return wrong === undefined || { path: [wrong], issue: NAME_RULE }
+})
 
 /** Durations, such as `"30 seconds"`. */
 export const SPAN = /^\d+(?:\.\d+)? (?:millis?|seconds?|minutes?|hours?|days?|weeks?)$/
@@ -59,7 +63,7 @@ const FileStep = Schema.Struct({
   with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   run: Schema.optionalKey(Schema.String),
   all: Schema.optionalKey(
-    Schema.Record(StepName, Schema.NonEmptyArray(Schema.suspend((): Schema.Codec<FileStep> => FileStep)))
+    Schema.Record(Schema.String, Schema.NonEmptyArray(Schema.suspend((): Schema.Codec<FileStep> => FileStep))).check(arePartNames)
   ),
   sleep: Schema.optionalKey(Span),
   waitFor: Schema.optionalKey(SchemaObject),
