@@ -75,7 +75,7 @@ const mistakesOf = async (folder: string): Promise<ReadonlyArray<string>> => {
 
 const kind = { module: "./main.js", export: "Split" }
 
-const piped = (steps: unknown, name = "words") => ({ "node_modules/p/words.pipeline.json": { name, steps } })
+const piped = (steps: unknown, name = "words"): Readonly<Record<string, unknown>> => ({ "node_modules/p/words.pipeline.json": { name, steps } })
 
 /** Contributions of the package `p` with one mistake each, and the message. */
 const BROKEN: ReadonlyArray<readonly [title: string, contributes: unknown, message: string, files?: Readonly<Record<string, unknown>>]> = [
@@ -114,7 +114,9 @@ const BROKEN: ReadonlyArray<readonly [title: string, contributes: unknown, messa
 ]
 
 describe("contributions", () => {
-  it.each(BROKEN)("with %s are refused, with their place", async (_, contributes, message, files = {}) => {
+  const broken = BROKEN.map(([title, contributes, message, files = {}]) => ({ title, contributes, message, files }))
+
+  it.each(broken)("with $title are refused, with their place", async ({ contributes, files, message }) => {
     const found = await mistakesOf(await project({ p: contributes }, files))
     expect(found.join("\n")).toContain(message)
     expect(found).toHaveLength(1)
@@ -190,7 +192,7 @@ describe("the project", () => {
           workers: { max: 8 },
           ttlMs: 3_600_000
         },
-        { id: "words", source: { type: "handler", file: join(folder, "node_modules/.stint/words.mjs") }, retry: { maxAttempts: 5 } }
+        { id: "words", source: { type: "handler", file: join(folder, "node_modules/.stint/words.mjs") }, maxAttempts: 5 }
       ],
       schedules: [{ package: "p", endpoint: "words", name: "nightly", spec: { cron: "0 3 * * *", tags: ["plugin:p"] } }]
     })

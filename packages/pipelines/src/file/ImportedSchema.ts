@@ -7,9 +7,9 @@ import * as Schema from "effect/Schema"
 import * as SchemaRepresentation from "effect/SchemaRepresentation"
 import type { JsonSchema } from "./SchemaFit.ts"
 
-/** The complete JSON Schema of what a Schema reads and writes as JSON. */
+/** The complete JSON Schema of what a Schema reads and writes as JSON, without members that it does not name. */
 export const exportSchema = (schema: Schema.Constraint): JsonSchema => {
-  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema)
+  const { definitions, schema: root } = Schema.toJsonSchemaDocument(schema, { onExcessProperty: "error" })
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
 

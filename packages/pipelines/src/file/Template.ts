@@ -57,6 +57,9 @@ const partsOf = (text: string): ReadonlyArray<Part> | Invalid => {
   return parts
 }
 
+const isObject = (json: Schema.Json): json is Schema.JsonObject =>
+  typeof json === "object" && json !== null && !Array.isArray(json)
+
 const isReference = (part: Part): part is Reference => typeof part !== "string"
 
 /** The value at a place; undefined when there is none. */
@@ -84,7 +87,7 @@ const fillText = (text: string, results: Results): unknown => {
 export const fill = (template: Schema.Json, results: Results): unknown => {
   if (typeof template === "string") return fillText(template, results)
   if (Array.isArray(template)) return template.map((one) => fill(one, results) ?? null)
-  if (!Predicate.isObject(template)) return template
+  if (!isObject(template)) return template
   return Object.fromEntries(
     Object.entries(template).flatMap(([key, one]) => {
       const value = fill(one, results)
@@ -109,7 +112,7 @@ export const shapeOfTemplate = (
   if (Array.isArray(template)) {
     return listOf(oneOf(template.map((one, index) => shapeOfTemplate(one, results, report, [...path, index]))))
   }
-  if (Predicate.isObject(template)) {
+  if (isObject(template)) {
     return objectOf(
       Object.entries(template).map(([key, one]) => [key, shapeOfTemplate(one, results, report, [...path, key])])
     )
