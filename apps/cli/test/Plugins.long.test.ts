@@ -42,7 +42,9 @@ beforeAll(async () => {
   const kinds = join(project, "node_modules/stint-plugin-words/kinds.js")
   await writeFile(
     kinds,
-    `import { appendFileSync } from "node:fs"\nappendFileSync(${JSON.stringify(marker)}, process.argv[1] + "\\n")\n${await readFile(kinds, "utf8")}`
+    `import { appendFileSync } from "node:fs"\nappendFileSync(${
+      JSON.stringify(marker)
+    }, process.argv[1] + "\\n")\n${await readFile(kinds, "utf8")}`
   )
 }, GENEROUS)
 
@@ -53,7 +55,9 @@ const loads = async (): Promise<ReadonlyArray<string>> =>
 
 it("lists and checks the installed package without loading it", async () => {
   expect((await stint("plugins", "list")).stdout).toMatch(/stint-plugin-words +stepKind +words\.split +kinds\.js Split/)
-  expect((await stint("pipelines", "check", "node_modules/stint-plugin-words/words.pipeline.json")).stdout).toContain("no mistakes")
+  expect((await stint("pipelines", "check", "node_modules/stint-plugin-words/words.pipeline.json")).stdout).toContain(
+    "no mistakes"
+  )
   expect(await loads()).toEqual([])
 }, GENEROUS)
 
@@ -65,7 +69,10 @@ it("runs its endpoint, its pipeline and its schedule, and loads its kinds in the
     project
   )
   const counted = await platform.run("words-count", { words: ["a", "long", "b"] })
-  expect(await platform.ended("words-count", counted)).toMatchObject({ status: "COMPLETED", output: { count: 3, longest: "long" } })
+  expect(await platform.ended("words-count", counted)).toMatchObject({
+    status: "COMPLETED",
+    output: { count: 3, longest: "long" }
+  })
   expect(await loads()).toEqual([])
 
   const words = await platform.run("words", { text: "to be or not" })
@@ -79,9 +86,15 @@ it("runs its endpoint, its pipeline and its schedule, and loads its kinds in the
 
   const schedule = "/api/v1/endpoints/words/schedules/nightly"
   const stored = async () => (await platform.request("GET", schedule)).body
-  expect(await stored()).toMatchObject({ spec: { cron: "0 3 * * *", tags: ["plugin:stint-plugin-words"] }, updatedBy: "package stint-plugin-words" })
+  expect(await stored()).toMatchObject({
+    spec: { cron: "0 3 * * *", tags: ["plugin:stint-plugin-words"] },
+    updatedBy: "package stint-plugin-words"
+  })
   const { body } = await platform.request("POST", `${schedule}/run-now`)
-  expect(await platform.ended("words", String(Reflect.get(Object(body), "id")))).toMatchObject({ status: "COMPLETED", output: { count: 6, longest: "not" } })
+  expect(await platform.ended("words", String(Reflect.get(Object(body), "id")))).toMatchObject({
+    status: "COMPLETED",
+    output: { count: 6, longest: "not" }
+  })
 
   // Its state is kept: a pause, and a schedule that the package no longer contributes.
   await platform.request("POST", `${schedule}/pause`)

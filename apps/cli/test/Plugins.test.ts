@@ -75,10 +75,14 @@ const mistakesOf = async (folder: string): Promise<ReadonlyArray<string>> => {
 
 const kind = { module: "./main.js", export: "Split" }
 
-const piped = (steps: unknown, name = "words"): Readonly<Record<string, unknown>> => ({ "node_modules/p/words.pipeline.json": { name, steps } })
+const piped = (steps: unknown, name = "words"): Readonly<Record<string, unknown>> => ({
+  "node_modules/p/words.pipeline.json": { name, steps }
+})
 
 /** Contributions of the package `p` with one mistake each, and the message. */
-const BROKEN: ReadonlyArray<readonly [title: string, contributes: unknown, message: string, files?: Readonly<Record<string, unknown>>]> = [
+const BROKEN: ReadonlyArray<
+  readonly [title: string, contributes: unknown, message: string, files?: Readonly<Record<string, unknown>>]
+> = [
   ["an unknown point", { endpoint: {} }, "p: stint.contributes.endpoint: There is no such key. Did you mean \"endpoints\"?"],
   [
     "an unknown setting",
@@ -90,27 +94,77 @@ const BROKEN: ReadonlyArray<readonly [title: string, contributes: unknown, messa
     { endpoints: { a: { handler: "./main.js", workers: { mx: 1 } } } },
     "p: stint.contributes.endpoints.a.workers.mx: There is no such key. Did you mean \"max\"?"
   ],
-  ["an unknown key of a kind", { stepKinds: { "p.a": { ...kind, exprt: 1 } } }, "p: stint.contributes.stepKinds.p.a.exprt: There is no such key. Did you mean \"export\"?"],
+  [
+    "an unknown key of a kind",
+    { stepKinds: { "p.a": { ...kind, exprt: 1 } } },
+    "p: stint.contributes.stepKinds.p.a.exprt: There is no such key. Did you mean \"export\"?"
+  ],
   ["no handler", { endpoints: { a: {} } }, "p: stint.contributes.endpoints.a.handler: Missing key"],
-  ["a command", { endpoints: { a: { handler: "./main.js", command: ["x"] } } }, "p: stint.contributes.endpoints.a.command: There is no such key."],
+  [
+    "a command",
+    { endpoints: { a: { handler: "./main.js", command: ["x"] } } },
+    "p: stint.contributes.endpoints.a.command: There is no such key."
+  ],
   ["an invalid endpoint", { endpoints: { "a b": { handler: "./main.js" } } }, "an endpoint id is 1 to 63 letters"],
   ["an invalid kind", { stepKinds: { "a b": kind } }, "a kind's name is 1 to 100 letters"],
-  ["an invalid export", { stepKinds: { "p.a": { ...kind, export: "a b" } } }, "p: stint.contributes.stepKinds.p.a.export: expected the name of an export"],
-  ["a file that is not there", { endpoints: { a: { handler: "./lost.js" } } }, "p: stint.contributes.endpoints.a.handler: PROJECT/node_modules/p/lost.js does not exist. Correct the path, or build the package."],
-  ["a file outside of the package", { endpoints: { a: { handler: "./../../x.js" } } }, "p: stint.contributes.endpoints.a.handler: a file of the package starts with ./ and contains no .., for example \"./count.js\""],
-  ["TypeScript", { stepKinds: { "p.a": { ...kind, module: "./main.ts" } } }, "p: stint.contributes.stepKinds.p.a.module: Node does not run TypeScript in node_modules: PROJECT/node_modules/p/main.ts. Publish JavaScript."],
-  ["a pipeline that is not JSON", { pipelines: ["./main.js"] }, "p: stint.contributes.pipelines[0]: PROJECT/node_modules/p/main.js is not JSON: "],
-  ["a pipeline without a name", { pipelines: ["./words.pipeline.json"] }, "p: stint.contributes.pipelines[0]: PROJECT/node_modules/p/words.pipeline.json has no name. Add \"name\", which is the id of its endpoint.", { "node_modules/p/words.pipeline.json": {} }],
+  [
+    "an invalid export",
+    { stepKinds: { "p.a": { ...kind, export: "a b" } } },
+    "p: stint.contributes.stepKinds.p.a.export: expected the name of an export"
+  ],
+  [
+    "a file that is not there",
+    { endpoints: { a: { handler: "./lost.js" } } },
+    "p: stint.contributes.endpoints.a.handler: PROJECT/node_modules/p/lost.js does not exist. Correct the path, or build the package."
+  ],
+  [
+    "a file outside of the package",
+    { endpoints: { a: { handler: "./../../x.js" } } },
+    "p: stint.contributes.endpoints.a.handler: a file of the package starts with ./ and contains no .., for example \"./count.js\""
+  ],
+  [
+    "TypeScript",
+    { stepKinds: { "p.a": { ...kind, module: "./main.ts" } } },
+    "p: stint.contributes.stepKinds.p.a.module: Node does not run TypeScript in node_modules: PROJECT/node_modules/p/main.ts. Publish JavaScript."
+  ],
+  [
+    "a pipeline that is not JSON",
+    { pipelines: ["./main.js"] },
+    "p: stint.contributes.pipelines[0]: PROJECT/node_modules/p/main.js is not JSON: "
+  ],
+  [
+    "a pipeline without a name",
+    { pipelines: ["./words.pipeline.json"] },
+    "p: stint.contributes.pipelines[0]: PROJECT/node_modules/p/words.pipeline.json has no name. Add \"name\", which is the id of its endpoint.",
+    { "node_modules/p/words.pipeline.json": {} }
+  ],
   [
     "a mistake in a pipeline",
     { pipelines: ["./words.pipeline.json"], stepKinds: { "p.split": kind } },
     "PROJECT/node_modules/p/words.pipeline.json: steps[0].use: There is no kind of step \"p.splt\". Did you mean \"p.split\"?",
     piped([{ name: "a", use: "p.splt" }])
   ],
-  ["no time", { schedules: [{ endpoint: "mail", name: "nightly" }] }, "p: stint.contributes.schedules[0]: cron: is missing: pass cron for a recurring schedule"],
-  ["an invalid time", { schedules: [{ endpoint: "mail", name: "nightly", cron: "often" }] }, "p: stint.contributes.schedules[0]: cron: "],
-  ["a schedule of no endpoint", { schedules: [{ endpoint: "male", name: "nightly", cron: "@daily" }] }, "p: The schedule \"nightly\" is of the endpoint \"male\", which neither the configuration nor a package has."],
-  ["the same name twice", { endpoints: { words: { handler: "./main.js" } }, pipelines: ["./words.pipeline.json"] }, "p: It contributes the endpoint \"words\" twice. Rename one of them.", piped([{ name: "a", run: "mail" }])]
+  [
+    "no time",
+    { schedules: [{ endpoint: "mail", name: "nightly" }] },
+    "p: stint.contributes.schedules[0]: cron: is missing: pass cron for a recurring schedule"
+  ],
+  [
+    "an invalid time",
+    { schedules: [{ endpoint: "mail", name: "nightly", cron: "often" }] },
+    "p: stint.contributes.schedules[0]: cron: "
+  ],
+  [
+    "a schedule of no endpoint",
+    { schedules: [{ endpoint: "male", name: "nightly", cron: "@daily" }] },
+    "p: The schedule \"nightly\" is of the endpoint \"male\", which neither the configuration nor a package has."
+  ],
+  [
+    "the same name twice",
+    { endpoints: { words: { handler: "./main.js" } }, pipelines: ["./words.pipeline.json"] },
+    "p: It contributes the endpoint \"words\" twice. Rename one of them.",
+    piped([{ name: "a", run: "mail" }])
+  ]
 ]
 
 describe("contributions", () => {
@@ -154,7 +208,10 @@ describe("contributions", () => {
   })
 
   it("may also be the project's own, and a field of another program with the same name is ignored", async () => {
-    const folder = await project({ p: {} }, { "node_modules/p/package.json": { name: "p", stint: { depth: 3 } }, "main.js": LOADED }, {
+    const folder = await project({ p: {} }, {
+      "node_modules/p/package.json": { name: "p", stint: { depth: 3 } },
+      "main.js": LOADED
+    }, {
       stint: { contributes: { stepKinds: { "shop.a": kind } } }
     })
     expect(await run(Contributions.read(folder))).toMatchObject({ kinds: [{ package: "shop", name: "shop.a" }] })
@@ -210,11 +267,16 @@ describe("the project", () => {
   })
 
   it("has pipeline files of its own, whose names are those of their endpoints", async () => {
-    const folder = await project({ p: { stepKinds: { "p.split": kind } } }, { "x.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.split" }] } })
-    const config = (name: string) => write(join(folder, `${name}.mjs`), `export default { endpoints: { ${name}: { pipeline: "./x.pipeline.json" } } }`)
+    const folder = await project({ p: { stepKinds: { "p.split": kind } } }, {
+      "x.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.split" }] }
+    })
+    const config = (name: string) =>
+      write(join(folder, `${name}.mjs`), `export default { endpoints: { ${name}: { pipeline: "./x.pipeline.json" } } }`)
     await config("x")
     await config("y")
-    expect(await run(Project.load(join(folder, "x.mjs")))).toMatchObject({ endpoints: [{ id: "x", source: { type: "handler" } }] })
+    expect(await run(Project.load(join(folder, "x.mjs")))).toMatchObject({
+      endpoints: [{ id: "x", source: { type: "handler" } }]
+    })
     expect(await run(Project.load(join(folder, "y.mjs")))).toContain(
       "name: It is \"x\", but the configuration calls the endpoint \"y\". Give both the same name."
     )
@@ -232,8 +294,14 @@ describe("the schedules of packages", () => {
 
   it("are set when they are new or differ, and left alone when they are equal", () => {
     expect(SchedulePlan.make([], [declared])).toMatchObject({ set: [{ isNew: true }], own: [], undeclared: [] })
-    expect(SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({ set: [], own: [], undeclared: [] })
-    expect(SchedulePlan.make([stored({ cron: "0 4 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({ set: [{ isNew: false }] })
+    expect(SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({
+      set: [],
+      own: [],
+      undeclared: []
+    })
+    expect(SchedulePlan.make([stored({ cron: "0 4 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({
+      set: [{ isNew: false }]
+    })
   })
 
   it("are kept when somebody has set them to something else", () => {
@@ -247,7 +315,9 @@ describe("the schedules of packages", () => {
   it("are listed and not removed when no package contributes them any more", () => {
     const plan = SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [])
     expect(plan).toMatchObject({ set: [], own: [], undeclared: [{ name: "nightly" }] })
-    expect(SchedulePlan.keptLines(plan)[0]).toMatch(/^No package contributes the schedule "nightly" of words any more\. It keeps firing\./)
+    expect(SchedulePlan.keptLines(plan)[0]).toMatch(
+      /^No package contributes the schedule "nightly" of words any more\. It keeps firing\./
+    )
     expect(SchedulePlan.make([stored({ cron: "0 3 * * *" })], [])).toMatchObject({ undeclared: [] })
   })
 })
@@ -275,13 +345,23 @@ describe("the commands", () => {
   })
 
   it("check pipeline files and write their schema without loading anything of the packages", async () => {
-    const folder = await project({ p: everything }, { ...pipelined, "bad.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.spilt" }] } })
+    const folder = await project({ p: everything }, {
+      ...pipelined,
+      "bad.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.spilt" }] }
+    })
     const config = ["--config", join(folder, "stint.config.mjs")]
-    const good = await runCommand(["pipelines", "check", join(folder, "node_modules/p/words.pipeline.json"), ...config], { env: CLI_ENV })
+    const good = await runCommand(["pipelines", "check", join(folder, "node_modules/p/words.pipeline.json"), ...config], {
+      env: CLI_ENV
+    })
     expect(good).toMatchObject({ code: 0, stdout: `${join(folder, "node_modules/p/words.pipeline.json")}: no mistakes\n` })
-    const bad = await runCommand(["pipelines", "check", join(folder, "bad.pipeline.json"), join(folder, "lost.json"), ...config], { env: CLI_ENV })
+    const bad = await runCommand(
+      ["pipelines", "check", join(folder, "bad.pipeline.json"), join(folder, "lost.json"), ...config],
+      { env: CLI_ENV }
+    )
     expect(bad.code).toBe(1)
-    expect(bad.stdout).toContain(`${join(folder, "bad.pipeline.json")}: steps[0].use: There is no kind of step "p.spilt". Did you mean "p.split"?`)
+    expect(bad.stdout).toContain(
+      `${join(folder, "bad.pipeline.json")}: steps[0].use: There is no kind of step "p.spilt". Did you mean "p.split"?`
+    )
     expect(bad.stdout).toContain("lost.json does not exist. Correct the path.")
     expect(bad.stderr).toContain("2 mistakes.")
     const schema = await runCommand(["pipelines", "schema", ...config], { env: CLI_ENV })

@@ -121,7 +121,11 @@ export class Building {
     return this.#add(this.#job(name, target, options))
   }
 
-  use(name: string, kind: StepKind.Any, { with: options = {}, ...others }: NodeOptions & { readonly with?: unknown } = {}): Building {
+  use(
+    name: string,
+    kind: StepKind.Any,
+    { with: options = {}, ...others }: NodeOptions & { readonly with?: unknown } = {}
+  ): Building {
     return this.#add({
       kind: "step",
       name,

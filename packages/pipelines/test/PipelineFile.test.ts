@@ -89,7 +89,11 @@ const mistakes = (file: unknown): ReadonlyArray<string> => {
 /** The file `words` with one step instead of its own. */
 const step = (given: object) => ({ name: "words", input: text, steps: [{ name: "a", ...given }] })
 
-const two = (first: object, second: object) => ({ name: "words", input: text, steps: [{ name: "a", ...first }, { name: "b", ...second }] })
+const two = (first: object, second: object) => ({
+  name: "words",
+  input: text,
+  steps: [{ name: "a", ...first }, { name: "b", ...second }]
+})
 
 const split = { use: "words.split", with: { by: " " }, input: "${input.text}" }
 
@@ -98,7 +102,12 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   ["no steps", { name: "words", steps: [] }, "steps", true],
   ["no name", { steps: words.steps }, "name: Missing key.", true],
   ["an unknown key", { ...words, stps: [] }, "stps: There is no such key. Did you mean \"steps\"?", true],
-  ["an unknown key of a step", step({ ...split, inputs: 1 }), "steps[0].inputs: There is no such key. Did you mean \"input\"?", true],
+  [
+    "an unknown key of a step",
+    step({ ...split, inputs: 1 }),
+    "steps[0].inputs: There is no such key. Did you mean \"input\"?",
+    true
+  ],
   ["an invalid name", { ...words, steps: [{ ...split, name: "a.b" }] }, "steps[0].name: a name is 1 to 64 letters", true],
   [
     "an invalid name of a part",
@@ -130,14 +139,34 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     "steps[0]: The step \"a\" needs exactly one of use, run, all, sleep, waitFor; it has use and sleep.",
     true
   ],
-  ["a setting that the step has not", step({ sleep: "1 day", retry: 1 }), "steps[0].retry: A step with sleep has no retry; it may have no settings. Remove it.", true],
+  [
+    "a setting that the step has not",
+    step({ sleep: "1 day", retry: 1 }),
+    "steps[0].retry: A step with sleep has no retry; it may have no settings. Remove it.",
+    true
+  ],
   ["no duration", step({ sleep: "a while" }), "steps[0].sleep: expected a duration, for example \"30 seconds\".", true],
   ["a negative duration", step({ sleep: "-1 day" }), "steps[0].sleep: expected a duration, for example \"30 seconds\".", true],
   ["a missing option", step({ ...split, with: {} }), "steps[0].with.by: Missing key.", true],
-  ["an unknown option", step({ ...split, with: { by: " ", bye: 1 } }), "steps[0].with.bye: \"words.split\" has no such option; it has by.", true],
+  [
+    "an unknown option",
+    step({ ...split, with: { by: " ", bye: 1 } }),
+    "steps[0].with.bye: \"words.split\" has no such option; it has by.",
+    true
+  ],
   ["a wrong option", step({ ...split, with: { by: 1 } }), "steps[0].with.by: Expected string", true],
-  ["options of a kind without", step({ use: "words.length", input: "x", with: { by: 1 } }), "steps[0].with.by: \"words.length\" has no such option; it has none.", true],
-  ["a name that is taken", { ...words, steps: [{ name: "a", ...split }, { name: "a", ...split }] }, "steps[1].name: The name \"a\" is taken. Names identify what has been recorded: choose another one.", false],
+  [
+    "options of a kind without",
+    step({ use: "words.length", input: "x", with: { by: 1 } }),
+    "steps[0].with.by: \"words.length\" has no such option; it has none.",
+    true
+  ],
+  [
+    "a name that is taken",
+    { ...words, steps: [{ name: "a", ...split }, { name: "a", ...split }] },
+    "steps[1].name: The name \"a\" is taken. Names identify what has been recorded: choose another one.",
+    false
+  ],
   ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is taken.", false],
   [
     "a name that is taken inside of a part",
@@ -145,31 +174,96 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     "steps[1].all.x[0].name: The name \"a\" is taken.",
     false
   ],
-  ["a later step", two({ use: "words.length", input: "${b}" }, split), "steps[0].input: There is no step \"b\" before this one. Here are ${input}.", false],
-  ["a member that is not there", step({ ...split, input: "${input.txt}" }), "steps[0].input: input has no member \"txt\"; it has text.", false],
-  ["a member of a text", step({ ...split, input: "${input.text.length}" }), "steps[0].input: input.text has no member \"length\"; it has no members.", false],
-  ["an element of a text", step({ ...split, input: "${input.text[0]}" }), "steps[0].input: input.text has no elements; it has no members.", false],
-  ["no reference", step({ ...split, input: "${input text}" }), "steps[0].input: \"${input text}\" is not a reference. Write ${STEP}, ${STEP.member} or ${STEP[0]}; $${...} is the text itself.", false],
+  [
+    "a later step",
+    two({ use: "words.length", input: "${b}" }, split),
+    "steps[0].input: There is no step \"b\" before this one. Here are ${input}.",
+    false
+  ],
+  [
+    "a member that is not there",
+    step({ ...split, input: "${input.txt}" }),
+    "steps[0].input: input has no member \"txt\"; it has text.",
+    false
+  ],
+  [
+    "a member of a text",
+    step({ ...split, input: "${input.text.length}" }),
+    "steps[0].input: input.text has no member \"length\"; it has no members.",
+    false
+  ],
+  [
+    "an element of a text",
+    step({ ...split, input: "${input.text[0]}" }),
+    "steps[0].input: input.text has no elements; it has no members.",
+    false
+  ],
+  [
+    "no reference",
+    step({ ...split, input: "${input text}" }),
+    "steps[0].input: \"${input text}\" is not a reference. Write ${STEP}, ${STEP.member} or ${STEP[0]}; $${...} is the text itself.",
+    false
+  ],
   [
     "a value that does not fit",
     step({ use: "words.split", with: { by: " " } }),
     "steps[0]: The input of \"words.split\" is object with text, but must be string.",
     false
   ],
-  ["a list for a text", two(split, { use: "words.length" }), "steps[1]: The input of \"words.length\" is array of string, but must be string.", false],
-  ["a member that does not fit", step({ run: "words-count", input: { words: ["a", 1] } }), "steps[0].input: The input at .words[] of \"words-count\" is 1, but must be string.", false],
-  ["a missing member", step({ run: "words-count", input: { title: "x" } }), "steps[0].input: The input at .words of \"words-count\" is missing; it must be array of string.", false],
+  [
+    "a list for a text",
+    two(split, { use: "words.length" }),
+    "steps[1]: The input of \"words.length\" is array of string, but must be string.",
+    false
+  ],
+  [
+    "a member that does not fit",
+    step({ run: "words-count", input: { words: ["a", 1] } }),
+    "steps[0].input: The input at .words[] of \"words-count\" is 1, but must be string.",
+    false
+  ],
+  [
+    "a missing member",
+    step({ run: "words-count", input: { title: "x" } }),
+    "steps[0].input: The input at .words of \"words-count\" is missing; it must be array of string.",
+    false
+  ],
   [
     "a member that nobody takes",
     step({ run: "words-count", input: { words: [], titel: "x" } }),
     "steps[0].input: The input at .titel of \"words-count\" is not taken here; known are words, title.",
     false
   ],
-  ["forEach of a text", step({ use: "words.length", forEach: "${input.text}" }), "steps[0].forEach: It is string, but must be a list.", false],
-  ["elements that do not fit", two(split, { use: "words.length", forEach: "${a}", input: { word: "${item}" } }), "steps[1].input: The input of \"words.length\" is object with word, but must be string.", false],
-  ["concurrency without forEach", step({ ...split, concurrency: 2 }), "steps[0].concurrency: Only a step with forEach has a concurrency. Remove it, or add forEach.", false],
-  ["an output that does not fit", { ...step(split), output: { type: "number" } }, "output: The value of the last step is array of string, but must be number.", false],
-  ["a JSON Schema that cannot be used", { ...step(split), input: { not: { type: "string" } } }, "input: The JSON Schema cannot be used: ", false]
+  [
+    "forEach of a text",
+    step({ use: "words.length", forEach: "${input.text}" }),
+    "steps[0].forEach: It is string, but must be a list.",
+    false
+  ],
+  [
+    "elements that do not fit",
+    two(split, { use: "words.length", forEach: "${a}", input: { word: "${item}" } }),
+    "steps[1].input: The input of \"words.length\" is object with word, but must be string.",
+    false
+  ],
+  [
+    "concurrency without forEach",
+    step({ ...split, concurrency: 2 }),
+    "steps[0].concurrency: Only a step with forEach has a concurrency. Remove it, or add forEach.",
+    false
+  ],
+  [
+    "an output that does not fit",
+    { ...step(split), output: { type: "number" } },
+    "output: The value of the last step is array of string, but must be number.",
+    false
+  ],
+  [
+    "a JSON Schema that cannot be used",
+    { ...step(split), input: { not: { type: "string" } } },
+    "input: The JSON Schema cannot be used: ",
+    false
+  ]
 ]
 
 /** The JSON Schema of the project's files, as an editor reads it. */
@@ -280,16 +374,28 @@ describe("a pipeline in JSON", () => {
 })
 
 describe("a contributed kind", () => {
-  const contributed = { package: "stint-plugin-words", name: "words.split", module: { Split, Length }, export: "Split", declared: {} }
+  const contributed = {
+    package: "stint-plugin-words",
+    name: "words.split",
+    module: { Split, Length },
+    export: "Split",
+    declared: {}
+  }
 
   it("is the export of its module", () => {
     expect(PipelineFile.activate({ ...contributed, declared: PipelineFile.declarationOf(Split) })).toBe(Split)
   })
 
   it.each([
-    [{ export: "Splitt" }, "The package stint-plugin-words contributes the kind of step \"words.split\", but \"Splitt\" in its module is not one. It exports Split, Length."],
+    [
+      { export: "Splitt" },
+      "The package stint-plugin-words contributes the kind of step \"words.split\", but \"Splitt\" in its module is not one. It exports Split, Length."
+    ],
     [{ export: "Length" }, "but \"Length\" in its module is \"words.length\"."],
-    [{ declared: { input: { type: "number" } } }, "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"]
+    [
+      { declared: { input: { type: "number" } } },
+      "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"
+    ]
   ])("is refused when the package declares another one: %j", (change, message) => {
     expect(() => PipelineFile.activate({ ...contributed, ...change })).toThrow(message)
   })

@@ -54,11 +54,14 @@ export const check = Command.make(
   },
   Effect.fnUntraced(function*({ config, files, json }) {
     const known = yield* catalog(config)
-    const checked = yield* Effect.forEach(files, (file) =>
-      Effect.map(mistakesIn(file, known), (mistakes: ReadonlyArray<Mistake>) => ({
-        file,
-        mistakes: mistakes.map(({ message, path }) => ({ path: formatPath(path), message }))
-      })))
+    const checked = yield* Effect.forEach(
+      files,
+      (file) =>
+        Effect.map(mistakesIn(file, known), (mistakes: ReadonlyArray<Mistake>) => ({
+          file,
+          mistakes: mistakes.map(({ message, path }) => ({ path: formatPath(path), message }))
+        }))
+    )
     yield* Output.print(
       json,
       { files: checked },

@@ -163,10 +163,15 @@ const write = Command.make(
     yield* Output.print(
       json,
       { file, stepKinds: [...schemas.keys()], changed: after !== text },
-      () => after === text ? `The schemas in ${file} are up to date.` : `Wrote the schemas of ${[...schemas.keys()].join(", ")} to ${file}.`
+      () =>
+        after === text
+          ? `The schemas in ${file} are up to date.`
+          : `Wrote the schemas of ${[...schemas.keys()].join(", ")} to ${file}.`
     )
   })
-).pipe(Command.withDescription("Write the JSON Schemas of this package's kinds of steps into its package.json; loads its modules"))
+).pipe(
+  Command.withDescription("Write the JSON Schemas of this package's kinds of steps into its package.json; loads its modules")
+)
 
 /** `stint plugins` and its subcommands. */
 export const plugins = Command.make("plugins").pipe(

@@ -186,7 +186,10 @@ export const Definition = Schema.Struct({
 export type Definition = typeof Definition.Type
 
 /** The part of a definition that says what the workers run. */
-export type SourceDefinition = Pick<Definition, "handler" | "pipeline" | "command" | "cwd" | "external" | "image" | "volumes" | ContainerKey>
+export type SourceDefinition = Pick<
+  Definition,
+  "handler" | "pipeline" | "command" | "cwd" | "external" | "image" | "volumes" | ContainerKey
+>
 
 /** The settings that need an image. */
 export const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "network", "user"] as const

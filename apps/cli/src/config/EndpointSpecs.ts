@@ -58,7 +58,8 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
   )
   if (given.length !== 1) {
     return yield* new CliFailure({
-      message: `The endpoint "${id}" needs exactly one of handler, pipeline, command, image and external; it has ${given.length}.`,
+      message:
+        `The endpoint "${id}" needs exactly one of handler, pipeline, command, image and external; it has ${given.length}.`,
       hint: "For example: { handler: \"./handler.ts\" }."
     })
   }

@@ -11,7 +11,9 @@ import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 export const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>) {
   const schedules = yield* Schedules
   const plan = SchedulePlan.make(yield* schedules.list(), declared)
-  for (const { endpoint, name, package: from, spec } of plan.set) yield* schedules.put({ endpoint, name }, spec, `package ${from}`)
+  for (const { endpoint, name, package: from, spec } of plan.set) {
+    yield* schedules.put({ endpoint, name }, spec, `package ${from}`)
+  }
   for (const line of SchedulePlan.keptLines(plan)) yield* Effect.logInfo(line)
 })
 

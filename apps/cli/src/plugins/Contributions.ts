@@ -68,21 +68,23 @@ const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json)
 const TYPESCRIPT = /\.[cm]?ts$/
 
 /** The absolute path of a file of a package; undefined after a mistake. */
-const fileOf = Effect.fnUntraced(function*({ folder }: PluginPackage, file: string, isModule: boolean, report: (text: string) => void) {
-  const path = yield* Path.Path
-  const fs = yield* FileSystem.FileSystem
-  const absolute = path.join(folder, file)
-  const found = yield* Effect.option(fs.stat(absolute))
-  if (Option.isNone(found) || found.value.type !== "File") {
-    report(`${absolute} ${Option.isNone(found) ? "does not exist" : "is not a file"}. Correct the path, or build the package.`)
-    return undefined
+const fileOf = Effect.fnUntraced(
+  function*({ folder }: PluginPackage, file: string, isModule: boolean, report: (text: string) => void) {
+    const path = yield* Path.Path
+    const fs = yield* FileSystem.FileSystem
+    const absolute = path.join(folder, file)
+    const found = yield* Effect.option(fs.stat(absolute))
+    if (Option.isNone(found) || found.value.type !== "File") {
+      report(`${absolute} ${Option.isNone(found) ? "does not exist" : "is not a file"}. Correct the path, or build the package.`)
+      return undefined
+    }
+    if (isModule && TYPESCRIPT.test(file) && absolute.split(path.sep).includes("node_modules")) {
+      report(`Node does not run TypeScript in node_modules: ${absolute}. Publish JavaScript.`)
+      return undefined
+    }
+    return absolute
   }
-  if (isModule && TYPESCRIPT.test(file) && absolute.split(path.sep).includes("node_modules")) {
-    report(`Node does not run TypeScript in node_modules: ${absolute}. Publish JavaScript.`)
-    return undefined
-  }
-  return absolute
-})
+)
 
 /** Reads a pipeline file. */
 export const readPipeline = Effect.fnUntraced(function*(file: string) {
@@ -149,7 +151,9 @@ const taken = (what: string, all: ReadonlyArray<Contributed>): ReadonlyArray<str
     if (owner === undefined) return []
     return owner === from
       ? [`${from}: It contributes the ${what} "${name}" twice. Rename one of them.`]
-      : [`${owner} and ${from} both contribute the ${what} "${name}". Name the packages to use in "stint": { "plugins": [...] } of your package.json.`]
+      : [
+        `${owner} and ${from} both contribute the ${what} "${name}". Name the packages to use in "stint": { "plugins": [...] } of your package.json.`
+      ]
   })
 }
 

@@ -58,7 +58,8 @@ const readManifest = Effect.fnUntraced(function*(file: string) {
   if (text === undefined) return undefined
   return yield* Effect.mapError(
     Manifest.decodePackage(text),
-    ({ message }) => new CliFailure({ message: `${file} has mistakes: ${message}`, hint: "Correct it, or install the package again." })
+    ({ message }) =>
+      new CliFailure({ message: `${file} has mistakes: ${message}`, hint: "Correct it, or install the package again." })
   )
 })
 
@@ -124,7 +125,9 @@ export const find = Effect.fn("PluginPackages.find")(function*(folder: string) {
       // The name under which the project installs it: another version may be installed under an alias.
       yield* add(name, yield* Effect.orElseSucceed(fs.realPath(at), () => at), installed)
       if (own.plugins !== undefined && packages.length + mistakes.length === before) {
-        mistakes.push(`${name}: stint.plugins of ${project.folder} names it, but its package.json has no stint.contributes. Remove it there.`)
+        mistakes.push(
+          `${name}: stint.plugins of ${project.folder} names it, but its package.json has no stint.contributes. Remove it there.`
+        )
       }
       break
     }

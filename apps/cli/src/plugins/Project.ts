@@ -77,9 +77,14 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
   }
   const catalog = Contributions.catalogOf(contributions, entries.map(({ id }) => id))
   yield* rejectMistakes(contributions, entries, catalog)
-  const specs = yield* Effect.forEach(entries, (entry) =>
-    Effect.flatMap(definitionOf(entry, contributions), (definition) =>
-      Effect.tap(EndpointSpecs.toSpec(entry.id, definition, entry.directory), EndpointSpecs.requireHandler)))
+  const specs = yield* Effect.forEach(
+    entries,
+    (entry) =>
+      Effect.flatMap(
+        definitionOf(entry, contributions),
+        (definition) => Effect.tap(EndpointSpecs.toSpec(entry.id, definition, entry.directory), EndpointSpecs.requireHandler)
+      )
+  )
   return { endpoints: specs, schedules: contributions.schedules } satisfies Project
 })
 

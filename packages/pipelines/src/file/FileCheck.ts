@@ -130,7 +130,9 @@ class Checker {
       const given = DOES.filter((key) => step[key] !== undefined)
       this.report(
         path,
-        `The step "${step.name}" needs exactly one of ${DOES.join(", ")}; it has ${given.length === 0 ? "none" : given.join(" and ")}.`
+        `The step "${step.name}" needs exactly one of ${DOES.join(", ")}; it has ${
+          given.length === 0 ? "none" : given.join(" and ")
+        }.`
       )
       return shapeOf(undefined)
     }
@@ -210,7 +212,9 @@ class Checker {
     const known = [...this.#catalog.endpoints.keys()]
     this.report(
       [...path, "run"],
-      `There is no endpoint "${run}".${didYouMean(run, known)} Add it to the endpoints of stint.config.ts, or install the package that contributes it.`
+      `There is no endpoint "${run}".${
+        didYouMean(run, known)
+      } Add it to the endpoints of stint.config.ts, or install the package that contributes it.`
     )
     return {}
   }

@@ -7,8 +7,8 @@ import { TypeId } from "@stint/worker/Runnable"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { Building } from "../Building.ts"
 import type { Pipeline } from "../Builder.ts"
+import { Building } from "../Building.ts"
 import type { Results, Retry, StepRun } from "../Definition.ts"
 import { call } from "../StepCall.ts"
 import type * as StepKind from "../StepKind.ts"
@@ -51,7 +51,9 @@ const misfit = (what: string) => ({ message }: Schema.SchemaError) =>
 
 /** The step of a kind, from JSON to JSON. */
 const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
-  const options = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.options), { errors: "all", onExcessProperty: "error" })(given)
+  const options = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.options), { errors: "all", onExcessProperty: "error" })(
+    given
+  )
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.input), { errors: "all" })
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
   return (value, results, context) =>
@@ -76,7 +78,9 @@ const targetOf = (name: string) => ({
 
 const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>): StepKind.Any => {
   const found = kinds.get(name)
-  if (found === undefined) throw new TypeError(`There is no kind of step "${name}". Loaded are ${[...kinds.keys()].join(", ") || "none"}.`)
+  if (found === undefined) {
+    throw new TypeError(`There is no kind of step "${name}". Loaded are ${[...kinds.keys()].join(", ") || "none"}.`)
+  }
   return found
 }
 

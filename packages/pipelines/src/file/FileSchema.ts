@@ -25,8 +25,13 @@ const COUNT: JsonSchema = { type: "integer", minimum: 0, maximum: 1_000 }
 
 /** The settings of steps. */
 const SETTING: Readonly<Record<string, JsonSchema>> = {
-  input: { description: "What the step receives. ${split} is the output of the step split. Default: the output of the step before." },
-  forEach: { type: "string", description: "A list, such as ${split}: one step or job for each element. In input, it is ${item}." },
+  input: {
+    description: "What the step receives. ${split} is the output of the step split. Default: the output of the step before."
+  },
+  forEach: {
+    type: "string",
+    description: "A list, such as ${split}: one step or job for each element. In input, it is ${item}."
+  },
   concurrency: { type: "integer", minimum: 1, maximum: 10_000, description: "Elements at the same time. Default: 8" },
   retry: {
     description: "Further attempts after a failure. Default: 0",
@@ -42,7 +47,12 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
 }
 
 /** A step that does one thing. */
-const stepOf = (does: Does, value: JsonSchema, others: Readonly<Record<string, JsonSchema>> = {}, required: ReadonlyArray<string> = []) => ({
+const stepOf = (
+  does: Does,
+  value: JsonSchema,
+  others: Readonly<Record<string, JsonSchema>> = {},
+  required: ReadonlyArray<string> = []
+) => ({
   type: "object",
   required: ["name", does, ...required],
   additionalProperties: false,

@@ -64,7 +64,9 @@ export const activate = ({ declared, export: member, module, name, package: from
     )
   }
   if (found.name !== name) {
-    throw new TypeError(`The package ${from} contributes the kind of step "${name}", but "${member}" in its module is "${found.name}".`)
+    throw new TypeError(
+      `The package ${from} contributes the kind of step "${name}", but "${member}" in its module is "${found.name}".`
+    )
   }
   const actual = declarationOf(found)
   const wrong = SCHEMAS.find((key) =>

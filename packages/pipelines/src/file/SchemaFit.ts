@@ -150,7 +150,9 @@ const misfitsOfOne = (given: Shape, taken: Shape, path: string, depth: number): 
 const misfitsOfMembers = (given: Shape, taken: Shape, path: string, depth: number): ReadonlyArray<Misfit> => {
   const [members, wanted] = [membersOf(given), membersOf(taken)]
   const certain = new Set(requiredOf(given))
-  const missing = Object.keys(members).length === 0 && !isClosed(given) ? [] : requiredOf(taken).filter((name) => !certain.has(name))
+  const missing = Object.keys(members).length === 0 && !isClosed(given)
+    ? []
+    : requiredOf(taken).filter((name) => !certain.has(name))
   const unknown = given.schema[WRITTEN] === true && isClosed(taken)
     ? Object.keys(members).filter((name) => !(name in wanted))
     : []

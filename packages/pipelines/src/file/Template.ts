@@ -72,8 +72,7 @@ const valueAt = ({ keys, name }: Reference, results: Results): unknown => {
   return found
 }
 
-const textOf = (value: unknown): string =>
-  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
+const textOf = (value: unknown): string => value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
 
 const fillText = (text: string, results: Results): unknown => {
   const parts = partsOf(text)
@@ -122,7 +121,8 @@ export const shapeOfTemplate = (
   if ("invalid" in parts) {
     report({
       path,
-      message: `"${parts.invalid}" is not a reference. Write \${STEP}, \${STEP.member} or \${STEP[0]}; $\${...} is the text itself.`
+      message:
+        `"${parts.invalid}" is not a reference. Write \${STEP}, \${STEP.member} or \${STEP[0]}; $\${...} is the text itself.`
     })
     return shapeOf(undefined)
   }
@@ -142,7 +142,9 @@ const shapeOfReference = (
   if (shape === undefined) {
     report({
       path,
-      message: `There is no step "${name}" before this one. Here are ${[...results.keys()].map((one) => `\${${one}}`).join(", ")}.`
+      message: `There is no step "${name}" before this one. Here are ${
+        [...results.keys()].map((one) => `\${${one}}`).join(", ")
+      }.`
     })
     return shapeOf(undefined)
   }
