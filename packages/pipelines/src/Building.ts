@@ -12,8 +12,7 @@ import { runDefinition } from "./Interpreter.ts"
 import type * as StepKind from "./StepKind.ts"
 
 /** Gives a value that the builder has checked the type that the caller declares. */
-// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller chooses the type
-export function typed<A>(value: unknown): A
+export function typed<A>(value: unknown): A // oxlint-disable-line typescript/no-unnecessary-type-parameters -- the caller chooses the type
 export function typed(value: unknown): unknown {
   return value
 }

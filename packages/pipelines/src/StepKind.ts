@@ -102,11 +102,11 @@ export const make = <
 ): StepKind<Name, I, O, Options, Exclude<R, Scope.Scope>> => {
   if (!NAME.test(name)) throw new TypeError(`"${name}" is not a name of a kind of step. Use ${NAME_RULE}.`)
   const { input, options, output, run } = definition
-  return { [TypeId]: TypeId, name, input, output, options: options ?? noOptions(), run }
+  return { [TypeId]: TypeId, name, input, output, options: orNone(options), run }
 }
 
 /** The caller's `Options` is the type of {@link NoOptions} when it gives none. */
-function noOptions<Options>(): Options
-function noOptions(): unknown {
-  return NoOptions
+function orNone<Options>(options: Options | undefined): Options
+function orNone(options: unknown): unknown {
+  return options ?? NoOptions
 }

@@ -42,6 +42,7 @@ const mistakesIn = Effect.fnUntraced(function*(file: string, known: FileCheck.Ca
   return Result.isSuccess(found) ? [] : found.failure
 })
 
+/** `stint pipelines check`. Ends with exit code 1 after a mistake. */
 export const check = Command.make(
   "check",
   {
@@ -85,6 +86,7 @@ export const check = Command.make(
   Command.withExamples([{ command: "stint pipelines check *.pipeline.json", description: "Before a commit" }])
 )
 
+/** `stint pipelines schema`. */
 export const schema = Command.make(
   "schema",
   {

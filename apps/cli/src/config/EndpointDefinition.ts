@@ -193,6 +193,7 @@ export type SourceDefinition = Pick<
 
 /** The settings that need an image. */
 export const CONTAINER_KEYS = ["cpus", "memory", "pids", "gpus", "network", "user"] as const
+/** One of {@link CONTAINER_KEYS}. */
 export type ContainerKey = (typeof CONTAINER_KEYS)[number]
 
 /** Schema's message for an unknown key. */

@@ -44,6 +44,7 @@ export interface PipelineContribution extends Contributed {
   readonly json: unknown
 }
 
+/** `spec`: with the tag of the package. */
 export interface ScheduleContribution {
   readonly package: string
   readonly endpoint: EndpointId

@@ -98,6 +98,7 @@ const Contributes = Schema.Struct({
   pipelines: Schema.optionalKey(Schema.Array(PackageFile)),
   schedules: Schema.optionalKey(Schema.Array(ContributedSchedule))
 })
+/** What a package contributes. */
 export type Contributes = typeof Contributes.Type
 
 /** The field `stint` of a package.json. `plugins`: the packages whose contributions a project uses. Default: its `dependencies`. */
@@ -105,6 +106,7 @@ const StintField = Schema.Struct({
   contributes: Schema.optionalKey(Contributes),
   plugins: Schema.optionalKey(Schema.Array(Schema.NonEmptyString))
 })
+/** The field `stint`. */
 export type StintField = typeof StintField.Type
 
 /** What Stint reads of a package.json. */
@@ -114,8 +116,10 @@ const PackageJson = Schema.fromJsonString(Schema.Struct({
   dependencies: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
   stint: Schema.optionalKey(Schema.Json)
 }))
+/** What Stint reads of a package.json. */
 export type PackageJson = typeof PackageJson.Type
 
+/** Decodes the text of a package.json. */
 export const decodePackage = Schema.decodeUnknownEffect(PackageJson)
 
 const decodeField = Schema.decodeUnknownEffect(StintField, { errors: "all", onExcessProperty: "error" })

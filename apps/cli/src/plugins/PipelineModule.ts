@@ -16,9 +16,10 @@ const RUNTIME = "@stint/pipelines"
 
 /** The kinds that a pipeline file uses, by name. */
 export const kindsIn = (json: unknown): ReadonlySet<string> => {
-  if (!Predicate.isObjectOrArray(json)) return new Set()
+  if (Array.isArray(json)) return new Set(json.flatMap((one) => [...kindsIn(one)]))
+  if (!Predicate.isObject(json)) return new Set()
   const own = Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []
-  const { input: _input, with: _with, ...inner } = Array.isArray(json) ? { ...json } : json
+  const { input: _input, with: _with, ...inner } = json
   return new Set([...own, ...Object.values(inner).flatMap((one) => [...kindsIn(one)])])
 }
 

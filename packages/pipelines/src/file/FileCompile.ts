@@ -16,7 +16,7 @@ import { ITEM } from "./FileFormat.ts"
 import type { FileStep, PipelineFile } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
 import type { JsonSchema } from "./SchemaFit.ts"
-import { fill } from "./Template.ts"
+import { fill, textOf } from "./Template.ts"
 
 /** A pipeline from a file. Its kinds need no services. */
 export type FilePipeline = Pipeline<string, Schema.Codec<unknown>, Schema.Codec<unknown>, never>
@@ -107,7 +107,7 @@ const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, St
   if (sleep !== undefined) return start.sleep(name, span(sleep))
   if (waitFor !== undefined) {
     return start.waitFor(name, schemaOf(waitFor), {
-      ...(key === undefined ? {} : { key: (results: unknown) => String(fill(key, isResults(results)) ?? "") }),
+      ...(key === undefined ? {} : { key: (results: unknown) => textOf(fill(key, isResults(results))) }),
       ...(timeout === undefined ? {} : { timeout: span(timeout) })
     })
   }

@@ -91,6 +91,7 @@ export type PipelineFile = typeof PipelineFile.Type
 
 /** What a step does. */
 export const DOES = ["use", "run", "all", "sleep", "waitFor"] as const
+/** One of {@link DOES}. */
 export type Does = (typeof DOES)[number]
 
 const WORK = ["input", "forEach", "concurrency", "retry", "timeout"] as const

@@ -72,7 +72,9 @@ const valueAt = ({ keys, name }: Reference, results: Results): unknown => {
   return found
 }
 
-const textOf = (value: unknown): string => value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
+/** A value in a text: JSON, unless it is a text itself. */
+export const textOf = (value: unknown): string =>
+  value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
 
 const fillText = (text: string, results: Results): unknown => {
   const parts = partsOf(text)
@@ -129,7 +131,9 @@ export const shapeOfTemplate = (
   const shapes = parts.filter(isReference).map((reference) => shapeOfReference(reference, results, path, report))
   const [only] = shapes
   if (only !== undefined && parts.length === 1) return only
-  return shapes.length === 0 ? exactly(parts.join("")) : { schema: { type: "string" }, defs: {} }
+  return shapes.length === 0
+    ? exactly(parts.filter((part) => typeof part === "string").join(""))
+    : { schema: { type: "string" }, defs: {} }
 }
 
 const shapeOfReference = (
