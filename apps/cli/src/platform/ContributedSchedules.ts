@@ -8,7 +8,7 @@ import type { ScheduleContribution } from "../plugins/Contributions.ts"
 import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 
 /** Sets the schedules that are new or differ. Logs those that it leaves as they are. */
-export const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>) {
+const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>) {
   const schedules = yield* Schedules
   const plan = SchedulePlan.make(yield* schedules.list(), declared)
   for (const { endpoint, name, package: from, spec } of plan.set) {

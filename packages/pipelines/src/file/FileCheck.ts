@@ -65,7 +65,7 @@ const formMistakes = (error: Schema.SchemaError): ReadonlyArray<Mistake> =>
   })
 
 /** What a step does, unless that is unclear. */
-export const doesOf = (step: FileStep): Does | undefined => {
+const doesOf = (step: FileStep): Does | undefined => {
   const found = DOES.filter((key) => step[key] !== undefined)
   return found.length === 1 ? found[0] : undefined
 }
