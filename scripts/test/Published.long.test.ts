@@ -208,6 +208,38 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
     5 * MINUTES
   )
 
+  test("run what a plugin package contributes", async () => {
+    const folder = registry.project("plugin", {
+      "package.json": { name: "shop", private: true, type: "module" },
+      "stint.config.ts": "export default { endpoints: {} }\n"
+    })
+    const words = join(root, "examples/plugins/words")
+    const tarball = (await registry.succeed(words, ["npm", "pack", "--silent", "--pack-destination", folder])).trim()
+    await registry.succeed(folder, [
+      "npm",
+      "install",
+      "@stint/cli",
+      "@stint/pipelines",
+      "@stint/worker",
+      "effect",
+      join(folder, tarball)
+    ])
+    const output = await withPlatform(folder, process.execPath, [
+      "node_modules/.bin/stint",
+      "start",
+      "--config",
+      "stint.config.ts"
+    ], async ({ key, url }) => {
+      const response = await fetch(`${url}/v2/words/runsync`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({ input: { text: "one three" } })
+      })
+      expect(await response.json()).toMatchObject({ status: "COMPLETED", output: { count: 2, longest: "three" } })
+    })
+    expect(output).not.toMatch(/Warning:|cannot be bundled|ERROR/)
+  }, 5 * MINUTES)
+
   test("start from npx without a project", async () => {
     const folder = registry.project("npx", {})
     expect(await registry.succeed(folder, ["npx", "--yes", "@stint/cli", "--version"])).toMatch(/^stint v\d/)

@@ -20,6 +20,7 @@ import * as KeysCommand from "./commands/KeysCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
 import * as ModelsCommand from "./commands/ModelsCommand.ts"
 import * as PipelinesCommand from "./commands/PipelinesCommand.ts"
+import * as PluginsCommand from "./commands/PluginsCommand.ts"
 import * as ReleasesCommand from "./commands/ReleasesCommand.ts"
 import * as RollbackCommand from "./commands/RollbackCommand.ts"
 import * as RunCommand from "./commands/RunCommand.ts"
@@ -38,7 +39,7 @@ const platform = [ServeCommand.command, DevCommand.command] as const
 const maintenance = [BackupCommand.backup, BackupCommand.restore] as const
 
 /** Commands that need no platform. */
-const local = [InitCommand.command] as const
+const local = [InitCommand.command, PluginsCommand.plugins] as const
 
 /** Commands that call a running platform. */
 const client = [
@@ -48,7 +49,7 @@ const client = [
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
   TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),
   JobsCommand.jobs.pipe(Command.provide(PlatformClient.layer)),
-  PipelinesCommand.pipelines.pipe(Command.provide(PlatformClient.layer)),
+  PipelinesCommand.pipelines,
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
   TopCommand.command.pipe(Command.provide(PlatformClient.layer)),
   EventsCommand.command.pipe(Command.provide(PlatformClient.layer)),

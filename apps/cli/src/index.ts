@@ -1,4 +1,5 @@
 /**
  * The part of the CLI that programs import: endpoints as code.
  */
-export { defineConfig, type EndpointDefinition, type EndpointsConfig } from "./config/EndpointsFile.ts"
+export type { EndpointDefinition } from "./config/EndpointDefinition.ts"
+export { defineConfig, type EndpointsConfig } from "./config/EndpointsFile.ts"

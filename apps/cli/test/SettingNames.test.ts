@@ -8,9 +8,9 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { describe, expect, it } from "vitest"
-import * as EndpointsFile from "../src/config/EndpointsFile.ts"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
 import { Environment, rejectUnknown, SETTING_NAMES } from "../src/config/SettingNames.ts"
+import * as Project from "../src/plugins/Project.ts"
 
 const messageFor = (env: Readonly<Record<string, string>>) =>
   Effect.runPromise(
@@ -80,7 +80,7 @@ describe("the configuration file", () => {
       const file = join(folder, "stint.config.mjs")
       const a = { external: true, wokers: {}, workers: { idleTimout: 5 }, limits: { prioritty: 5 } }
       await writeFile(file, `export default ${JSON.stringify({ endpoints: { a }, endpoint: {}, x: 1 })}`)
-      const error = await Effect.runPromise(Effect.flip(EndpointsFile.load(file)).pipe(Effect.provide(NodeServices.layer)))
+      const error = await Effect.runPromise(Effect.flip(Project.load(file)).pipe(Effect.provide(NodeServices.layer)))
       expect(error.hint.split("\n").map((line) => line.trim())).toEqual(expect.arrayContaining([
         "endpoint: There is no such key. Did you mean \"endpoints\"?",
         "x: There is no such key.",

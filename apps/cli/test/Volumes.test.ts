@@ -8,8 +8,8 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import * as EndpointsFile from "../src/config/EndpointsFile.ts"
 import * as VolumesConfig from "../src/config/VolumesConfig.ts"
+import * as Project from "../src/plugins/Project.ts"
 
 const volumesIn = (text: string) =>
   Effect.runPromise(
@@ -50,8 +50,8 @@ describe("volumes of an endpoint in a file", () => {
     const file = join(folder, `${++count}.config.mjs`)
     await writeFile(file, `export default { endpoints: { e: ${definition} } }`)
     return Effect.runPromise(
-      Effect.match(EndpointsFile.load(file), {
-        onSuccess: (specs): unknown => specs[0]?.source,
+      Effect.match(Project.load(file), {
+        onSuccess: ({ endpoints }): unknown => endpoints[0]?.source,
         onFailure: ({ hint, message }) => `${message} ${hint}`
       }).pipe(Effect.provide(NodeServices.layer))
     )

@@ -20,6 +20,7 @@ import type { DoesNotFit, Fits, FreeName, Recordable } from "./Connections.ts"
 import type { Definition, Retry, Target } from "./Definition.ts"
 import type { Journal } from "./Journal.ts"
 import type { StepContext } from "./StepContext.ts"
+import type * as StepKind from "./StepKind.ts"
 
 /** A complete pipeline: a handler whose runs need a {@link Journal} besides the services of its steps. */
 export interface Pipeline<Name extends string, I extends Schema.Constraint, O extends Schema.Constraint, out R>
@@ -133,6 +134,9 @@ export interface RunOptions<Output, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
+/** Options of a step of a kind, besides those of the kind. */
+type UseOptions<K extends StepKind.Any, U> = RunOptions<K["output"]["Type"], U>
+
 /** Options of a `forEach` besides those of its step or job. */
 interface EachOptions {
   /** The largest number of items that run at the same time. Default: 8. */
@@ -181,6 +185,20 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     run: Fits<N, Value, A> & Fits<N, Results, B> & RecordableStep<N, F, S> & F & StepForm<F, A, B>,
     options?: StepOptions<OutputOf<F, S>, S, U> & { readonly undo?: FitsUndo<N, OutputOf<F, S>, U> }
   ) => Builder<Name, I, OutputOf<F, S>, With<Results, N, OutputOf<F, S>>, R | ServicesOf<F> | ServicesOf<U>>
+
+  /** Runs a step of a kind, as {@link Builder.step} does. `with` are the options of the kind. */
+  readonly use: <const N extends string, K extends StepKind.Any, U = unknown>(
+    name: FreeName<N, Results> & N,
+    kind: Fits<N, Value, K["input"]["Type"]> & K,
+    ...options: {} extends K["options"]["Type"] ? [options?: UseOptions<K, U> & { readonly with?: K["options"]["Type"] }]
+      : [options: UseOptions<K, U> & { readonly with: K["options"]["Type"] }]
+  ) => Builder<
+    Name,
+    I,
+    K["output"]["Type"],
+    With<Results, N, K["output"]["Type"]>,
+    R | StepKind.Services<K> | ServicesOf<U>
+  >
 
   /**
    * Runs a stream in the pipeline's worker. Its chunks are the chunks of the run, and its output is the list of them. After a crash the

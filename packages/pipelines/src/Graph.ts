@@ -28,9 +28,12 @@ const canonicalJson = (value: unknown): string =>
 
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex")
 
+/** Identifies a JSON value, whatever the order of its keys. */
+export const fingerprintOfJson = (value: unknown): string => sha256(canonicalJson(value)).slice(0, 16)
+
 /** Identifies what a Schema writes to the journal: a hash of its canonical JSON Schema. */
 export const fingerprint = (schema: Schema.Constraint): string =>
-  sha256(canonicalJson(Schema.toJsonSchemaDocument(Schema.toCodecJson(schema)))).slice(0, 16)
+  fingerprintOfJson(Schema.toJsonSchemaDocument(Schema.toCodecJson(schema)))
 
 const outputOf = (node: NamedNode): string | undefined => {
   switch (node.kind) {

@@ -17,12 +17,14 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
-import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as DeployPlan from "../deploy/DeployPlan.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import { confirm } from "../output/Confirm.ts"
 import * as Output from "../output/Output.ts"
+import type { ScheduleContribution } from "../plugins/Contributions.ts"
+import * as Project from "../plugins/Project.ts"
+import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 import { json, message as messageFlag, yes } from "./SharedFlags.ts"
 
 /** The configuration of a project that `stint init` wrote. */
@@ -100,6 +102,31 @@ const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<stri
     ? cause
     : withHint(cause, `${cause.hint}\nNot deployed, because ${release.endpoint} failed: ${rest.join(", ")}`)
 
+/** Compares the schedules that packages contribute with those of the platform. `only`: those of these endpoints; empty: all. */
+const schedulePlan = Effect.fnUntraced(function*(declared: ReadonlyArray<ScheduleContribution>, only: ReadonlyArray<string>) {
+  const isChosen = ({ endpoint }: { readonly endpoint: string }) => only.length === 0 || only.includes(endpoint)
+  const list = Effect.map(call((api) => api.schedules.listSchedules({ query: {} })), ({ schedules }) => schedules)
+  // Without schedules of packages, a platform or a key that cannot list any is no obstacle.
+  const stored = yield* declared.length === 0 ? Effect.orElseSucceed(list, () => []) : list
+  return SchedulePlan.make(stored.filter(isChosen), declared.filter(isChosen))
+})
+
+const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> => [
+  ...plan.set.map(({ endpoint, isNew, name, package: from }) =>
+    `${endpoint}  ${isNew ? "new" : "changed"} schedule ${name}, of the package ${from}`
+  ),
+  ...SchedulePlan.keptLines(plan).map(Output.inline)
+]
+
+/** The schedules of the plan as `--json` prints them. Absent when no package has contributed any. */
+const schedulesJson = ({ own, set, undeclared }: SchedulePlan.SchedulePlan) =>
+  set.length + own.length + undeclared.length === 0 ? {} : {
+    schedules: [
+      ...set.map(({ endpoint, isNew, name }) => ({ endpoint, schedule: name, action: isNew ? "create" : "change" })),
+      ...[...own, ...undeclared].map(({ endpoint, name }) => ({ endpoint, schedule: name, action: "keep" }))
+    ]
+  }
+
 export const command = Command.make(
   "deploy",
   {
@@ -137,8 +164,9 @@ export const command = Command.make(
   },
   Effect.fnUntraced(function*({ canary, canaryJobs, canaryPoints, config, endpoints, expected, json, message, remove, yes }) {
     const rule = yield* canaryOf(canary, canaryJobs, canaryPoints)
-    const specs = yield* EndpointsFile.load(yield* configFile(config))
+    const { endpoints: specs, schedules } = yield* Project.load(yield* configFile(config))
     const plan = yield* DeployPlan.make({ specs, only: endpoints, remove })
+    const planSchedules = yield* schedulePlan(schedules, endpoints)
     const planned = plan.deployments.filter(({ action }) => action !== "none")
     if (Option.isSome(expected) && plan.deployments.length !== 1) {
       return yield* new CliFailure({
@@ -147,14 +175,15 @@ export const command = Command.make(
         code: "usage"
       })
     }
-    if (!json) yield* Output.text(DeployPlan.format(plan))
-    if (DeployPlan.isEmpty(plan)) {
+    const asJson = { endpoints: DeployPlan.toJson(plan), ...schedulesJson(planSchedules) }
+    if (!json) yield* Output.text([DeployPlan.format(plan), ...scheduleLines(planSchedules)].join("\n"))
+    if (DeployPlan.isEmpty(plan) && planSchedules.set.length === 0) {
       return yield* json
-        ? Output.print(true, { endpoints: DeployPlan.toJson(plan) }, () => "")
+        ? Output.print(true, asJson, () => "")
         : Output.text("\nNothing to deploy.")
     }
     const agreed = yield* confirm({ text: "\nDeploy?", yes, json }).pipe(
-      Effect.tapError(() => json ? Output.print(true, { endpoints: DeployPlan.toJson(plan) }, () => "") : Effect.void)
+      Effect.tapError(() => json ? Output.print(true, asJson, () => "") : Effect.void)
     )
     if (!agreed) return yield* Output.message("Nothing was deployed.")
 
@@ -183,12 +212,16 @@ export const command = Command.make(
       yield* call((api) => api.control.deleteEndpoint({ params: { endpoint: id } }))
       if (!json) yield* Output.text(`${Output.inline(id)}  removed`)
     }
+    for (const { endpoint, name, spec } of planSchedules.set) {
+      yield* call((api) => api.schedules.putSchedule({ params: { endpoint, schedule: name }, payload: spec }))
+      if (!json) yield* Output.text(`${endpoint}  schedule ${name} is set`)
+    }
     if (!json) return
     const done = DeployPlan.toJson(plan).map((one): Done => {
       const release = releases.get(one.endpoint)
       return release === undefined ? one : { ...one, release }
     })
-    yield* Output.print(true, { endpoints: done }, () => "")
+    yield* Output.print(true, { ...asJson, endpoints: done }, () => "")
   })
 ).pipe(
   Command.withDescription("Deploy the endpoints of a configuration: show what differs, ask, and roll out the release"),

@@ -24,7 +24,7 @@ import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import * as AdminKey from "../config/AdminKey.ts"
 import * as DataFolder from "../config/DataFolder.ts"
-import * as EndpointsFile from "../config/EndpointsFile.ts"
+import * as EndpointSpecs from "../config/EndpointSpecs.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as WorkerSecret from "../config/WorkerSecret.ts"
 import * as DevEndpoint from "../dev/DevEndpoint.ts"
@@ -33,6 +33,7 @@ import * as FreePort from "../dev/FreePort.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
+import * as Project from "../plugins/Project.ts"
 import { runUntilSignal } from "../Signals.ts"
 
 /** The names of the configuration that is used without arguments. */
@@ -59,16 +60,16 @@ const endpointOf = Effect.fnUntraced(function*(handler: string, name: Option.Opt
     }),
     (error) => new CliFailure({ message: "The endpoint cannot be created.", hint: error.message })
   )
-  yield* EndpointsFile.requireHandler(spec)
+  yield* EndpointSpecs.requireHandler(spec)
   return spec
 })
 
 /** The endpoints of the configuration in this folder. */
 const configuredEndpoints = Effect.fnUntraced(function*(config: Option.Option<string>) {
   const fs = yield* FileSystem.FileSystem
-  if (Option.isSome(config)) return yield* EndpointsFile.load(config.value)
+  if (Option.isSome(config)) return (yield* Project.load(config.value)).endpoints
   for (const name of CONFIGS) {
-    if (yield* Effect.orElseSucceed(fs.exists(name), () => false)) return yield* EndpointsFile.load(name)
+    if (yield* Effect.orElseSucceed(fs.exists(name), () => false)) return (yield* Project.load(name)).endpoints
   }
   return yield* new CliFailure({
     message: `There is no ${CONFIGS[0]} in ${process.cwd()}.`,

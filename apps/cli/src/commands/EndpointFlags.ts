@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
-import type { SourceDefinition } from "../config/EndpointsFile.ts"
+import type { SourceDefinition } from "../config/EndpointDefinition.ts"
 import { duration, size, toMillis } from "./SharedFlags.ts"
 import { splitWords } from "./ShellWords.ts"
 

@@ -9,7 +9,7 @@ import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import { call, PlatformClient } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
-import * as EndpointsFile from "../config/EndpointsFile.ts"
+import * as EndpointSpecs from "../config/EndpointSpecs.ts"
 import * as Output from "../output/Output.ts"
 import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as EndpointFlags from "./EndpointFlags.ts"
@@ -120,7 +120,7 @@ const FLAGS = Object.keys({ ...EndpointFlags.sourceFlags, ...EndpointFlags.setti
 /** Fails when the handler is not a file. A platform on another machine reads the path there, so it is not checked here. */
 const requireHandler = Effect.fnUntraced(function*(spec: EndpointSpec) {
   const { url } = yield* PlatformClient
-  if (isLoopback(new URL(url).hostname)) yield* EndpointsFile.requireHandler(spec)
+  if (isLoopback(new URL(url).hostname)) yield* EndpointSpecs.requireHandler(spec)
 })
 
 /** Creates or changes an endpoint by a release with a message. `expected`: the release that it has now. */
@@ -142,9 +142,9 @@ const create = Command.make(
   },
   Effect.fnUntraced(function*({ id, json, message, ...flags }) {
     const path = yield* Path.Path
-    const source = yield* EndpointsFile.toSource(id, (yield* EndpointFlags.sourceOf(flags)) ?? {}, path.resolve("."))
+    const source = yield* EndpointSpecs.toSource(id, (yield* EndpointFlags.sourceOf(flags)) ?? {}, path.resolve("."))
     const settings = yield* EndpointFlags.settingsOf(flags)
-    const spec = yield* EndpointsFile.decode({ id, source, ...EndpointFlags.specOf(settings, undefined) })
+    const spec = yield* EndpointSpecs.decode({ id, source, ...EndpointFlags.specOf(settings, undefined) })
     yield* requireHandler(spec)
     const created = Option.isNone(message)
       ? yield* call((api) => api.control.createEndpoint({ payload: spec }))
@@ -229,9 +229,9 @@ const update = Command.make(
     const now = yield* call((api) => api.control.getEndpoint({ params: { endpoint } }))
     const { concurrency, createdAt: _, rateLimit, retry, workers: { warm, ...workers }, ...kept } = now
     const keptWorkers = { ...workers, ...(warm === undefined || noWarm ? {} : { warm }) }
-    const source = definition === undefined ? now.source : yield* EndpointsFile.toSource(endpoint, definition, path.resolve("."))
+    const source = definition === undefined ? now.source : yield* EndpointSpecs.toSource(endpoint, definition, path.resolve("."))
     const env = Object.fromEntries(Object.entries(now.env).filter(([name]) => !unsetEnv.includes(name)))
-    const spec = yield* EndpointsFile.decode({
+    const spec = yield* EndpointSpecs.decode({
       ...kept,
       ...(concurrency === undefined || noConcurrency ? {} : { concurrency }),
       ...(rateLimit === undefined || noRateLimit ? {} : { rateLimit }),

@@ -1,16 +1,19 @@
 /**
- * `stint pipelines` shows the runs of pipelines and sends them events.
+ * `stint pipelines` shows the runs of pipelines, sends them events, and checks pipeline files (`PipelineFileCommands.ts`).
  */
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { call } from "../client/PlatformClient.ts"
+import * as PlatformClient from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import { nodeStates } from "../output/NodeStates.ts"
 import * as Output from "../output/Output.ts"
+import { check, schema } from "./PipelineFileCommands.ts"
 import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
+
+const { call } = PlatformClient
 
 const run = Argument.String("run").pipe(Argument.withDescription("Id of the run: the id of its job"))
 
@@ -157,6 +160,12 @@ const graph = Command.make(
 
 /** `stint pipelines` and its subcommands. */
 export const pipelines = Command.make("pipelines").pipe(
-  Command.withDescription("Runs of pipelines: steps, event, graph"),
-  Command.withSubcommands([steps, event, graph])
+  Command.withDescription("Pipelines: runs (steps, event, graph) and files (check, schema)"),
+  Command.withSubcommands([
+    steps.pipe(Command.provide(PlatformClient.layer)),
+    event.pipe(Command.provide(PlatformClient.layer)),
+    graph.pipe(Command.provide(PlatformClient.layer)),
+    check,
+    schema
+  ])
 )

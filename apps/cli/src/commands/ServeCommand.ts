@@ -9,7 +9,6 @@ import * as AdminKey from "../config/AdminKey.ts"
 import * as AlertConfig from "../config/AlertConfig.ts"
 import * as DatabaseConfig from "../config/DatabaseConfig.ts"
 import * as DataFolder from "../config/DataFolder.ts"
-import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
@@ -18,6 +17,7 @@ import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as SafetyWarnings from "../platform/SafetyWarnings.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
+import * as Project from "../plugins/Project.ts"
 import { runUntilSignal } from "../Signals.ts"
 
 export const command = Command.make(
@@ -44,7 +44,9 @@ export const command = Command.make(
     const sharedSecret = isShared ? WorkerSecret.shared(yield* Effect.orElseSucceed(secretsKey.read, () => [])) : undefined
     const workerSecret = sharedSecret ?? (yield* WorkerSecret.obtain(dataDir))
     const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
-    const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
+    const { endpoints, schedules } = Option.isSome(config)
+      ? yield* Project.load(config.value)
+      : { endpoints: [], schedules: undefined }
     yield* SafetyWarnings.log({
       host: settings.host,
       publicUrl: Option.getOrUndefined(settings.publicUrl),
@@ -70,7 +72,8 @@ export const command = Command.make(
           models: settings.models,
           alerts: yield* AlertConfig.complete(settings.alerts),
           volumes: settings.volumes,
-          endpoints
+          endpoints,
+          schedules
         }))
       )
     )

@@ -78,10 +78,12 @@ import type { ModelSettings } from "../config/ModelsConfig.ts"
 import type { DiskSettings, PlatformConfig } from "../config/PlatformConfig.ts"
 import * as SecretsKeyConfig from "../config/SecretsKeyConfig.ts"
 import type { WorkerOptions } from "../config/WorkerConfig.ts"
+import type { ScheduleContribution } from "../plugins/Contributions.ts"
 import * as AlertLayers from "./AlertLayers.ts"
 import * as BuildLayers from "./BuildLayers.ts"
 import * as ConfiguredEndpoints from "./ConfiguredEndpoints.ts"
 import { consoleFolder } from "./ConsoleFolder.ts"
+import * as ContributedSchedules from "./ContributedSchedules.ts"
 import * as DatabaseStores from "./DatabaseStores.ts"
 import * as JobEnds from "./JobEnds.ts"
 import * as ModelCache from "./ModelCache.ts"
@@ -124,6 +126,8 @@ export interface PlatformOptions {
   readonly volumes?: NamedVolumes
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
+  /** The schedules that packages contribute. Undefined: without a configuration, nobody knows. */
+  readonly schedules?: ReadonlyArray<ScheduleContribution> | undefined
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
   readonly observer?: Observer
 }
@@ -306,6 +310,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(layerGuardedHttp(options.settings.webhooks)),
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
+    Layer.provide(options.schedules === undefined ? Layer.empty : ContributedSchedules.layer(options.schedules)),
     Layer.provide(
       layerBuilds(options).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))
     ),

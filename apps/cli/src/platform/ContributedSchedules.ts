@@ -1,0 +1,27 @@
+/**
+ * Sets the schedules that packages contribute when the platform starts (`SchedulePlan.ts`).
+ */
+import { Schedules } from "@stint/queue/Schedules"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { ScheduleContribution } from "../plugins/Contributions.ts"
+import * as SchedulePlan from "../plugins/SchedulePlan.ts"
+
+/** Sets the schedules that are new or differ. Logs those that it leaves as they are. */
+const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>) {
+  const schedules = yield* Schedules
+  const plan = SchedulePlan.make(yield* schedules.list(), declared)
+  for (const { endpoint, name, package: from, spec } of plan.set) {
+    yield* schedules.put({ endpoint, name }, spec, `package ${from}`)
+  }
+  for (const line of SchedulePlan.keptLines(plan)) yield* Effect.logInfo(line)
+})
+
+/** {@link apply} as a layer. A platform that cannot store schedules starts without them. */
+export const layer = (declared: ReadonlyArray<ScheduleContribution>) =>
+  Layer.effectDiscard(
+    Effect.catch(apply(declared), ({ message }) =>
+      declared.length === 0
+        ? Effect.void
+        : Effect.logWarning(`The schedules of packages are not set: ${message}`))
+  )

@@ -1,0 +1,83 @@
+/**
+ * The handler of a pipeline file: a module that imports the file and the kinds of steps that it uses, and launches the worker.
+ *
+ * It is a handler like any other, so a pipeline file is bundled, released, compared and rolled back as code is, and the modules of a package are
+ * loaded by the workers that need them and nowhere else.
+ */
+import * as StintPackages from "@stint/pool-process/StintPackages"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Path from "effect/Path"
+import * as Predicate from "effect/Predicate"
+import { CliFailure } from "../CliFailure.ts"
+import type { KindContribution } from "./Contributions.ts"
+
+const RUNTIME = "@stint/pipelines"
+
+/** The kinds that a pipeline file uses, by name. */
+export const kindsIn = (json: unknown): ReadonlySet<string> => {
+  if (Array.isArray(json)) return new Set(json.flatMap((one) => [...kindsIn(one)]))
+  if (!Predicate.isObject(json)) return new Set()
+  const own = Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []
+  const { input: _input, with: _with, ...inner } = json
+  return new Set([...own, ...Object.values(inner).flatMap((one) => [...kindsIn(one)])])
+}
+
+const specifier = (path: Path.Path, from: string, to: string): string => {
+  const relative = path.relative(from, to).split(path.sep).join("/")
+  return JSON.stringify(relative.startsWith(".") ? relative : `./${relative}`)
+}
+
+/** What a pipeline endpoint runs. `file` and the modules of `kinds` are absolute paths; `folder` is the project's. */
+export interface PipelineSource {
+  readonly id: string
+  readonly file: string
+  readonly kinds: ReadonlyArray<KindContribution>
+  readonly folder: string
+}
+
+/** Writes the module, unless it is up to date. Returns its path. */
+export const write = Effect.fn("PipelineModule.write")(function*({ file, folder, id, kinds }: PipelineSource) {
+  const path = yield* Path.Path
+  const fs = yield* FileSystem.FileSystem
+  const places = [folder, ...StintPackages.importersFrom(import.meta.url).map((importer) => path.dirname(importer))]
+  if (places.every((place) => StintPackages.linkOf(RUNTIME, place) === undefined)) {
+    return yield* new CliFailure({
+      message: `The endpoint "${id}" is a pipeline file, but ${RUNTIME} is not installed in ${folder}.`,
+      hint: `Run there: npm install ${RUNTIME} @stint/worker effect`
+    })
+  }
+  const directory = path.join(folder, "node_modules", ".stint")
+  const entries = kinds.map(({ declared, export: member, name, package: from }, index) => {
+    const { description: _, ...schemas } = declared
+    return `    { package: ${JSON.stringify(from)}, name: ${JSON.stringify(name)}, module: kind${index}, export: ${
+      JSON.stringify(member)
+    }, declared: ${JSON.stringify(schemas)} }`
+  })
+  const text = [
+    `// Written by Stint for the endpoint "${id}", from its pipeline file. Changes are lost.`,
+    `import { launch } from "${RUNTIME}/PipelineFile"`,
+    `import file from ${specifier(path, directory, file)} with { type: "json" }`,
+    ...kinds.map(({ module }, index) => `import * as kind${index} from ${specifier(path, directory, module)}`),
+    "",
+    "launch(file, {",
+    "  main: import.meta,",
+    "  kinds: [",
+    entries.join(",\n"),
+    "  ]",
+    "})",
+    ""
+  ].join("\n")
+  const module = path.join(directory, `${id}.mjs`)
+  const written = yield* Effect.orElseSucceed(fs.readFileString(module), () => undefined)
+  if (written === text) return module
+  yield* Effect.mapError(
+    Effect.andThen(fs.makeDirectory(directory, { recursive: true }), fs.writeFileString(module, text)),
+    ({ message }) =>
+      new CliFailure({
+        message: `The module of the pipeline "${id}" cannot be written: ${message}`,
+        hint: `Make ${directory} writable for this user.`
+      })
+  )
+  return module
+})

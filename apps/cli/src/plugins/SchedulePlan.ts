@@ -1,0 +1,63 @@
+/**
+ * What a start or a deployment does with the schedules that packages contribute.
+ *
+ * ```
+ *   contributed and   not stored                        set
+ *                     stored, with a tag of a package   set when it differs; its pause, its times and its history stay
+ *                     stored, without one               kept: somebody has set it to something else
+ *   stored with a tag of a package, no longer contributed   kept and listed
+ * ```
+ *
+ * The tag `plugin:PACKAGE` of their jobs distinguishes schedules of packages from others. Nothing is removed: a schedule has a history, and a
+ * package may be missing by mistake.
+ */
+import type { Schedule, ScheduleSpec } from "@stint/contract/Schedule"
+import { isDeepStrictEqual } from "node:util"
+import type { ScheduleContribution } from "./Contributions.ts"
+
+const PREFIX = "plugin:"
+
+/** The longest tag, in characters. */
+const MAX_TAG = 64
+
+/** The tag of the jobs of a package's schedules. */
+export const tagOf = (name: string): string => `${PREFIX}${name}`.slice(0, MAX_TAG)
+
+/** What would be done. */
+export interface SchedulePlan {
+  readonly set: ReadonlyArray<ScheduleContribution & { readonly isNew: boolean }>
+  /** Contributed, but set to something else by somebody. */
+  readonly own: ReadonlyArray<Schedule>
+  /** No longer contributed. */
+  readonly undeclared: ReadonlyArray<Schedule>
+}
+
+const isOfPackage = ({ tags = [] }: ScheduleSpec): boolean => tags.some((tag) => tag.startsWith(PREFIX))
+
+const keyOf = ({ endpoint, name }: Pick<Schedule, "endpoint" | "name">): string => `${endpoint}/${name}`
+
+/** Compares. */
+export const make = (stored: ReadonlyArray<Schedule>, declared: ReadonlyArray<ScheduleContribution>): SchedulePlan => {
+  const byKey = new Map(stored.map((schedule) => [keyOf(schedule), schedule]))
+  const named = new Set(declared.map(keyOf))
+  const pairs = declared.map((one) => ({ one, found: byKey.get(keyOf(one)) }))
+  return {
+    set: pairs.flatMap(({ found, one }) =>
+      found === undefined || (isOfPackage(found.spec) && !isDeepStrictEqual(found.spec, one.spec))
+        ? [{ ...one, isNew: found === undefined }]
+        : []
+    ),
+    own: pairs.flatMap(({ found }) => found === undefined || isOfPackage(found.spec) ? [] : [found]),
+    undeclared: stored.filter((schedule) => isOfPackage(schedule.spec) && !named.has(keyOf(schedule)))
+  }
+}
+
+/** What is kept, a line for each. */
+export const keptLines = ({ own, undeclared }: SchedulePlan): ReadonlyArray<string> => [
+  ...own.map(({ endpoint, name, updatedBy }) =>
+    `The schedule "${name}" of ${endpoint} is kept as ${updatedBy} has set it. For the package's: stint schedules remove ${endpoint} ${name}`
+  ),
+  ...undeclared.map(({ endpoint, name }) =>
+    `No package contributes the schedule "${name}" of ${endpoint} any more. It keeps firing. To remove it: stint schedules remove ${endpoint} ${name}`
+  )
+]

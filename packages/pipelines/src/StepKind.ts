@@ -1,0 +1,112 @@
+/**
+ * Kinds of steps: named steps with Schemas, which a package exports for the pipelines of others.
+ *
+ * ```ts
+ * export const Split = StepKind.make("words.split", {
+ *   input: Schema.String,
+ *   output: Schema.Array(Schema.String),
+ *   options: Schema.Struct({ by: Schema.String }),
+ *   run: (text, { by }) => text.split(by)
+ * })
+ *
+ * Pipeline.make("words", { input: Schema.String }).use("split", Split, { with: { by: " " } })
+ * ```
+ *
+ * A `*.pipeline.json` uses a kind by its name: `{ "name": "split", "use": "words.split", "with": { "by": " " } }`. Such a kind must need no
+ * services, because a file provides none.
+ */
+import type * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type { StepContext } from "./StepContext.ts"
+
+/** Marks kinds. A string, because the kind and the pipeline may come from two copies of this package. */
+const TypeId = "~@stint/pipelines/StepKind"
+
+/** What a step may return. */
+type Returned<A, R> = A | PromiseLike<A> | Effect.Effect<A, unknown, R>
+
+/** A kind of step. `R` are the services that its steps need. */
+export interface StepKind<
+  Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  Options extends Schema.Constraint,
+  out R = never
+> {
+  readonly [TypeId]: typeof TypeId
+  readonly name: Name
+  readonly input: I
+  readonly output: O
+  readonly options: Options
+  readonly run: (input: I["Type"], options: Options["Type"], context: StepContext) => unknown
+  /** Exists only in the type. */
+  readonly "~services"?: () => R
+}
+
+/** Any kind. */
+export interface Any {
+  readonly [TypeId]: typeof TypeId
+  readonly name: string
+  readonly input: Schema.ConstraintCodec<unknown, unknown>
+  readonly output: Schema.ConstraintCodec<unknown, unknown>
+  readonly options: Schema.ConstraintCodec<unknown, unknown>
+  run(input: unknown, options: unknown, context: StepContext): unknown
+  readonly "~services"?: () => unknown
+}
+
+/** The services that the steps of a kind need. */
+export type Services<K> = K extends { readonly "~services"?: () => infer R } ? R : never
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
+
+/** Whether a text can be the name of a kind. */
+export const isName = (name: string): boolean => NAME.test(name)
+
+/** What names of kinds look like, for messages. */
+export const NAME_RULE =
+  "1 to 100 letters, digits, \"_\", \"-\" and \".\"; the first one is a letter or \"_\". Begin it with the name of your package: \"words.split\""
+
+/** Whether a value is a kind. */
+export const isStepKind = (value: unknown): value is Any => Predicate.isObject(value) && TypeId in value
+
+/** No options. */
+const NoOptions = Schema.Struct({})
+
+/** Whether the steps of a kind have options. */
+export const hasOptions = ({ options }: Any): boolean =>
+  !("fields" in options && Predicate.isObject(options.fields) && Object.keys(options.fields).length === 0)
+
+/**
+ * Makes a kind of step. `run` is a function that returns a value, a promise or an Effect. Its second argument are the step's options, and its
+ * third one is the context of the step: pass `idempotencyKey` to services that must not do the same thing twice.
+ *
+ * Throws a TypeError when the name is invalid.
+ */
+export const make = <
+  const Name extends string,
+  I extends Schema.ConstraintCodec<unknown, unknown>,
+  O extends Schema.ConstraintCodec<unknown, unknown>,
+  Options extends Schema.ConstraintCodec<unknown, unknown> = typeof NoOptions,
+  R = never
+>(
+  name: Name,
+  definition: {
+    readonly input: I
+    readonly output: O
+    /** The options of a step. Default: none. */
+    readonly options?: Options
+    readonly run: (input: I["Type"], options: Options["Type"], context: StepContext) => Returned<O["Type"], R>
+  }
+): StepKind<Name, I, O, Options, Exclude<R, Scope.Scope>> => {
+  if (!NAME.test(name)) throw new TypeError(`"${name}" is not a name of a kind of step. Use ${NAME_RULE}.`)
+  const { input, options, output, run } = definition
+  return { [TypeId]: TypeId, name, input, output, options: orNone(options), run }
+}
+
+/** The caller's `Options` is the type of {@link NoOptions} when it gives none. */
+function orNone<Options>(options: Options | undefined): Options
+function orNone(options: unknown): unknown {
+  return options ?? NoOptions
+}

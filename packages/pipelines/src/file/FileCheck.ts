@@ -1,0 +1,256 @@
+/**
+ * Finds the mistakes in a pipeline file, without running anything: wrong forms, names that are taken, kinds and endpoints that do not exist,
+ * and values that do not fit.
+ *
+ * Values are compared by the JSON Schemas that packages declare. A kind or an endpoint without one takes and produces anything.
+ */
+import { fieldIssues } from "@stint/contract/SchemaIssues"
+import { didYouMean } from "@stint/contract/Suggestion"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { DOES, FILE_KEYS, ITEM, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
+import type { Does, FileStep } from "./FileFormat.ts"
+import { importSchema } from "./ImportedSchema.ts"
+import { describe, elementOf, listOf, misfits, objectOf, shapeOf } from "./SchemaFit.ts"
+import type { JsonSchema, Misfit, Shape } from "./SchemaFit.ts"
+import { shapeOfTemplate } from "./Template.ts"
+
+/** The declared JSON Schemas of a kind. Without `options`, it has none. */
+export interface DeclaredKind {
+  readonly description?: string
+  readonly input?: JsonSchema
+  readonly output?: JsonSchema
+  readonly options?: JsonSchema
+}
+
+/** The declared JSON Schemas of an endpoint. */
+export interface DeclaredEndpoint {
+  readonly description?: string
+  readonly input?: JsonSchema
+  readonly output?: JsonSchema
+}
+
+/** What a file may name. */
+export interface Catalog {
+  readonly kinds: ReadonlyMap<string, DeclaredKind>
+  readonly endpoints: ReadonlyMap<string, DeclaredEndpoint>
+}
+
+type Path = ReadonlyArray<string | number>
+
+/** A mistake, at its place in the file. */
+export interface Mistake {
+  readonly path: Path
+  readonly message: string
+}
+
+/** `steps[2].input.words`; `file` for the whole file. */
+export const formatPath = (path: Path): string =>
+  path.reduce<string>(
+    (text, key) => typeof key === "number" ? `${text}[${key}]` : text === "" ? key : `${text}.${key}`,
+    ""
+  ) || "file"
+
+const decode = Schema.decodeUnknownResult(PipelineFile, { errors: "all", onExcessProperty: "error" })
+
+/** Schema's message for an unknown key. */
+const EXCESS = "Expected no excess property"
+
+/** The mistakes of a failed decoding, with the known key that was probably meant. */
+const formMistakes = (error: Schema.SchemaError): ReadonlyArray<Mistake> =>
+  fieldIssues(error).map(({ message, path }) => {
+    if (message !== EXCESS) return { path, message: `${message}.` }
+    const key = String(path.at(-1))
+    return { path, message: `There is no such key.${didYouMean(key, path.length === 1 ? FILE_KEYS : STEP_KEYS)}` }
+  })
+
+/** What a step does, unless that is unclear. */
+const doesOf = (step: FileStep): Does | undefined => {
+  const found = DOES.filter((key) => step[key] !== undefined)
+  return found.length === 1 ? found[0] : undefined
+}
+
+class Checker {
+  readonly mistakes: Array<Mistake> = []
+  readonly #catalog: Catalog
+
+  constructor(catalog: Catalog) {
+    this.#catalog = catalog
+  }
+
+  report(path: Path, message: string): void {
+    this.mistakes.push({ path, message })
+  }
+
+  #schema(path: Path, schema: JsonSchema | undefined): Shape {
+    const imported = importSchema(schema)
+    if (Result.isFailure(imported)) this.report(path, imported.failure)
+    return shapeOf(schema)
+  }
+
+  /** Reports where a value does not fit. `values`: what `path` is, in words. */
+  #fit(path: Path, found: ReadonlyArray<Misfit>, taker: string): void {
+    for (const { message, path: at } of found) {
+      this.report(path, `The input${at === "" ? "" : ` at ${at}`} of ${taker} ${message}.`)
+    }
+  }
+
+  file({ input, output, steps }: PipelineFile): void {
+    const start = this.#schema(["input"], input)
+    const last = this.steps(steps, ["steps"], start, new Map([["input", start]]))
+    const end = this.#schema(["output"], output)
+    for (const { message, path: at } of misfits(last, end)) {
+      this.report(["output"], `The value${at === "" ? "" : ` at ${at}`} of the last step ${message}.`)
+    }
+  }
+
+  /** Checks a sequence. Returns the shape of its last value. */
+  steps(steps: ReadonlyArray<FileStep>, path: Path, start: Shape, before: ReadonlyMap<string, Shape>): Shape {
+    let value = start
+    const results = new Map(before)
+    for (const [index, step] of steps.entries()) {
+      const at = [...path, index]
+      if (results.has(step.name)) {
+        this.report(
+          [...at, "name"],
+          `The name "${step.name}" is taken. Names identify what has been recorded: choose another one.`
+        )
+      }
+      const output = this.#step(step, at, value, results)
+      results.set(step.name, output ?? shapeOf(undefined))
+      value = output ?? value
+    }
+    return value
+  }
+
+  /** Checks a step. Returns the shape of its output; undefined when the value passes through. */
+  #step(step: FileStep, path: Path, before: Shape, results: ReadonlyMap<string, Shape>): Shape | undefined {
+    const does = doesOf(step)
+    if (does === undefined) {
+      const given = DOES.filter((key) => step[key] !== undefined)
+      this.report(
+        path,
+        `The step "${step.name}" needs exactly one of ${DOES.join(", ")}; it has ${
+          given.length === 0 ? "none" : given.join(" and ")
+        }.`
+      )
+      return shapeOf(undefined)
+    }
+    for (const key of ["with", "input", "forEach", "concurrency", "retry", "timeout", "key"] as const) {
+      if (step[key] !== undefined && !SETTINGS[does].includes(key)) {
+        const known = SETTINGS[does].length === 0 ? "no settings" : SETTINGS[does].join(", ")
+        this.report([...path, key], `A step with ${does} has no ${key}; it may have ${known}. Remove it.`)
+      }
+    }
+    switch (does) {
+      case "sleep":
+        return undefined
+      case "waitFor":
+        this.#template(step.key, [...path, "key"], results)
+        return this.#schema([...path, "waitFor"], step.waitFor)
+      case "all": {
+        const value = this.#input(step, path, before, results)
+        return objectOf(
+          Object.entries(step.all ?? {}).map(([part, steps]) => [
+            part,
+            this.steps(steps, [...path, "all", part], value, results)
+          ])
+        )
+      }
+      case "use":
+        return this.#work(step, path, before, results, this.#kind(step, path))
+      case "run":
+        return this.#work(step, path, before, results, this.#endpoint(step, path))
+    }
+  }
+
+  #template(template: Schema.Json | undefined, path: Path, results: ReadonlyMap<string, Shape>): Shape | undefined {
+    return template === undefined
+      ? undefined
+      : shapeOfTemplate(template, results, (mistake) => this.report([...path, ...mistake.path], mistake.message))
+  }
+
+  #input({ input }: FileStep, path: Path, before: Shape, results: ReadonlyMap<string, Shape>): Shape {
+    return this.#template(input, [...path, "input"], results) ?? before
+  }
+
+  #kind(step: FileStep, path: Path): DeclaredKind {
+    const { use = "", with: options = {} } = step
+    const kind = this.#catalog.kinds.get(use)
+    if (kind === undefined) {
+      const known = [...this.#catalog.kinds.keys()]
+      this.report(
+        [...path, "use"],
+        `There is no kind of step "${use}".${didYouMean(use, known)} ${
+          known.length === 0
+            ? "No installed package contributes one."
+            : `Installed are ${known.join(", ")}; install the package that contributes it.`
+        }`
+      )
+      return {}
+    }
+    const imported = importSchema(kind.options ?? NO_OPTIONS)
+    if (Result.isFailure(imported)) return kind
+    const found = Schema.decodeUnknownResult(imported.success, { errors: "all", onExcessProperty: "error" })(options)
+    if (Result.isFailure(found)) {
+      for (const { message, path: at } of fieldIssues(found.failure)) {
+        const known = Object.keys(kind.options?.["properties"] ?? {})
+        this.report(
+          [...path, "with", ...at],
+          message === EXCESS || known.length === 0
+            ? `"${use}" has no such option; ${known.length === 0 ? "it has none" : `it has ${known.join(", ")}`}.`
+            : `${message}.`
+        )
+      }
+    }
+    return kind
+  }
+
+  #endpoint({ run = "" }: FileStep, path: Path): DeclaredEndpoint {
+    const endpoint = this.#catalog.endpoints.get(run)
+    if (endpoint !== undefined) return endpoint
+    const known = [...this.#catalog.endpoints.keys()]
+    this.report(
+      [...path, "run"],
+      `There is no endpoint "${run}".${
+        didYouMean(run, known)
+      } Add it to the endpoints of stint.config.ts, or install the package that contributes it.`
+    )
+    return {}
+  }
+
+  /** Checks what a step of a kind or a job receives. Returns the shape of its output. */
+  #work(step: FileStep, path: Path, before: Shape, results: ReadonlyMap<string, Shape>, taker: DeclaredEndpoint): Shape {
+    const name = `"${step.use ?? step.run}"`
+    const takes = shapeOf(taker.input)
+    const output = shapeOf(taker.output)
+    if (step.forEach === undefined) {
+      if (step.concurrency !== undefined) {
+        this.report([...path, "concurrency"], "Only a step with forEach has a concurrency. Remove it, or add forEach.")
+      }
+      const value = this.#input(step, path, before, results)
+      this.#fit(step.input === undefined ? path : [...path, "input"], misfits(value, takes), name)
+      return output
+    }
+    const list = this.#template(step.forEach, [...path, "forEach"], results) ?? before
+    const element = elementOf(list)
+    if (element === undefined) {
+      this.report([...path, "forEach"], `It is ${describe(list)}, but must be a list.`)
+      return listOf(output)
+    }
+    const value = this.#input(step, path, element, new Map([...results, [ITEM, element]]))
+    this.#fit(step.input === undefined ? [...path, "forEach"] : [...path, "input"], misfits(value, takes), name)
+    return listOf(output)
+  }
+}
+
+const NO_OPTIONS: JsonSchema = { type: "object", properties: {}, additionalProperties: false }
+
+/** The decoded file, or its mistakes. */
+export const check = (json: unknown, catalog: Catalog): Result.Result<PipelineFile, ReadonlyArray<Mistake>> => {
+  const decoded = decode(json)
+  if (Result.isFailure(decoded)) return Result.fail(formMistakes(decoded.failure))
+  const checker = new Checker(catalog)
+  checker.file(decoded.success)
+  return checker.mistakes.length === 0 ? Result.succeed(decoded.success) : Result.fail(checker.mistakes)
+}

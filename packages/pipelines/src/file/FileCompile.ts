@@ -1,0 +1,154 @@
+/**
+ * Makes a pipeline from a pipeline file: the definition is the one that the same steps have in TypeScript, with the same hash.
+ *
+ * Between the steps of a file, values are JSON: a step of a kind decodes its input and encodes its output.
+ */
+import { TypeId } from "@stint/worker/Runnable"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type { Pipeline } from "../Builder.ts"
+import { Building } from "../Building.ts"
+import type { Results, Retry, StepRun } from "../Definition.ts"
+import { call } from "../StepCall.ts"
+import type * as StepKind from "../StepKind.ts"
+import { ITEM } from "./FileFormat.ts"
+import type { FileStep, PipelineFile } from "./FileFormat.ts"
+import { importSchema } from "./ImportedSchema.ts"
+import type { JsonSchema } from "./SchemaFit.ts"
+import { fill, textOf } from "./Template.ts"
+
+/** A pipeline from a file. Its kinds need no services. */
+export type FilePipeline = Pipeline<string, Schema.Codec<unknown>, Schema.Codec<unknown>, never>
+
+const span = Schema.decodeUnknownSync(Schema.DurationFromString)
+
+const retryOf = (retry: FileStep["retry"]): number | Retry | undefined => {
+  if (retry === undefined || typeof retry === "number") return retry
+  const { delay, factor, maxDelay, times } = retry
+  return {
+    times,
+    ...(delay === undefined ? {} : { delay: span(delay) }),
+    ...(factor === undefined ? {} : { factor }),
+    ...(maxDelay === undefined ? {} : { maxDelay: span(maxDelay) })
+  }
+}
+
+const workOf = ({ concurrency, retry, timeout }: FileStep) => {
+  const times = retryOf(retry)
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(times === undefined ? {} : { retry: times }),
+    ...(timeout === undefined ? {} : { timeout: span(timeout) })
+  }
+}
+
+/** What a step of a kind receives is not what the kind takes. */
+class ValueDoesNotFit extends Schema.TaggedError<ValueDoesNotFit>()("ValueDoesNotFit", { message: Schema.String }) {}
+
+const misfit = (what: string) => ({ message }: Schema.SchemaError) =>
+  new ValueDoesNotFit({ message: `${what} not fit: ${message}` })
+
+/** The step of a kind, from JSON to JSON. */
+const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
+  const options = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.options), { errors: "all", onExcessProperty: "error" })(
+    given
+  )
+  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.input), { errors: "all" })
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
+  return (value, results, context) =>
+    Effect.gen(function*() {
+      const input = yield* Effect.mapError(decode(value), misfit("The input does"))
+      const chosen = yield* Effect.mapError(options, misfit("The options do"))
+      return yield* Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode)
+    })
+}
+
+/** What a kind records: its output as JSON. */
+const recorded = (kind: StepKind.Any): Schema.ConstraintCodec<unknown, unknown> =>
+  Schema.toEncoded(Schema.toCodecJson(kind.output))
+
+const targetOf = (name: string) => ({
+  [TypeId]: TypeId,
+  name,
+  input: Schema.Json,
+  output: Schema.Json,
+  streams: false
+} as const)
+
+const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>): StepKind.Any => {
+  const found = kinds.get(name)
+  if (found === undefined) {
+    throw new TypeError(`There is no kind of step "${name}". Loaded are ${[...kinds.keys()].join(", ") || "none"}.`)
+  }
+  return found
+}
+
+/** The builder with the value that a step of a kind or a job receives. */
+const received = (start: Building, { forEach, input }: FileStep): Building => {
+  if (forEach === undefined) return input === undefined ? start : start.select((results) => fill(input, isResults(results)))
+  return start.select((given) => {
+    const results = isResults(given)
+    const list = fill(forEach, results)
+    return input === undefined || !Array.isArray(list)
+      ? list
+      : list.map((item: unknown) => fill(input, { ...results, [ITEM]: item }))
+  })
+}
+
+/** The interpreter passes the results as an object. */
+function isResults(results: unknown): Results
+function isResults(results: unknown): unknown {
+  return results
+}
+
+const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, StepKind.Any>): Building => {
+  const { all, forEach, key, name, run, sleep, timeout, use, waitFor } = step
+  if (sleep !== undefined) return start.sleep(name, span(sleep))
+  if (waitFor !== undefined) {
+    return start.waitFor(name, schemaOf(waitFor), {
+      ...(key === undefined ? {} : { key: (results: unknown) => textOf(fill(key, isResults(results))) }),
+      ...(timeout === undefined ? {} : { timeout: span(timeout) })
+    })
+  }
+  const builder = received(start, step)
+  if (all !== undefined) {
+    return builder.all(
+      name,
+      Object.fromEntries(
+        Object.entries(all).map(([part, steps]) => [part, (inner: Building) => withSteps(inner, steps, kinds)])
+      )
+    )
+  }
+  if (run !== undefined) {
+    return forEach === undefined
+      ? builder.run(name, targetOf(run), workOf(step))
+      : builder.forEach(name, targetOf(run), workOf(step))
+  }
+  const kind = kindOf(use ?? "", kinds)
+  const body = stepOf(kind, step.with ?? {})
+  const options = { ...workOf(step), output: recorded(kind) }
+  return forEach === undefined ? builder.step(name, body, options) : builder.forEach(name, body, options)
+}
+
+const withSteps = (start: Building, steps: ReadonlyArray<FileStep>, kinds: ReadonlyMap<string, StepKind.Any>): Building =>
+  steps.reduce((builder, step) => withStep(builder, step, kinds), start)
+
+const schemaOf = (schema: JsonSchema | undefined): Schema.Codec<unknown> => {
+  const imported = importSchema(schema)
+  if (Result.isFailure(imported)) throw new TypeError(imported.failure)
+  return imported.success
+}
+
+/** Makes the pipeline. Throws a TypeError when a kind is missing, or a name is taken. */
+export const compile = (file: PipelineFile, kinds: ReadonlyMap<string, StepKind.Any>): FilePipeline => {
+  const input = schemaOf(file.input)
+  const output = schemaOf(file.output)
+  return withoutServices(withSteps(new Building(file.name, input, [], new Set(["input"])), file.steps, kinds).end(output))
+}
+
+/** A kind of a file must need no services; a step of one that does fails. */
+function withoutServices(pipeline: Pipeline<string, Schema.Constraint, Schema.Constraint, unknown>): FilePipeline
+function withoutServices(pipeline: unknown): unknown {
+  return pipeline
+}

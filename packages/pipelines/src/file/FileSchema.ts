@@ -1,0 +1,138 @@
+/**
+ * The JSON Schema of pipeline files in a project: with it, an editor completes the kinds, their options and the endpoints, and underlines mistakes.
+ *
+ * It is of draft 7, which editors support best. What it cannot express, such as names that are taken and values that do not fit, `check` finds.
+ */
+import * as Predicate from "effect/Predicate"
+import type { Catalog, DeclaredKind } from "./FileCheck.ts"
+import { DOES, SETTINGS, SPAN, STEP_NAME } from "./FileFormat.ts"
+import type { Does } from "./FileFormat.ts"
+import type { JsonSchema } from "./SchemaFit.ts"
+
+const NAME: JsonSchema = {
+  type: "string",
+  pattern: STEP_NAME.source,
+  description: "Identifies what the step has recorded. Used once in a pipeline."
+}
+
+const DURATION: JsonSchema = {
+  type: "string",
+  pattern: SPAN.source,
+  description: "A duration, for example \"30 seconds\" or \"3 days\""
+}
+
+const COUNT: JsonSchema = { type: "integer", minimum: 0, maximum: 1_000 }
+
+/** The settings of steps. */
+const SETTING: Readonly<Record<string, JsonSchema>> = {
+  input: {
+    description: "What the step receives. ${split} is the output of the step split. Default: the output of the step before."
+  },
+  forEach: {
+    type: "string",
+    description: "A list, such as ${split}: one step or job for each element. In input, it is ${item}."
+  },
+  concurrency: { type: "integer", minimum: 1, maximum: 10_000, description: "Elements at the same time. Default: 8" },
+  retry: {
+    description: "Further attempts after a failure. Default: 0",
+    anyOf: [COUNT, {
+      type: "object",
+      required: ["times"],
+      additionalProperties: false,
+      properties: { times: COUNT, delay: DURATION, factor: { type: "number", minimum: 1 }, maxDelay: DURATION }
+    }]
+  },
+  timeout: { ...DURATION, description: "The limit of one attempt, or of the wait" },
+  key: { type: "string", description: "Distinguishes the events of several runs" }
+}
+
+/** A step that does one thing. */
+const stepOf = (
+  does: Does,
+  value: JsonSchema,
+  others: Readonly<Record<string, JsonSchema>> = {},
+  required: ReadonlyArray<string> = []
+) => ({
+  type: "object",
+  required: ["name", does, ...required],
+  additionalProperties: false,
+  properties: {
+    name: NAME,
+    description: { type: "string" },
+    [does]: value,
+    ...Object.fromEntries(SETTINGS[does].flatMap((key) => SETTING[key] === undefined ? [] : [[key, SETTING[key]]])),
+    ...others
+  }
+})
+
+/** A schema whose references to its definitions name those of the file's schema. */
+const moved = (schema: JsonSchema, prefix: string): JsonSchema =>
+  Object.fromEntries(
+    Object.entries(schema).map(([key, one]) => [
+      key,
+      key === "$ref" && typeof one === "string" ? one.replace("#/$defs/", `#/definitions/${prefix}`) : movedPart(one, prefix)
+    ])
+  )
+
+const movedPart = (value: unknown, prefix: string): unknown =>
+  Array.isArray(value) ? value.map((one) => movedPart(one, prefix)) : Predicate.isObject(value) ? moved(value, prefix) : value
+
+const stepOfKind = (name: string, { description, options }: DeclaredKind) => {
+  const { $defs: _, ...root } = options ?? { type: "object", additionalProperties: false }
+  const required = Array.isArray(root["required"]) && root["required"].length > 0
+  return stepOf(
+    "use",
+    { const: name, ...(description === undefined ? {} : { description }) },
+    { with: moved(root, `${name}.`) },
+    required ? ["with"] : []
+  )
+}
+
+/** The definitions of a kind's options, under names of their own. */
+const definitionsOf = (name: string, { options }: DeclaredKind): ReadonlyArray<readonly [string, unknown]> => {
+  const definitions = options?.["$defs"]
+  return Predicate.isObject(definitions)
+    ? Object.entries(definitions).map(([key, one]) => [`${name}.${key}`, movedPart(one, `${name}.`)])
+    : []
+}
+
+/** The JSON Schema of the pipeline files of a project with this catalog. */
+export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
+  const steps = { type: "array", minItems: 1, items: { $ref: "#/definitions/step" } }
+  const schema = { type: "object", description: "A JSON Schema" }
+  const alternatives: Readonly<Record<Does, ReadonlyArray<JsonSchema>>> = {
+    use: [...kinds].map(([name, kind]) => stepOfKind(name, kind)),
+    run: endpoints.size === 0 ? [] : [stepOf("run", { enum: [...endpoints.keys()], description: "A job of this endpoint" })],
+    all: [stepOf("all", {
+      type: "object",
+      description: "Several sequences of steps at the same time. The output has the output of each under its name.",
+      propertyNames: { pattern: STEP_NAME.source },
+      additionalProperties: steps
+    })],
+    sleep: [stepOf("sleep", DURATION)],
+    waitFor: [stepOf("waitFor", { ...schema, description: "The JSON Schema of the event's data; {} for any" })]
+  }
+  return {
+    $schema: "http://json-schema.org/draft-07/schema#",
+    title: "A Stint pipeline",
+    type: "object",
+    required: ["name", "steps"],
+    additionalProperties: false,
+    properties: {
+      $schema: { type: "string" },
+      name: {
+        type: "string",
+        pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$",
+        description: "The name of the pipeline, which is the id of its endpoint"
+      },
+      description: { type: "string" },
+      input: { ...schema, description: "The JSON Schema of a run's input. Default: any JSON" },
+      output: { ...schema, description: "The JSON Schema of a run's output. Default: any JSON" },
+      steps
+    },
+    definitions: {
+      step: { oneOf: DOES.flatMap((does) => alternatives[does]) },
+      ...Object.fromEntries([...kinds].flatMap(([name, kind]) => definitionsOf(name, kind)))
+    }
+  }
+}

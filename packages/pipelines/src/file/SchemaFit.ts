@@ -1,0 +1,221 @@
+/**
+ * Whether every value of one JSON Schema is a value of another one, as far as both say so.
+ *
+ * It finds what the compiler finds in TypeScript: another type, a missing member, a text that is none of the allowed ones. It does not compare
+ * lengths, bounds and patterns; the step checks those when it runs. Where a schema says nothing, everything fits.
+ */
+import type { Json } from "@stint/contract/Json"
+import * as Predicate from "effect/Predicate"
+
+/** A JSON Schema (draft 2020-12). References are to its own `$defs`. */
+export type JsonSchema = { readonly [key: string]: unknown }
+
+/** A schema with the definitions that its references name. */
+export interface Shape {
+  readonly schema: JsonSchema
+  readonly defs: JsonSchema
+}
+
+/** A place at which a value does not fit. `path`: from the value, such as `.words[]`; empty for the value itself. */
+export interface Misfit {
+  readonly path: string
+  readonly message: string
+}
+
+const isSchema = (value: unknown): value is JsonSchema => Predicate.isObject(value) && !Array.isArray(value)
+
+/** The shape of a complete schema. Undefined or a boolean: anything. */
+export const shapeOf = (schema: unknown): Shape =>
+  isSchema(schema) ? { schema, defs: isSchema(schema["$defs"]) ? schema["$defs"] : {} } : { schema: {}, defs: {} }
+
+const REFERENCE = /^#\/\$defs\/(.+)$/
+
+/** The deepest level that is compared, so that recursive schemas end. */
+const MAX_DEPTH = 16
+
+/** The key of a schema that has definitions of its own, inside another one. */
+const OWN = "~own"
+
+const isShape = (value: unknown): value is Shape => isSchema(value) && isSchema(value["schema"]) && isSchema(value["defs"])
+
+/** A shape as a part of a schema with other definitions. */
+const embedded = (shape: Shape): JsonSchema => Object.keys(shape.defs).length === 0 ? shape.schema : { [OWN]: shape }
+
+const inside = ({ defs }: Shape, schema: unknown): Shape => {
+  if (!isSchema(schema)) return { schema: {}, defs }
+  const own = schema[OWN]
+  return resolved(isShape(own) ? own : { schema, defs })
+}
+
+const resolved = (shape: Shape, depth = 0): Shape => {
+  const { $ref } = shape.schema
+  if (typeof $ref !== "string" || depth > MAX_DEPTH) return shape
+  const name = REFERENCE.exec($ref)?.[1]?.replaceAll("~1", "/").replaceAll("~0", "~")
+  const found = name === undefined ? undefined : shape.defs[name]
+  return resolved({ schema: isSchema(found) ? found : {}, defs: shape.defs }, depth + 1)
+}
+
+const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
+
+const NOT_FINITE = new Set<unknown>(["NaN", "Infinity", "-Infinity"])
+
+/** The texts with which JSON represents numbers that it cannot write: a Schema allows them beside numbers, and no other Schema takes them. */
+const isNotFinite = ({ enum: values, type }: JsonSchema): boolean =>
+  type === "string" && Array.isArray(values) && values.every((value) => NOT_FINITE.has(value))
+
+/** The alternatives of a shape: the members of its `anyOf` or `oneOf`, or the shape itself. */
+const alternatives = (shape: Shape): ReadonlyArray<Shape> => {
+  const all = [...list(shape.schema["anyOf"]), ...list(shape.schema["oneOf"])].map((one) => inside(shape, one))
+  const finite = all.filter(({ schema }) => !isNotFinite(schema))
+  return all.length === 0 ? [shape] : finite.length > 0 ? finite.flatMap(alternatives) : all
+}
+
+/** The values that a shape allows, if they are listed. */
+const valuesOf = ({ schema }: Shape): ReadonlyArray<unknown> | undefined =>
+  "const" in schema ? [schema["const"]] : Array.isArray(schema["enum"]) ? schema["enum"] : undefined
+
+const typeOf = (value: unknown): string => value === null ? "null" : Array.isArray(value) ? "array" : typeof value
+
+/** The types of a shape's values; empty when it does not say. */
+const typesOf = (shape: Shape): ReadonlyArray<string> => {
+  const { type } = shape.schema
+  const named = typeof type === "string" ? [type] : list(type).filter((one) => typeof one === "string")
+  if (named.length > 0) return named.map((one) => one === "integer" ? "number" : one)
+  return [...new Set((valuesOf(shape) ?? []).map(typeOf))]
+}
+
+/** The members that an object of this shape may have, by name. */
+const membersOf = ({ schema }: Shape): JsonSchema => isSchema(schema["properties"]) ? schema["properties"] : {}
+
+const requiredOf = ({ schema }: Shape): ReadonlyArray<string> =>
+  list(schema["required"]).filter((one): one is string => typeof one === "string")
+
+const isClosed = ({ schema }: Shape): boolean => schema["additionalProperties"] === false
+
+/** Marks the schemas of {@link objectOf}. */
+const WRITTEN = "x-written"
+
+/** A shape in a few words: `array of string`. */
+export const describe = (given: Shape, depth = 0): string => {
+  const shape = resolved(given)
+  const several = alternatives(shape)
+  if (several.length > 1) return [...new Set(several.map((one) => describe(one, depth)))].join(" or ")
+  const [only = shape] = several
+  const values = valuesOf(only)
+  if (values !== undefined) return values.map((value) => JSON.stringify(value)).join(" or ")
+  const types = typesOf(only)
+  if (types.length === 0) return "any value"
+  if (depth > 2) return types.join(" or ")
+  return types.map((type) => {
+    if (type === "array" && only.schema["items"] !== undefined) {
+      return `array of ${describe(inside(only, only.schema["items"]), depth + 1)}`
+    }
+    const names = Object.keys(membersOf(only))
+    return type === "object" && names.length > 0 ? `object with ${names.join(", ")}` : type
+  }).join(" or ")
+}
+
+/** The places at which a value of `given` is not one of `taken`. */
+export const misfits = (given: Shape, taken: Shape, path = "", depth = 0): ReadonlyArray<Misfit> => {
+  if (depth > MAX_DEPTH) return []
+  const wanted = alternatives(resolved(taken))
+  return alternatives(resolved(given)).flatMap((one) => {
+    const tried = wanted.map((want) => misfitsOfOne(one, want, path, depth))
+    if (tried.some((found) => found.length === 0)) return []
+    const [first = []] = tried
+    return tried.length === 1 ? first : [{ path, message: `is ${describe(one)}, but must be ${describe(taken)}` }]
+  })
+}
+
+const misfitsOfOne = (given: Shape, taken: Shape, path: string, depth: number): ReadonlyArray<Misfit> => {
+  const allowed = valuesOf(taken)
+  const values = valuesOf(given)
+  const wrong = [{ path, message: `is ${describe(given)}, but must be ${describe(taken)}` }]
+  if (allowed !== undefined) {
+    if (values === undefined) return typesOf(given).length === 0 ? [] : wrong
+    return values.every((value) => allowed.includes(value)) ? [] : wrong
+  }
+  const [types, wanted] = [typesOf(given), typesOf(taken)]
+  if (types.length === 0 || wanted.length === 0) return []
+  if (!types.every((type) => wanted.includes(type))) return wrong
+  if (types.includes("array")) {
+    const items = given.schema["items"]
+    return items === undefined
+      ? []
+      : misfits(inside(given, items), inside(taken, taken.schema["items"]), `${path}[]`, depth + 1)
+  }
+  return types.includes("object") ? misfitsOfMembers(given, taken, path, depth) : []
+}
+
+const misfitsOfMembers = (given: Shape, taken: Shape, path: string, depth: number): ReadonlyArray<Misfit> => {
+  const [members, wanted] = [membersOf(given), membersOf(taken)]
+  const certain = new Set(requiredOf(given))
+  const missing = Object.keys(members).length === 0 && !isClosed(given)
+    ? []
+    : requiredOf(taken).filter((name) => !certain.has(name))
+  const unknown = given.schema[WRITTEN] === true && isClosed(taken)
+    ? Object.keys(members).filter((name) => !(name in wanted))
+    : []
+  return [
+    ...missing.map((name) => ({
+      path: `${path}.${name}`,
+      message: name in members
+        ? `may be missing, but must be ${describe(inside(taken, wanted[name]))}`
+        : `is missing; it must be ${describe(inside(taken, wanted[name]))}`
+    })),
+    ...unknown.map((name) => ({
+      path: `${path}.${name}`,
+      message: `is not taken here; known are ${Object.keys(wanted).join(", ") || "no members"}`
+    })),
+    ...Object.entries(wanted).flatMap(([name, schema]) =>
+      name in members ? misfits(inside(given, members[name]), inside(taken, schema), `${path}.${name}`, depth + 1) : []
+    )
+  ]
+}
+
+/** The shape of one member of a value, or the names of the members that it has instead. */
+export const memberOf = (given: Shape, key: string | number): Shape | { readonly known: ReadonlyArray<string> } => {
+  const found = alternatives(resolved(given)).map((shape): Shape | { readonly known: ReadonlyArray<string> } => {
+    const types = typesOf(shape)
+    if (types.length === 0) return { schema: {}, defs: {} }
+    if (typeof key === "number") {
+      return types.includes("array") ? inside(shape, shape.schema["items"]) : { known: [] }
+    }
+    if (!types.includes("object")) return { known: [] }
+    const members = membersOf(shape)
+    if (key in members) return inside(shape, members[key])
+    return isClosed(shape) ? { known: Object.keys(members) } : inside(shape, shape.schema["additionalProperties"])
+  })
+  const shapes = found.filter((one) => "schema" in one)
+  return shapes.length === 0 ? { known: found.flatMap((one) => "known" in one ? one.known : []) } : oneOf(shapes)
+}
+
+/** A value that has one of these shapes. */
+export const oneOf = (shapes: ReadonlyArray<Shape>): Shape => {
+  const [first = shapeOf(undefined)] = shapes
+  return shapes.length < 2 ? first : { schema: { anyOf: shapes.map(embedded) }, defs: {} }
+}
+
+/** A list of values of this shape. */
+export const listOf = (element: Shape): Shape => ({ schema: { type: "array", items: embedded(element) }, defs: {} })
+
+/** An object that is written out in the file: a member that nobody takes is a mistake in it. */
+export const objectOf = (members: ReadonlyArray<readonly [string, Shape]>): Shape => ({
+  schema: {
+    type: "object",
+    properties: Object.fromEntries(members.map(([name, shape]) => [name, embedded(shape)])),
+    required: members.map(([name]) => name),
+    additionalProperties: false,
+    [WRITTEN]: true
+  },
+  defs: {}
+})
+
+/** The shape of the elements of a list; undefined when the value is not a list. */
+export const elementOf = (given: Shape): Shape | undefined => {
+  const element = memberOf(given, 0)
+  return "schema" in element ? element : undefined
+}
+
+/** The shape of exactly this value. */
+export const exactly = (value: Json): Shape => ({ schema: { const: value }, defs: {} })

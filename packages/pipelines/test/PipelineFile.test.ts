@@ -1,0 +1,408 @@
+/**
+ * Pipelines in JSON: they run as those in TypeScript do, and `check` names each mistake at its place.
+ */
+import { expect, it } from "@effect/vitest"
+import { Ajv } from "ajv"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { TestClock } from "effect/testing"
+import { describe } from "vitest"
+import { check, formatPath } from "../src/file/FileCheck.ts"
+import type { Catalog } from "../src/file/FileCheck.ts"
+import { fileSchema } from "../src/file/FileSchema.ts"
+import * as PipelineFile from "../src/file/PipelineFile.ts"
+import { refOf } from "../src/Graph.ts"
+import { Pipeline, StepKind } from "../src/index.ts"
+import { PipelineTest } from "../src/testing/index.ts"
+
+const Split = StepKind.make("words.split", {
+  input: Schema.String,
+  output: Schema.Array(Schema.String),
+  options: Schema.Struct({ by: Schema.String }),
+  run: (text, { by }) => text.split(by)
+})
+
+const Length = StepKind.make("words.length", {
+  input: Schema.String,
+  output: Schema.Int,
+  run: async (word) => word.length
+})
+
+/** Its values are not JSON, so between the steps of a file they are encoded. */
+const Later = StepKind.make("dates.later", {
+  input: Schema.DateTimeUtcFromString,
+  output: Schema.DateTimeUtcFromString,
+  run: (date) => Effect.succeed(date)
+})
+
+const kinds = [Split, Length, Later]
+
+const catalog: Catalog = {
+  kinds: new Map(kinds.map((kind) => [kind.name, PipelineFile.declarationOf(kind)])),
+  endpoints: new Map([
+    ["words-count", {
+      input: {
+        type: "object",
+        properties: { words: { type: "array", items: { type: "string" } }, title: { type: "string" } },
+        required: ["words"],
+        additionalProperties: false
+      },
+      output: {
+        type: "object",
+        properties: { count: { type: "number" } },
+        required: ["count"],
+        additionalProperties: false
+      }
+    }],
+    ["anything", {}]
+  ])
+}
+
+const text = { type: "object", properties: { text: { type: "string" } }, required: ["text"], additionalProperties: false }
+
+const words = {
+  name: "words",
+  input: text,
+  steps: [
+    { name: "split", use: "words.split", with: { by: " " }, input: "${input.text}" },
+    { name: "lengths", use: "words.length", forEach: "${split}", concurrency: 2 },
+    {
+      name: "both",
+      input: { words: "${split}" },
+      all: {
+        here: [{ name: "counted", run: "words-count" }],
+        there: [{ name: "cool", sleep: "1 hour" }, { name: "again", use: "words.length", input: "${input.text}" }]
+      }
+    },
+    { name: "asked", waitFor: { type: "string" }, key: "of ${input.text}", timeout: "2 hours" },
+    { name: "end", run: "anything", input: { asked: "${asked}", both: "${both}", n: "${lengths[1]}", cost: "$${n}" } }
+  ]
+}
+
+/** The mistakes in a file, as `PATH: MESSAGE`. */
+const mistakes = (file: unknown): ReadonlyArray<string> => {
+  const found = check(file, catalog)
+  return Result.isSuccess(found) ? [] : found.failure.map(({ message, path }) => `${formatPath(path)}: ${message}`)
+}
+
+/** The file `words` with one step instead of its own. */
+const step = (given: object) => ({ name: "words", input: text, steps: [{ name: "a", ...given }] })
+
+const two = (first: object, second: object) => ({
+  name: "words",
+  input: text,
+  steps: [{ name: "a", ...first }, { name: "b", ...second }]
+})
+
+const split = { use: "words.split", with: { by: " " }, input: "${input.text}" }
+
+/** Files with one mistake each, the expected message, and whether the JSON Schema sees it too. */
+const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: string, schemaSees: boolean]> = [
+  ["no steps", { name: "words", steps: [] }, "steps", true],
+  ["no name", { steps: words.steps }, "name: Missing key.", true],
+  ["an unknown key", { ...words, stps: [] }, "stps: There is no such key. Did you mean \"steps\"?", true],
+  [
+    "an unknown key of a step",
+    step({ ...split, inputs: 1 }),
+    "steps[0].inputs: There is no such key. Did you mean \"input\"?",
+    true
+  ],
+  ["an invalid name", { ...words, steps: [{ ...split, name: "a.b" }] }, "steps[0].name: a name is 1 to 64 letters", true],
+  [
+    "an invalid name of a part",
+    step({ all: { "x.y": [{ name: "b", run: "anything" }] } }),
+    "steps[0].all.x.y: a name is 1 to 64 letters",
+    true
+  ],
+  [
+    "an unknown kind",
+    step({ ...split, use: "words.splitt" }),
+    "steps[0].use: There is no kind of step \"words.splitt\". Did you mean \"words.split\"?",
+    true
+  ],
+  [
+    "an unknown endpoint",
+    step({ run: "words-cuont" }),
+    "steps[0].run: There is no endpoint \"words-cuont\". Did you mean \"words-count\"? Add it to the endpoints",
+    true
+  ],
+  [
+    "a step that does nothing",
+    step({ input: 1 }),
+    "steps[0]: The step \"a\" needs exactly one of use, run, all, sleep, waitFor; it has none.",
+    true
+  ],
+  [
+    "a step that does two things",
+    step({ ...split, sleep: "1 day" }),
+    "steps[0]: The step \"a\" needs exactly one of use, run, all, sleep, waitFor; it has use and sleep.",
+    true
+  ],
+  [
+    "a setting that the step has not",
+    step({ sleep: "1 day", retry: 1 }),
+    "steps[0].retry: A step with sleep has no retry; it may have no settings. Remove it.",
+    true
+  ],
+  ["no duration", step({ sleep: "a while" }), "steps[0].sleep: expected a duration, for example \"30 seconds\".", true],
+  ["a negative duration", step({ sleep: "-1 day" }), "steps[0].sleep: expected a duration, for example \"30 seconds\".", true],
+  ["a missing option", step({ ...split, with: {} }), "steps[0].with.by: Missing key.", true],
+  [
+    "an unknown option",
+    step({ ...split, with: { by: " ", bye: 1 } }),
+    "steps[0].with.bye: \"words.split\" has no such option; it has by.",
+    true
+  ],
+  ["a wrong option", step({ ...split, with: { by: 1 } }), "steps[0].with.by: Expected string", true],
+  [
+    "options of a kind without",
+    step({ use: "words.length", input: "x", with: { by: 1 } }),
+    "steps[0].with.by: \"words.length\" has no such option; it has none.",
+    true
+  ],
+  [
+    "a name that is taken",
+    { ...words, steps: [{ name: "a", ...split }, { name: "a", ...split }] },
+    "steps[1].name: The name \"a\" is taken. Names identify what has been recorded: choose another one.",
+    false
+  ],
+  ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is taken.", false],
+  [
+    "a name that is taken inside of a part",
+    two(split, { all: { x: [{ name: "a", run: "anything" }] } }),
+    "steps[1].all.x[0].name: The name \"a\" is taken.",
+    false
+  ],
+  [
+    "a later step",
+    two({ use: "words.length", input: "${b}" }, split),
+    "steps[0].input: There is no step \"b\" before this one. Here are ${input}.",
+    false
+  ],
+  [
+    "a member that is not there",
+    step({ ...split, input: "${input.txt}" }),
+    "steps[0].input: input has no member \"txt\"; it has text.",
+    false
+  ],
+  [
+    "a member of a text",
+    step({ ...split, input: "${input.text.length}" }),
+    "steps[0].input: input.text has no member \"length\"; it has no members.",
+    false
+  ],
+  [
+    "an element of a text",
+    step({ ...split, input: "${input.text[0]}" }),
+    "steps[0].input: input.text has no elements; it has no members.",
+    false
+  ],
+  [
+    "no reference",
+    step({ ...split, input: "${input text}" }),
+    "steps[0].input: \"${input text}\" is not a reference. Write ${STEP}, ${STEP.member} or ${STEP[0]}; $${...} is the text itself.",
+    false
+  ],
+  [
+    "a value that does not fit",
+    step({ use: "words.split", with: { by: " " } }),
+    "steps[0]: The input of \"words.split\" is object with text, but must be string.",
+    false
+  ],
+  [
+    "a list for a text",
+    two(split, { use: "words.length" }),
+    "steps[1]: The input of \"words.length\" is array of string, but must be string.",
+    false
+  ],
+  [
+    "a member that does not fit",
+    step({ run: "words-count", input: { words: ["a", 1] } }),
+    "steps[0].input: The input at .words[] of \"words-count\" is 1, but must be string.",
+    false
+  ],
+  [
+    "a missing member",
+    step({ run: "words-count", input: { title: "x" } }),
+    "steps[0].input: The input at .words of \"words-count\" is missing; it must be array of string.",
+    false
+  ],
+  [
+    "a member that nobody takes",
+    step({ run: "words-count", input: { words: [], titel: "x" } }),
+    "steps[0].input: The input at .titel of \"words-count\" is not taken here; known are words, title.",
+    false
+  ],
+  [
+    "forEach of a text",
+    step({ use: "words.length", forEach: "${input.text}" }),
+    "steps[0].forEach: It is string, but must be a list.",
+    false
+  ],
+  [
+    "elements that do not fit",
+    two(split, { use: "words.length", forEach: "${a}", input: { word: "${item}" } }),
+    "steps[1].input: The input of \"words.length\" is object with word, but must be string.",
+    false
+  ],
+  [
+    "concurrency without forEach",
+    step({ ...split, concurrency: 2 }),
+    "steps[0].concurrency: Only a step with forEach has a concurrency. Remove it, or add forEach.",
+    false
+  ],
+  [
+    "an output that does not fit",
+    { ...step(split), output: { type: "number" } },
+    "output: The value of the last step is array of string, but must be number.",
+    false
+  ],
+  [
+    "a JSON Schema that cannot be used",
+    { ...step(split), input: { not: { type: "string" } } },
+    "input: The JSON Schema cannot be used: ",
+    false
+  ]
+]
+
+/** The JSON Schema of the project's files, as an editor reads it. */
+const fits = new Ajv({ allErrors: true, strictTuples: false }).compile(fileSchema(catalog))
+
+describe("check", () => {
+  it("accepts a file without mistakes", () => {
+    expect(mistakes(words)).toEqual([])
+  })
+
+  it.each(BROKEN)("names %s", (_, file, message) => {
+    const found = mistakes(file)
+    expect(found.join("\n")).toContain(message)
+    expect(found).toHaveLength(1)
+  })
+
+  it("names all mistakes of a file", () => {
+    expect(mistakes({ name: "words", steps: [{ name: "a", use: "x" }, { name: "a", run: "y" }] })).toHaveLength(3)
+  })
+
+  it("accepts everything of and for endpoints that declare no schemas", () => {
+    expect(mistakes({
+      name: "words",
+      steps: [{ name: "a", run: "anything" }, { name: "b", use: "words.length", input: "${a.any[3].thing}" }]
+    })).toEqual([])
+  })
+
+  it("does not call a number that may not be finite a mistake", () => {
+    const { output } = PipelineFile.declarationOf(StepKind.make("n", { input: Schema.Json, output: Schema.Number, run: () => 1 }))
+    const known = {
+      kinds: new Map([["n", { output: output ?? {} }], ["int", { input: { type: "integer" } }]]),
+      endpoints: new Map()
+    }
+    expect(Result.isSuccess(check({ name: "x", steps: [{ name: "a", use: "n" }, { name: "b", use: "int" }] }, known))).toBe(true)
+  })
+})
+
+describe("the JSON Schema of pipeline files", () => {
+  it("accepts a file without mistakes", () => {
+    fits(words)
+    expect(fits.errors).toBe(null)
+  })
+
+  it.each(BROKEN.filter(([, , , isSeen]) => isSeen))("refuses %s", (_, file) => {
+    expect(fits(file)).toBe(false)
+  })
+})
+
+describe("a pipeline in JSON", () => {
+  it("has the definition of the same pipeline in TypeScript", () => {
+    const typed = Pipeline.make("words", { input: Schema.String })
+      .use("split", Split, { with: { by: " " } })
+      .forEach("lengths", async (word) => word.length, { output: Schema.Int })
+      .sleep("cool", "1 hour")
+      .end(Schema.Array(Schema.Int))
+    const file = PipelineFile.make({
+      name: "words",
+      input: { type: "string" },
+      output: { type: "array", items: { type: "integer" } },
+      steps: [
+        { name: "split", use: "words.split", with: { by: " " } },
+        { name: "lengths", use: "words.length", forEach: "${split}" },
+        { name: "cool", sleep: "1 hour" }
+      ]
+    }, kinds)
+    expect(refOf(file.definition)).toEqual(refOf(typed.definition))
+  })
+
+  it.effect("runs every kind of step, also when its worker is killed", () =>
+    Effect.gen(function*() {
+      const run = yield* PipelineTest.start(PipelineFile.make(words, kinds), { text: "to be or" }, {
+        endpoints: { "words-count": (input) => ({ count: Object(input).words.length }), anything: (input) => input },
+        crash: ({ kind }, when) => kind === "step" && when === "after"
+      })
+      yield* run.parked("both.there.cool")
+      yield* TestClock.adjust("1 hour")
+      yield* run.parked("asked")
+      yield* run.event("asked", { key: "of to be or", data: "yes" })
+      expect(yield* run.result).toMatchObject({
+        status: "COMPLETED",
+        output: { asked: "yes", both: { here: { count: 3 }, there: 8 }, n: 2, cost: "${n}" }
+      })
+    }))
+
+  it.effect("passes values between its steps as JSON", () =>
+    Effect.gen(function*() {
+      const pipeline = PipelineFile.make({
+        name: "dates",
+        steps: [
+          { name: "later", use: "dates.later" },
+          { name: "text", use: "words.length", input: "at ${later}" }
+        ]
+      }, kinds)
+      expect(yield* PipelineTest.run(pipeline, "2026-11-23T05:00:00.000Z")).toMatchObject({ status: "COMPLETED", output: 27 })
+    }))
+
+  it.effect("fails a step whose input does not fit, with its place", () =>
+    Effect.gen(function*() {
+      const pipeline = PipelineFile.make({ name: "x", steps: [{ name: "a", use: "words.length" }] }, kinds)
+      const { error, status } = yield* PipelineTest.run(pipeline, { no: "text" })
+      expect(status).toBe("FAILED")
+      expect(error).toMatch(/^The step "a" failed: The input does not fit: Expected string/)
+    }))
+
+  it("is refused when a kind is not loaded", () => {
+    expect(() => PipelineFile.make(words, [Split])).toThrow("There is no kind of step \"words.length\". Loaded are words.split.")
+  })
+})
+
+describe("a contributed kind", () => {
+  const contributed = {
+    package: "stint-plugin-words",
+    name: "words.split",
+    module: { Split, Length },
+    export: "Split",
+    declared: {}
+  }
+
+  it("is the export of its module", () => {
+    expect(PipelineFile.activate({ ...contributed, declared: PipelineFile.declarationOf(Split) })).toBe(Split)
+  })
+
+  it.each([
+    [
+      { export: "Splitt" },
+      "The package stint-plugin-words contributes the kind of step \"words.split\", but \"Splitt\" in its module is not one. It exports Split, Length."
+    ],
+    [{ export: "Length" }, "but \"Length\" in its module is \"words.length\"."],
+    [
+      { declared: { input: { type: "number" } } },
+      "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"
+    ]
+  ])("is refused when the package declares another one: %j", (change, message) => {
+    expect(() => PipelineFile.activate({ ...contributed, ...change })).toThrow(message)
+  })
+
+  it("has a name by which files can use it", () => {
+    expect(() => StepKind.make("a b", { input: Schema.Json, output: Schema.Json, run: () => null })).toThrow(
+      "\"a b\" is not a name of a kind of step."
+    )
+  })
+})
