@@ -320,7 +320,7 @@ const make = Effect.gen(function*() {
     tick: (event, limit) =>
       Effect.flatMap(
         db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-        Effect.fnUntraced(function*(isDue): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
+        Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
           if (!isDue) return []
           const fired = yield* fireDue(event, limit)
           return fired.length >= limit ? fired : [...fired, ...yield* fireFamily(event, limit - fired.length)]

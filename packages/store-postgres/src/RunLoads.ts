@@ -413,8 +413,8 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
       ...journals.flatMap(({ write: { after, park, run } }) => {
         const seen = park === undefined ? [] : [park.seen]
         const first = [after ?? Infinity, ...seen].reduce((a, b) => Math.min(a, b))
-        const pages = new Set([first, after].filter((page) => page !== undefined && page !== Infinity))
-        return isRun(run) ? [...[...pages].map((page) => loadPage(run, page ?? 0)), ...seen.map((n) => loadUnseen(run, n))] : []
+        const pages = new Set([first, after ?? first].filter(Number.isFinite))
+        return isRun(run) ? [...[...pages].map((page) => loadPage(run, page)), ...seen.map((n) => loadUnseen(run, n))] : []
       })
     ]).then(([ofPaths, ofOpen, ofDue]) => [...ofPaths, ...ofOpen, ...ofDue])
     const children = await loadChildren(found)

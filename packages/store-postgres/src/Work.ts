@@ -270,7 +270,8 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
     },
     insert: (job) => {
-      if (related(job.endpoint, job.id) !== undefined) return false
+      related(job.endpoint, job.id)
+      if (entries.has(job.id)) return false
       insert(job)
       return true
     },
