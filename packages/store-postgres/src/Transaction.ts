@@ -5,7 +5,7 @@
  * number, then schedules, then the four tables of states, then batches; rows by id. A claim never waits (`SKIP LOCKED`). Runs of pipelines and their
  * children have an order of their own within it (RunLoads.ts).
  */
-import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { isReady } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
@@ -119,6 +119,14 @@ const BEGIN = [
 const lockedState = (place: Place) =>
   `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
 
+/** The same for running jobs, with those of workers: one statement, so that all rows are locked in the order of their ids. */
+const RUNNING = `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
+  WHERE s.id IN (
+    SELECT unnest($1::text[])
+    UNION SELECT r.id FROM unnest($2::text[], $3::text[]) AS u (endpoint, worker)
+      JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker
+  ) ORDER BY s.id FOR UPDATE OF s`
+
 /** How often a job that moves between the tables is looked for again. */
 const MAX_LOOKS = 20
 
@@ -193,9 +201,27 @@ export const begin = (
     }
   }
 
-  const lockSent = async (ids: ReadonlyArray<JobId>) => {
-    for (const rows of await sendJobLocks(ids)) addRows(rows)
+  const lockSent = async (ids: ReadonlyArray<JobId>, workers: ReadonlyArray<WorkerOf> = []) => {
+    const values = [ids, workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
+    const found = workers.length === 0
+      ? sendJobLocks(ids)
+      : Promise.all([
+        query(RUNNING, values),
+        ...(ids.length === 0 ? [] : PLACES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
+      ])
+    for (const rows of await found) addRows(rows)
     for (const id of ids) work.sought.add(id)
+  }
+
+  /** Without locks. A job that a worker claims later has a new lease. */
+  const idsOfWorkers = async (workers: ReadonlyArray<WorkerOf>): Promise<ReadonlyArray<JobId>> => {
+    if (workers.length === 0) return []
+    const rows = await query(
+      `SELECT r.id FROM unnest($1::text[], $2::text[]) AS u (endpoint, worker)
+       JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker`,
+      [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
+    )
+    return rows.map(([id]) => JobId.make(String(id)))
   }
 
   const lockRows = async (ids: ReadonlyArray<JobId>) => {
@@ -329,31 +355,18 @@ export const begin = (
       Promise.all([...scopes.values()].map(([scope, id]) => loadUsage(scope, id))),
       ScheduleWork.load(query, work.schedules, insertions.flatMap(({ key }) => key?.schedule ?? []))
     ]
-    const ofWorkers = async () => {
-      if (workers.length === 0) return
-      addRows(
-        await query(
-          `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
-           WHERE s.id IN (SELECT r.id FROM unnest($1::text[], $2::text[]) AS u (endpoint, worker)
-             JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker)
-           ORDER BY s.id FOR UPDATE OF s`,
-          [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
-        )
-      )
-    }
     const last = () => [
-      ofWorkers(),
       loadIsolated([...wanted.keys()]),
       // Last, because a claim never waits, and no command may wait for a lock that a claim has.
       Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
     ]
     if (isRelated) {
-      await Promise.all([...first(), runs.begin(related)])
-      await lockRunRows(related, jobs)
+      const [ofWorkers] = await Promise.all([idsOfWorkers(workers), ...first(), runs.begin(related)])
+      await lockRunRows(related, [...jobs, ...ofWorkers])
       await Promise.all(last())
     } else {
       // One round trip. A job that has moved is looked for again.
-      await Promise.all([...first(), lockSent(jobs), ...last()])
+      await Promise.all([...first(), lockSent(jobs, workers), ...last()])
       await lockMoved(jobs)
     }
     await lockBatchesOfJobs()
