@@ -76,6 +76,6 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const name = "postgres, each call at a random one of two nodes"
   const stores = Layer.unwrap(Effect.map(url, twoNodes))
   jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
-  runStoreSuite(name, stores, { sequences: 20 })
-  scheduleStoreSuite(name, stores, { sequences: 10 })
+  runStoreSuite(name, stores, { sequences: 10 })
+  scheduleStoreSuite(name, stores, { sequences: 5 })
 })

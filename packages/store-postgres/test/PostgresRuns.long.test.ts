@@ -95,7 +95,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
 
   it.live("R14: a run does not park while its child ends at the other node, or it wakes", () =>
     Effect.gen(function*() {
-      const { ids, one, two } = yield* world(150)
+      const { ids, one, two } = yield* world(60)
       let parks = 0
       for (const id of ids) {
         const child = spawn("stamp")
@@ -116,7 +116,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
 
   it.live("an event that one node receives and a wait that the other one stores do not miss each other", () =>
     Effect.gen(function*() {
-      const { ids, one, two } = yield* world(150)
+      const { ids, one, two } = yield* world(60)
       let kept = 0
       for (const [key, id] of ids.entries()) {
         const event = { name: "approval", key: String(key), body: toJsonText("yes"), id: null, expiresAt: 50_000 }
@@ -133,7 +133,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
   it.live("ends, cancels and heartbeats of nested runs on both nodes leave no child behind, and do not deadlock", () =>
     Effect.gen(function*() {
       const random = SeededRandom.seededRandom(1)
-      const { deadlocks, ids, one, two } = yield* world(40)
+      const { deadlocks, ids, one, two } = yield* world(25)
       const any = () => random() < 0.5 ? one : two
       for (const id of ids) {
         // A run whose child is a run with children.
