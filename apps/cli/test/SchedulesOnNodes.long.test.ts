@@ -7,7 +7,13 @@ import { ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as Schedules from "@stint/queue/Schedules"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { PostgresDatabase, PostgresEndpointStore, PostgresJobStore, PostgresRunStore, PostgresScheduleStore } from "@stint/store-postgres"
+import {
+  PostgresDatabase,
+  PostgresEndpointStore,
+  PostgresJobStore,
+  PostgresRunStore,
+  PostgresScheduleStore
+} from "@stint/store-postgres"
 import { missing, startCluster } from "@stint/store-postgres/testing"
 import { Scenario } from "@stint/store-testing"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -28,7 +34,12 @@ const database = Effect.acquireRelease(
   (cluster) => Effect.promise(() => cluster.stop())
 )
 
-const stores = Layer.mergeAll(PostgresJobStore.layer, PostgresRunStore.layer, PostgresScheduleStore.layer, PostgresEndpointStore.layer)
+const stores = Layer.mergeAll(
+  PostgresJobStore.layer,
+  PostgresRunStore.layer,
+  PostgresScheduleStore.layer,
+  PostgresEndpointStore.layer
+)
 
 /** A node. `change` replaces its job store. */
 const makeNode = (

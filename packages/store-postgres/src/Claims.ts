@@ -104,7 +104,9 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
       : claimable(event.worker, [...busy.values()], (first) => ready.slice(0, first).map(({ head }) => head))
     if (may === "none") break
     // The jobs that are not isolated were loaded beyond the place up to which all jobs were loaded.
-    const entry = may === "next" ? ready[0] : readyEntries(transaction, endpoint, event.now, "all").find(({ head }) => !head.isolated)
+    const entry = may === "next"
+      ? ready[0]
+      : readyEntries(transaction, endpoint, event.now, "all").find(({ head }) => !head.isolated)
     if (entry === undefined) {
       if (!more) break
       await loadMore()

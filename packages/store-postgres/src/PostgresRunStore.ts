@@ -56,8 +56,11 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
         ),
       define: Effect.fnUntraced(function*(endpoint, hash, graph, now) {
         // A worker defines its pipeline at each start, so most definitions are known.
-        const isDone = yield* db.read("define", async (query) =>
-          (await readGraph(query, endpoint, hash)) !== undefined && (await readHeld(query, endpoint)).length === 0)
+        const isDone = yield* db.read(
+          "define",
+          async (query) =>
+            (await readGraph(query, endpoint, hash)) !== undefined && (await readHeld(query, endpoint)).length === 0
+        )
         if (isDone) return []
         return yield* db.alone("define", async ({ lockRuns, work }) => {
           const { graphs, held } = work.runWork
@@ -72,7 +75,9 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
       get: (endpoint, id) =>
         db.read("get run", async (query) => {
           const [row] = await query(
-            `SELECT ${listOf("r", RUN)}, ${REPORT} FROM ${anywhere("id = $1")} JOIN stint.runs r ON r.run = s.id WHERE s.endpoint = $2`,
+            `SELECT ${listOf("r", RUN)}, ${REPORT} FROM ${
+              anywhere("id = $1")
+            } JOIN stint.runs r ON r.run = s.id WHERE s.endpoint = $2`,
             [id, endpoint]
           )
           if (row === undefined) return undefined
@@ -90,8 +95,11 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
           return rows.map((row) => toEntry(row).entry)
         }),
       send: (endpoint, event, now) =>
-        db.shared("send event", { sends: [{ endpoint, event, now }], characters: event.body.length }, ({ work: { runs } }) =>
-          runs.send(endpoint, event, now)),
+        db.shared(
+          "send event",
+          { sends: [{ endpoint, event, now }], characters: event.body.length },
+          ({ work: { runs } }) => runs.send(endpoint, event, now)
+        ),
       retry: (endpoint, id, from, now) =>
         db.alone("retry run", async ({ lockRuns, work: { runs } }): Promise<RetryResult> => {
           await lockRuns({ ends: [id], whole: [id] })

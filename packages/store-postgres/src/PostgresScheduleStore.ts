@@ -34,12 +34,18 @@ export const layer: Layer.Layer<ScheduleStore, never, PostgresDatabase> = Layer.
         }),
       put: (after) =>
         db.write("put schedule", async (query) => {
-          const stored = await query(after.version === 1 ? ScheduleWork.INSERT : ScheduleWork.UPDATE, ScheduleWork.valuesOf(after))
+          const stored = await query(
+            after.version === 1 ? ScheduleWork.INSERT : ScheduleWork.UPDATE,
+            ScheduleWork.valuesOf(after)
+          )
           return stored.length > 0
         }),
       remove: (endpoint, name) =>
         db.write("remove schedule", async (query) => {
-          const removed = await query(`DELETE FROM stint.schedules WHERE endpoint = $1 AND name = $2 RETURNING 1`, [endpoint, name])
+          const removed = await query(`DELETE FROM stint.schedules WHERE endpoint = $1 AND name = $2 RETURNING 1`, [
+            endpoint,
+            name
+          ])
           return removed.length > 0
         }),
       due: (now) =>

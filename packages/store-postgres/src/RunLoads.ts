@@ -70,9 +70,7 @@ export const isRelated = ({ arrivals, ends, journals, sends }: Required<RunNeeds
 export const lockNames = ({ journals, sends }: Required<RunNeeds>): ReadonlyArray<string> => [
   ...sends.flatMap(({ endpoint, event: { key, name } }) => [`events\n${endpoint}`, `event\n${eventKey(endpoint, name, key)}`]),
   ...journals.flatMap(({ endpoint, write }) =>
-    write.records.flatMap((record) =>
-      record.kind === "wait" ? [`event\n${eventKey(endpoint, record.name, record.key)}`] : []
-    )
+    write.records.flatMap((record) => record.kind === "wait" ? [`event\n${eventKey(endpoint, record.name, record.key)}`] : [])
   )
 ]
 
@@ -153,7 +151,9 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     const unknown = jobs.filter((job) => isChild(job) && !work.places.has(job))
     if (unknown.length === 0) return
     const rows = await query(
-      `SELECT ${listOf("c", CHILD)}, r.endpoint FROM stint.run_children c JOIN stint.runs r ON r.run = c.run WHERE c.job = ANY($1::text[])`,
+      `SELECT ${
+        listOf("c", CHILD)
+      }, r.endpoint FROM stint.run_children c JOIN stint.runs r ON r.run = c.run WHERE c.job = ANY($1::text[])`,
       [unknown]
     )
     for (const row of rows) {
@@ -345,11 +345,13 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
   }
 
   const roots: RunLoads["roots"] = (needs) => [
-    ...new Set([
-      ...needs.ends,
-      ...needs.journals.map(({ write }) => write.run),
-      ...arrivalsOf(needs).map(({ run }) => run)
-    ].map(rootOf).filter((job) => !isChild(job)))
+    ...new Set(
+      [
+        ...needs.ends,
+        ...needs.journals.map(({ write }) => write.run),
+        ...arrivalsOf(needs).map(({ run }) => run)
+      ].map(rootOf).filter((job) => !isChild(job))
+    )
   ]
 
   /** The definition of a run, where a command compares it. */

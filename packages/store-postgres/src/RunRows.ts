@@ -118,7 +118,9 @@ export const entryValues = (run: JobId, { at, body, isOpen, kind, n, news, path,
 ]
 
 /** Decodes the columns of {@link CHILD}. */
-export const toChild = (row: Row): { readonly job: JobId; readonly endpoint: EndpointId } & Pick<RootedPlace, "run" | "path" | "root"> => {
+export const toChild = (
+  row: Row
+): { readonly job: JobId; readonly endpoint: EndpointId } & Pick<RootedPlace, "run" | "path" | "root"> => {
   const [job, endpoint, run, path, root] = decodeChild(row)
   return { job, endpoint, run, path, root }
 }

@@ -238,7 +238,11 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
     },
     nextTimer: (run) => {
       const { otherTimer, stored } = stateOf(run)
-      const other = stored === undefined ? null : otherTimer === undefined ? missing(`the next timer of the run ${run}`) : otherTimer
+      const other = stored === undefined
+        ? null
+        : otherTimer === undefined
+        ? missing(`the next timer of the run ${run}`)
+        : otherTimer
       const times = [...openOf(run).map(({ until }) => until), other].filter((time) => time !== null)
       return times.length === 0 ? null : Math.min(...times)
     },

@@ -40,7 +40,8 @@ export const load = async (query: Query, { versions }: ScheduleWork, firings: Re
 }
 
 /** Whether a firing was decided for the present version of its schedule. */
-export const isNext = ({ versions }: ScheduleWork, firing: ScheduleRecord): boolean => follows(firing, versions.get(keyOf(firing)))
+export const isNext = ({ versions }: ScheduleWork, firing: ScheduleRecord): boolean =>
+  follows(firing, versions.get(keyOf(firing)))
 
 /** Stores a firing. */
 export const fire = ({ firings, versions }: ScheduleWork, firing: ScheduleRecord): void => {
@@ -55,7 +56,8 @@ export const valuesOf = (schedule: ScheduleRecord): ReadonlyArray<unknown> => {
 }
 
 /** Stores the first version. Fails when there is a schedule. */
-const FIRST = `INSERT INTO stint.schedules (endpoint, name, id, version, due_at, checked_at, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+const FIRST =
+  `INSERT INTO stint.schedules (endpoint, name, id, version, due_at, checked_at, body) VALUES ($1, $2, $3, $4, $5, $6, $7)`
 
 /** Stores the first version, unless there is a schedule. */
 export const INSERT = `${FIRST} ON CONFLICT DO NOTHING RETURNING 1`

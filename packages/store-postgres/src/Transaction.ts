@@ -9,9 +9,9 @@ import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { isReady } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
-import { isChild } from "@stint/store/RunTransactions"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { Quotas, QuotaScope, QuotaUsage } from "@stint/store/Quota"
+import { isChild } from "@stint/store/RunTransactions"
 import { hash } from "node:crypto"
 import { toBatch } from "./BatchRows.ts"
 import type { Connection, Row } from "./Connection.ts"
@@ -207,7 +207,9 @@ export const begin = (
       ? sendJobLocks(ids)
       : Promise.all([
         query(RUNNING, values),
-        ...(ids.length === 0 ? [] : PLACES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
+        ...(ids.length === 0
+          ? []
+          : PLACES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
       ])
     for (const rows of await found) addRows(rows)
     for (const id of ids) work.sought.add(id)

@@ -37,7 +37,9 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
     storms: 2,
     concurrencyKeys: false
   })
-  runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), { sequences: 20 })
+  runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
+    sequences: 20
+  })
   scheduleStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresScheduleStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
   })
