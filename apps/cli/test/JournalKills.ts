@@ -20,6 +20,8 @@ import type { Intercepted, RecordingProxy } from "./RecordingProxy.ts"
 export interface Victims {
   readonly platform: boolean
   readonly worker: (endpoint: string) => boolean
+  /** When it is killed: before the platform receives a write, and after it has stored it. */
+  readonly moments: ReadonlyArray<"before" | "after">
 }
 
 /** How long a run that was killed took until the platform answered its next write. Milliseconds. */
@@ -117,6 +119,7 @@ export class JournalKills {
       if (status !== 200 || !isStored(answer)) return false
       await this.#stored(endpoint, parts)
     }
+    if (!this.#victims.moments.includes(moment)) return false
     const fresh = parts.filter((part) => !this.moments.has(`${endpoint} ${moment} ${part}`))
     if (fresh.length === 0) return false
     for (const part of fresh) this.moments.add(`${endpoint} ${moment} ${part}`)

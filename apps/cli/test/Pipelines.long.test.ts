@@ -4,7 +4,9 @@
  */
 import { createClient } from "@stint/client"
 import * as ProcessTable from "@stint/pool-process/ProcessTable"
+import { execute, missing, startCluster } from "@stint/store-postgres/testing"
 import { reportChaos, SeededRandom } from "@stint/store-testing"
+import { randomBytes } from "node:crypto"
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -35,6 +37,20 @@ beforeAll(async () => {
 }, 2 * GENEROUS)
 
 afterAll(() => rm(cache, { recursive: true, force: true }))
+
+/** An empty PostgreSQL database for one or several platforms, and the settings that they share. */
+const startDatabase = async () => {
+  const cluster = await startCluster({})
+  return {
+    url: cluster.url("postgres"),
+    settings: {
+      STINT_DATABASE: cluster.url("postgres"),
+      STINT_API_KEY: randomBytes(24).toString("hex"),
+      STINT_SECRETS_KEY: randomBytes(32).toString("base64")
+    },
+    [Symbol.asyncDispose]: () => cluster.stop()
+  }
+}
 
 const isEnded = ({ status }: JobObject): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
@@ -111,18 +127,27 @@ const KILLED = {
 /** Kills the runs of all pipelines at every write. The endpoints with this suffix lose their workers together with the platform. */
 const BOTH = "-both"
 
+const MOMENTS = ["before", "after"] as const
+
+const WITH_PLATFORM = { platform: true, worker: (endpoint: string) => endpoint.endsWith(BOTH), moments: MOMENTS }
+
 describe.concurrent.each([
-  { victim: "worker", suffixes: [""], victims: { platform: false, worker: () => true } },
+  { victim: "worker", suffixes: [""], victims: { platform: false, worker: () => true, moments: MOMENTS }, isShared: false },
+  { victim: "platform, alone and together with the worker", suffixes: ["", BOTH], victims: WITH_PLATFORM, isShared: false },
   {
-    victim: "platform, alone and together with the worker",
+    victim: "node of a PostgreSQL database, alone and together with the worker",
     suffixes: ["", BOTH],
-    victims: { platform: true, worker: (endpoint: string) => endpoint.endsWith(BOTH) }
+    // A killed node keeps its endpoints for three seconds, so that each kill takes five.
+    victims: { ...WITH_PLATFORM, moments: ["after"] as const },
+    isShared: true
   }
-])("kill -9 of the $victim", ({ suffixes, victim, victims }) => {
-  it("R14: begins no recorded step again, before and after every record of every kind is stored", async ({ expect }) => {
+])("kill -9 of the $victim", ({ isShared, suffixes, victim, victims }) => {
+  it("R14: begins no recorded step again, before and after every record of every kind is stored", async ({ expect, skip }) => {
+    if (isShared && missing !== undefined) skip(missing)
     const address = { platform: "" }
     await using proxy = await RecordingProxy.listen(() => address.platform)
-    await using platform = await startPlatform({ PROXY: proxy.url })
+    await using database = isShared ? await startDatabase() : undefined
+    await using platform = await startPlatform({ PROXY: proxy.url, ...database?.settings })
     address.platform = platform.url
     const logOf = (endpoint: string) => join(platform.dataDir, `${endpoint}.begun`)
     const runs = suffixes.flatMap((suffix) =>
@@ -144,7 +169,7 @@ describe.concurrent.each([
     }
 
     const wanted = runs.flatMap(({ endpoint, writes }) =>
-      ["start", ...writes, "finish"].flatMap((part) => ["before", "after"].map((moment) => `${endpoint} ${moment} ${part}`))
+      ["start", ...writes, "finish"].flatMap((part) => victims.moments.map((moment) => `${endpoint} ${moment} ${part}`))
     )
     expect([...kills.moments].toSorted()).toEqual(wanted.toSorted())
     const lines = await Promise.all(
@@ -211,12 +236,19 @@ interface Begun {
   readonly at: number
 }
 
+const settledIn = (rows: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyMap<string, number> =>
+  new Map(rows.map(([run, path, at]) => [`${String(run)} ${String(path)}`, Number(at)]))
+
 /** When each path was settled: a step was recorded, or a job ended. Read from the database of a stopped platform. */
 const settledOf = (dataDir: string): ReadonlyMap<string, number> => {
   using db = new DatabaseSync(join(dataDir, "stint.db"), { readOnly: true })
   const rows = db.prepare("SELECT run, path, at FROM run_entries WHERE kind IN ('step', 'end')").all()
-  return new Map(rows.map(({ at, path, run }) => [`${String(run)} ${String(path)}`, Number(at)]))
+  return settledIn(rows.map(({ at, path, run }) => [run, path, at]))
 }
+
+/** The same in PostgreSQL. */
+const settledInDatabase = async (url: string): Promise<ReadonlyMap<string, number>> =>
+  settledIn(await execute(url, "SELECT run, path, at FROM stint.run_entries WHERE kind IN ('step', 'end')"))
 
 /** The processes of the workers that the platform has started. */
 const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.ProcessIdentity>> => {
@@ -229,12 +261,20 @@ const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.Pr
   })
 }
 
-describe("chaos: kill -9 at random moments of many runs", () => {
+describe.each([
+  { world: "one platform", isShared: false, millis: 25_000 },
+  { world: "two nodes with a PostgreSQL database", isShared: true, millis: 10_000 }
+])("chaos: kill -9 at random moments of many runs: $world", ({ isShared, millis, world }) => {
   it("R14: ends every run with its output, and begins no recorded step and no ended job again", async (context) => {
+    if (isShared && missing !== undefined) context.skip(missing)
     const seed = SeededRandom.runSeed()
     const random = SeededRandom.seededRandom(seed)
     const pick = <A>(list: ReadonlyArray<A>): A | undefined => list[Math.floor(random() * list.length)]
-    await using platform = await startPlatform()
+    await using database = isShared ? await startDatabase() : undefined
+    await using platform = await startPlatform(database?.settings)
+    await using other = isShared ? await startPlatform(database?.settings) : undefined
+    const platforms = other === undefined ? [platform] : [platform, other]
+    const any = () => pick(platforms) ?? platform
     const log = join(platform.dataDir, "begun")
     let restarting: Promise<void> = Promise.resolve()
     const storm = new AbortController()
@@ -257,9 +297,9 @@ describe("chaos: kill -9 at random moments of many runs", () => {
         // A call without an answer may have started a run, so the next one has another number.
         const { id, n } = await persistently(async () => {
           const n = ++submitted
-          return { n, id: await platform.run("storm", { log, n }) }
+          return { n, id: await any().run("storm", { log, n }) }
         })
-        ends.push({ n, job: await persistently(() => platform.ended("storm", id)) })
+        ends.push({ n, job: await persistently(() => any().ended("storm", id)) })
       }
     }
     const callers = Promise.all(Array.from({ length: OPEN_RUNS }, caller))
@@ -267,7 +307,7 @@ describe("chaos: kill -9 at random moments of many runs", () => {
     let workerKills = 0
     let platformKills = 0
     let lines = 0
-    const stopAt = performance.now() + 25_000 + (minutes ?? 0) * 60_000
+    const stopAt = performance.now() + millis + (minutes ?? 0) * 60_000
     while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
       // Otherwise a busy machine would kill only workers that start.
       lines = await until("a step to begin since the last kill", async () => {
@@ -278,14 +318,15 @@ describe("chaos: kill -9 at random moments of many runs", () => {
       const dice = random()
       if (dice < 0.8) {
         await until("a worker", async () => {
-          const worker = pick(await workersOf(platform.dataDir))
+          const worker = pick((await Promise.all(platforms.map(({ dataDir }) => workersOf(dataDir)))).flat())
           if (worker === undefined || !ProcessTable.isRunning(worker)) return undefined
           return process.kill(worker.pid, "SIGKILL")
         }, GENEROUS)
         workerKills++
       }
       if (dice > 0.6) {
-        restarting = platform.end("SIGKILL").then(() => platform.start())
+        const victim = any()
+        restarting = victim.end("SIGKILL").then(() => victim.start())
         await restarting
         platformKills++
       }
@@ -298,9 +339,9 @@ describe("chaos: kill -9 at random moments of many runs", () => {
       const { jobs } = body as { readonly jobs: Readonly<Record<string, number>> }
       return jobs["inQueue"] === 0 && jobs["inProgress"] === 0 ? jobs : undefined
     }, GENEROUS)
-    await platform.end("SIGTERM")
+    for (const one of platforms) await one.end("SIGTERM")
 
-    const settled = settledOf(platform.dataDir)
+    const settled = database === undefined ? settledOf(platform.dataDir) : await settledInDatabase(database.url)
     const begun = (await linesOf(log)).map((line) => JSON.parse(line) as Begun)
     const runs = new Map(begun.flatMap(({ n, run }) => run === undefined ? [] : [[n, run]]))
     const again = begun.filter(({ at, n, path }) => at > (settled.get(`${runs.get(n)} ${path}`) ?? Infinity))
@@ -314,7 +355,7 @@ describe("chaos: kill -9 at random moments of many runs", () => {
     }
     reportChaos(context, counts)
     const told = `seed ${seed}, ${JSON.stringify(counts)}`
-    process.stdout.write(`kill -9 at random moments: ${told}\n`)
+    process.stdout.write(`kill -9 at random moments, ${world}: ${told}\n`)
     expect(failed, told).toBe(0)
     expect(ends.filter(({ job, n }) => job.status !== "COMPLETED" || job.output !== 60 * (n + 1)), told).toEqual([])
     expect(ends.length, told).toBeGreaterThanOrEqual(OPEN_RUNS)

@@ -53,7 +53,7 @@ export const run = async (transaction: Transaction, claim: Claim): Promise<Claim
   if (hasIsolated(transaction, endpoint)) return transaction.isAlone ? await runIsolated(transaction, claim) : "Again"
   const found: Found = { jobs: [], expired: [] }
   while (true) {
-    for (const entry of readyEntries(transaction, endpoint)) {
+    for (const entry of readyEntries(transaction, endpoint, claim.event.now)) {
       if (!isHungry(found, claim)) break
       take(transaction, entry, claim, found)
     }
@@ -98,13 +98,15 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
   }
   await loadMore()
   while (isHungry(found, claim)) {
-    const ready = readyEntries(transaction, endpoint)
+    const ready = readyEntries(transaction, endpoint, event.now)
     const may = isolated === 0
       ? "next"
       : claimable(event.worker, [...busy.values()], (first) => ready.slice(0, first).map(({ head }) => head))
     if (may === "none") break
     // The jobs that are not isolated were loaded beyond the place up to which all jobs were loaded.
-    const entry = may === "next" ? ready[0] : readyEntries(transaction, endpoint, "all").find(({ head }) => !head.isolated)
+    const entry = may === "next"
+      ? ready[0]
+      : readyEntries(transaction, endpoint, event.now, "all").find(({ head }) => !head.isolated)
     if (entry === undefined) {
       if (!more) break
       await loadMore()

@@ -46,7 +46,8 @@ const STATE = {
   outcome_bytes: "bigint",
   chunk_bytes: "bigint",
   batch: "text",
-  last_error: "text"
+  last_error: "text",
+  is_run: "boolean"
 } as const
 
 /** The columns of the payloads in the four tables. */
@@ -113,7 +114,7 @@ const encodeSpec = Schema.encodeSync(Spec)
 
 SchemaJITCompiler.enable(JobHead.ast)
 const decodeHead = Schema.decodeUnknownSync(JobHead)
-const decodeNumbers = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int, Schema.Int]))
+const decodeFixed = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int, Schema.Int, Schema.Boolean]))
 const Text = Schema.NullOr(JsonText)
 const Line = Schema.NullOr(Schema.String)
 const decodePayload = Schema.decodeUnknownSync(Schema.Tuple([Text, Text, Line, Line, Text, Text, Line, Line]))
@@ -138,6 +139,8 @@ export const specText = encodeSpec
 export interface StateRow {
   readonly seq: number
   readonly head: JobHead
+  /** Whether the job is the run of a pipeline. */
+  readonly isRun: boolean
   readonly inputBytes: number
   readonly outcomeBytes: number
   readonly chunkBytes: number
@@ -177,6 +180,7 @@ export const toStateRow = (row: Row): StateRow => {
     chunkBytes,
     batchId,
     lastError,
+    isRun,
     spec,
     owner,
     inputBytes,
@@ -209,7 +213,7 @@ export const toStateRow = (row: Row): StateRow => {
       batchId,
       owner
     })
-    const [place, ofInput, ofOutcome, ofChunks] = decodeNumbers([seq, inputBytes, outcomeBytes, chunkBytes])
+    const [place, ofInput, ofOutcome, ofChunks, run] = decodeFixed([seq, inputBytes, outcomeBytes, chunkBytes, isRun])
     const [progress, output, error, last, input, s3Config, traceparent, tracestate] = decodePayload([
       ...payload.slice(0, 3),
       lastError,
@@ -218,6 +222,7 @@ export const toStateRow = (row: Row): StateRow => {
     return {
       seq: place,
       head,
+      isRun: run,
       inputBytes: ofInput,
       outcomeBytes: ofOutcome,
       chunkBytes: ofChunks,
@@ -240,13 +245,13 @@ export const toRecord = ({ head, input: { input, ...rest }, outcome }: StateRow)
 /** The job of a row of {@link REPORT}. */
 export const toReport = ({ head, outcome }: StateRow): JobReport => ({ ...head, ...outcome })
 
+/** What the row of a job's state contains. */
+interface StoredState extends Pick<StateRow, "seq" | "head" | "isRun" | "outcomeBytes" | "chunkBytes"> {
+  readonly outcome: Partial<JobOutcome>
+}
+
 /** The values of a job's state, in the order of {@link ALL}. */
-export const stateValues = (
-  seq: number,
-  head: JobHead,
-  sizes: { readonly outcomeBytes: number; readonly chunkBytes: number },
-  outcome: Partial<JobOutcome>
-): ReadonlyArray<unknown> => [
+export const stateValues = ({ chunkBytes, head, isRun, outcome, outcomeBytes, seq }: StoredState): ReadonlyArray<unknown> => [
   head.id,
   head.endpoint,
   seq,
@@ -268,10 +273,11 @@ export const stateValues = (
   head.chunks,
   head.drained,
   dueAt(head),
-  sizes.outcomeBytes,
-  sizes.chunkBytes,
+  outcomeBytes,
+  chunkBytes,
   head.batchId,
   escapeNul(outcome.lastError ?? null),
+  isRun,
   outcome.progress ?? null,
   outcome.output ?? null,
   escapeNul(outcome.error ?? null)

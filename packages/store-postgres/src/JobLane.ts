@@ -51,7 +51,11 @@ interface Command {
 /** The lane of a node. */
 export interface JobLane {
   /** Runs with the rows that it needs, in a transaction with other commands. */
-  readonly shared: <A>(needs: Needs, run: (transaction: Transaction) => A, settle: (result: CommandResult<A>) => void) => void
+  readonly shared: <A>(
+    needs: Needs,
+    run: (transaction: Transaction) => A | "Again",
+    settle: (result: CommandResult<A>) => void
+  ) => void
   readonly claim: (claim: Claims.Claim, settle: (result: CommandResult<Claims.Claimed>) => void) => void
   /** Runs in a transaction of its own. */
   readonly alone: <A>(run: (transaction: Transaction) => Promise<A>, settle: (result: CommandResult<A>) => void) => void
@@ -62,7 +66,7 @@ export interface JobLane {
 const command = <A>(
   _tag: Command["_tag"],
   needs: Needs,
-  run: (transaction: Transaction) => Promise<A | "Again"> | A,
+  run: (transaction: Transaction) => Promise<A | "Again"> | A | "Again",
   settle: (result: CommandResult<A>) => void
 ): Command => {
   let result: CommandResult<A> | undefined

@@ -7,6 +7,8 @@
  *   delayed    > where a job stands: it has a row in exactly one of these tables
  *   running   |    ready_line   by endpoint, priority and order of submission   claim
  *   ended     /    running_of   by endpoint and worker                          lost workers
+ *   runs, run_entries, run_children, run_waits, run_events, definitions: the journals of pipeline runs, beside their jobs
+ *   schedules: what is due, and the version of each schedule
  *   chunks, tags, tallies, deliveries, batches, batch_requests, job_logs, log_pieces and the tables of control data: as in SQLite
  * ```
  *
@@ -265,8 +267,105 @@ CREATE INDEX audit_kinds ON stint.audit (kind, id);
 CREATE INDEX audit_times ON stint.audit (at);
 `
 
+/**
+ * Runs of pipelines: their journals, child jobs, waits, events and definitions. `is_run` says without a look-up whether a job is a run, and is
+ * exact under the lock of the job. `root` is the job at the top of nested runs, whose row is the lock of all of them (RunLoads.ts).
+ */
+const v4 = `
+ALTER TABLE stint.ready ADD COLUMN is_run boolean NOT NULL DEFAULT false;
+ALTER TABLE stint.delayed ADD COLUMN is_run boolean NOT NULL DEFAULT false;
+ALTER TABLE stint.running ADD COLUMN is_run boolean NOT NULL DEFAULT false;
+ALTER TABLE stint.ended ADD COLUMN is_run boolean NOT NULL DEFAULT false;
+
+CREATE TABLE stint.runs (
+  run text COLLATE "C" PRIMARY KEY,
+  root text COLLATE "C" NOT NULL,
+  endpoint text COLLATE "C" NOT NULL,
+  definition text COLLATE "C" NOT NULL,
+  phase text NOT NULL,
+  undo boolean NOT NULL,
+  last int NOT NULL,
+  wanted int NOT NULL,
+  held text
+) WITH (fillfactor = 50, ${HOT});
+CREATE INDEX runs_held ON stint.runs (endpoint) WHERE held IS NOT NULL;
+
+CREATE TABLE stint.run_entries (
+  run text COLLATE "C" NOT NULL,
+  path text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  n int NOT NULL,
+  at bigint NOT NULL,
+  until bigint,
+  open boolean NOT NULL,
+  news int NOT NULL,
+  body text,
+  PRIMARY KEY (run, path, kind)
+);
+CREATE UNIQUE INDEX run_entries_numbered ON stint.run_entries (run, n);
+CREATE INDEX run_entries_open ON stint.run_entries (run, n) WHERE open;
+CREATE INDEX run_entries_timed ON stint.run_entries (run, until) WHERE open AND until IS NOT NULL;
+
+CREATE TABLE stint.run_children (
+  job text COLLATE "C" PRIMARY KEY,
+  endpoint text COLLATE "C" NOT NULL,
+  run text COLLATE "C" NOT NULL,
+  path text COLLATE "C" NOT NULL,
+  root text COLLATE "C" NOT NULL
+);
+CREATE INDEX run_children_of ON stint.run_children (run);
+
+CREATE TABLE stint.run_waits (
+  endpoint text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  at bigint NOT NULL,
+  run text COLLATE "C" NOT NULL,
+  path text COLLATE "C" NOT NULL
+);
+CREATE INDEX run_waits_for ON stint.run_waits (endpoint, name, key, at);
+CREATE INDEX run_waits_of ON stint.run_waits (run);
+
+CREATE TABLE stint.run_events (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  endpoint text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  id text COLLATE "C",
+  expires_at bigint NOT NULL,
+  body text
+);
+CREATE INDEX run_events_kept ON stint.run_events (endpoint, name, key, seq) WHERE body IS NOT NULL;
+CREATE UNIQUE INDEX run_events_ids ON stint.run_events (endpoint, id) WHERE id IS NOT NULL;
+CREATE INDEX run_events_expiring ON stint.run_events (expires_at);
+
+CREATE TABLE stint.definitions (
+  endpoint text COLLATE "C" NOT NULL,
+  hash text COLLATE "C" NOT NULL,
+  graph text NOT NULL,
+  at bigint NOT NULL,
+  PRIMARY KEY (endpoint, hash)
+);
+`
+
+/** Schedules. A change replaces the version before it. */
+const v5 = `
+CREATE TABLE stint.schedules (
+  endpoint text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  id text COLLATE "C" NOT NULL,
+  version int NOT NULL,
+  due_at bigint,
+  checked_at bigint NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (endpoint, name)
+) WITH (fillfactor = 50);
+CREATE INDEX schedules_due ON stint.schedules (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS NOT NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -93,9 +93,9 @@ const cancel = async (
   now: number,
   limit: number
 ): Promise<CancelResult> => {
-  const { lockJobs, work } = transaction
+  const { lockRuns, work } = transaction
   const found = (await work.query(WAITING_OF, [id, limit])).map(([job]) => toJobId.make(String(job)))
-  await lockJobs(found)
+  await lockRuns({ ends: found })
   const batch = await find(transaction, endpoint, id, owner)
   if (batch === undefined) return { batch: undefined, applied: [], more: false }
   const after = BatchMachine.cancelled(batch, now)

@@ -50,8 +50,15 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   readonly read: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
   /** Runs a transaction that changes no jobs. `run` may run again, so it must change only the database. */
   readonly write: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
-  /** Changes jobs in the next group commit. `run` may run again, so it must change only the transaction. */
-  readonly shared: <A>(operation: string, needs: Needs, run: (transaction: Transaction) => A) => Effect.Effect<A, StoreError>
+  /**
+   * Changes jobs in the next group commit. `run` may run again, so it must change only the transaction. `Again`: it must run alone, in a transaction
+   * of its own.
+   */
+  readonly shared: <A>(
+    operation: string,
+    needs: Needs,
+    run: (transaction: Transaction) => A | "Again"
+  ) => Effect.Effect<A, StoreError>
   readonly claim: (claim: Claims.Claim) => Effect.Effect<Claims.Claimed, StoreError>
   /** Changes jobs and batches in a transaction of its own. */
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>

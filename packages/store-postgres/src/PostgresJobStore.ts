@@ -35,10 +35,11 @@ import { mayRepeat } from "./JobLane.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
-import type { Transaction } from "./Transaction.ts"
+import type { Transaction, WorkerOf } from "./Transaction.ts"
 import * as Unsupported from "./Unsupported.ts"
-import type { Entry } from "./Work.ts"
+import { chunkAttempt, type Entry, isFamily } from "./Work.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
 const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
@@ -47,11 +48,24 @@ const decodeId = Schema.decodeUnknownSync(Schema.String)
 
 const DUE_PLACES: ReadonlyArray<Place> = ["running", "ready", "delayed", "ended"]
 
+/** Runs and their children, whose timers also change other jobs. */
+const FAMILY = "(is_run OR id LIKE 'step-%')"
+
 const due = (place: Place) =>
   `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($3::text[])${place === "ended" ? " AND batch IS NULL" : ""}
+     SELECT * FROM stint.${place}
+     WHERE due_at <= $1 AND id <> ALL($3::text[]) AND NOT ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
      ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
    ) SELECT ${LEAN} FROM s JOIN stint.jobs j ON j.id = s.id`
+
+/** Without locks: {@link RunLoads} locks them in its order. */
+const DUE_FAMILY = `SELECT id FROM (${
+  DUE_PLACES.map((place) =>
+    `(SELECT id, due_at, seq FROM stint.${place}
+      WHERE due_at <= $1 AND id <> ALL($3::text[]) AND ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
+      ORDER BY due_at, seq LIMIT $2)`
+  ).join(" UNION ALL ")
+}) s ORDER BY due_at, seq LIMIT $2`
 
 const IS_DUE = `SELECT ${
   DUE_PLACES.map((place) =>
@@ -138,6 +152,14 @@ const waitingIds = async (
   return rows.map(([id]) => JobId.make(decodeId(id)))
 }
 
+/** The loaded IN_PROGRESS jobs of a worker, in order of submission. */
+const runningOf = ({ entries }: Transaction["work"], { endpoint, worker }: WorkerOf) =>
+  [...entries.values()]
+    .filter(({ head, removed }) =>
+      !removed && head.status === "IN_PROGRESS" && head.endpoint === endpoint && head.worker === worker
+    )
+    .sort(bySeq)
+
 const insert = (
   transaction: Transaction,
   job: JobRecord,
@@ -151,12 +173,16 @@ const insert = (
       : { _tag: "KeyConflict", id: known.job.id }
   }
   if (transaction.isRemoved(job.endpoint)) return { _tag: "EndpointGone" }
+  const { schedules } = transaction.work
+  const firing = key?.schedule
+  if (firing !== undefined && !ScheduleWork.isNext(schedules, firing)) return { _tag: "ScheduleChanged" }
   const owner = key?.owner ?? job.owner
   const quota = quotas === undefined
     ? undefined
     : exceededQuota(job, quotas, (scope) => transaction.usageOf(scope, scope === "endpoint" ? job.endpoint : owner))
   if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
   transaction.work.insert(job, key)
+  if (firing !== undefined) ScheduleWork.fire(schedules, firing)
   return { _tag: "Inserted" }
 }
 
@@ -165,6 +191,10 @@ const charactersOf = (event: JobMachineEvent): number => {
   if (event._tag === "Progress") return event.output.length
   return event._tag === "Finish" ? (event.output?.length ?? 0) + (event.error?.length ?? 0) : 0
 }
+
+/** Whether an event neither ends, cancels nor retries a job, so that no other job changes with it. */
+const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
+  _tag === "Heartbeat" || _tag === "Progress" || _tag === "Chunk" || _tag === "Recover" || _tag === "LeaveBatch"
 
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
 
@@ -189,22 +219,34 @@ const make = Effect.gen(function*() {
     return row === undefined ? undefined : toStateRow(row)
   }
 
-  /** Fires the timers of due jobs in one transaction, or else each in its own: a job that cannot be changed must not stop all timers. */
+  /** Fires the timers of jobs, if they are still due. */
+  const fire = (ids: ReadonlyArray<JobId>, event: Tick) =>
+    db.alone("tick", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
+      await lockRuns({ ends: ids })
+      return ids.flatMap((id) => {
+        const entry = work.entries.get(id)
+        // Changed by another command since, or by the timer of its run.
+        return entry === undefined || entry.removed || dueAt(entry.head) > event.now ? [] : [work.apply(entry, event)]
+      })
+    })
+
+  /** Fires the timers of each job in its own transaction. A job that cannot be changed must not stop all timers. */
+  const fireEach = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.map(
+      Effect.forEach(ids, (id) =>
+        fire([id], event).pipe(
+          Effect.catchIf(isOwnFault, (error) =>
+            Effect.sync((): ReadonlyArray<ApplyResult> => {
+              db.unreadable.skip(id, event.now, error)
+              return []
+            }))
+        )),
+      (results) => results.flat()
+    )
+
+  /** Fires the timers of due jobs in one transaction, or else each in its own. */
   const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
     let ids: ReadonlyArray<JobId> = []
-    const fireOne = (id: JobId) =>
-      db.alone("tick", async ({ lockJobs, work }): Promise<ReadonlyArray<ApplyResult>> => {
-        await lockJobs([id])
-        const entry = work.entries.get(id)
-        // Changed by another command since.
-        return entry === undefined || dueAt(entry.head) > event.now ? [] : [work.apply(entry, event)]
-      }).pipe(
-        Effect.catchIf(isOwnFault, (error) =>
-          Effect.sync((): ReadonlyArray<ApplyResult> => {
-            db.unreadable.skip(id, event.now, error)
-            return []
-          }))
-      )
     return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
       const found = await Promise.all(
         DUE_PLACES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
@@ -216,9 +258,31 @@ const make = Effect.gen(function*() {
       await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
       return entries.map((entry) => work.apply(entry, event))
     }).pipe(
-      Effect.catchIf(isOwnFault, () => Effect.map(Effect.forEach(ids, fireOne), (results) => results.flat()))
+      Effect.catchIf(isOwnFault, () => fireEach(ids, event))
     )
   }
+
+  /** The same for runs and their children. */
+  const fireFamily = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.flatMap(
+      db.read("tick", (query) => query(DUE_FAMILY, [event.now, limit, db.unreadable.ids(event.now)])),
+      (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
+        const ids = rows.map(([id]) => JobId.make(decodeId(id)))
+        return ids.length === 0 ? Effect.succeed([]) : Effect.catchIf(fire(ids, event), isOwnFault, () => fireEach(ids, event))
+      }
+    )
+
+  /** Applies an event that may end them to the jobs of a worker, among which are runs or their children. */
+  const applyRunningFamily = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    db.alone("applyRunning", async ({ lockRuns, work }) => {
+      // Without locks, because runs must be locked before their children.
+      const rows = await work.query(`SELECT id FROM stint.running WHERE endpoint = $1 AND worker = $2`, [
+        filter.endpoint,
+        filter.worker
+      ])
+      await lockRuns({ ends: rows.map(([id]) => JobId.make(decodeId(id))) })
+      return runningOf(work, filter).map((entry) => work.apply(entry, event))
+    })
 
   const jobs = JobStore.of({
     durability: "D2",
@@ -234,10 +298,19 @@ const make = Effect.gen(function*() {
             )
           ),
     apply: (endpoint, id, event) =>
-      db.shared(event._tag, { jobs: [id], characters: charactersOf(event) }, ({ work }): ApplyResult => {
-        const entry = work.find(endpoint, id)
-        return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event)
-      }),
+      db.shared(
+        event._tag,
+        {
+          ...(isQuiet(event) ? { jobs: [id] } : { ends: [id], whole: event._tag === "Retry" ? [id] : [] }),
+          characters: charactersOf(event)
+        },
+        ({ work }): ApplyResult | "Again" => {
+          const entry = work.find(endpoint, id)
+          if (entry === undefined) return { _tag: "Missing" }
+          // That the job is a run is known only now. Alone, the transaction has loaded the run.
+          return !isQuiet(event) && entry.isRun && !work.runWork.runs.has(id) ? "Again" : work.apply(entry, event)
+        }
+      ),
     append: (endpoint, id, event, body) =>
       db.shared("append", { jobs: [id], characters: body.length }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)
@@ -247,7 +320,11 @@ const make = Effect.gen(function*() {
     tick: (event, limit) =>
       Effect.flatMap(
         db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-        (isDue): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => isDue ? fireDue(event, limit) : Effect.succeed([])
+        Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
+          if (!isDue) return []
+          const fired = yield* fireDue(event, limit)
+          return fired.length >= limit ? fired : [...fired, ...yield* fireFamily(event, limit - fired.length)]
+        })
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
       filter === "timed"
@@ -256,22 +333,22 @@ const make = Effect.gen(function*() {
           const delayed = await load(work.query(TIMED("delayed")))
           return [...running, ...delayed].sort(bySeq).map((entry) => work.apply(entry, event))
         })
-        : db.shared("applyRunning", { workers: [filter] }, ({ work }) =>
-          [...work.entries.values()]
-            .filter(({ head, removed }) =>
-              !removed && head.status === "IN_PROGRESS" && head.endpoint === filter.endpoint && head.worker === filter.worker
-            )
-            .sort(bySeq)
-            .map((entry) => work.apply(entry, event))),
+        : Effect.flatMap(
+          db.shared("applyRunning", { workers: [filter] }, ({ work }) => {
+            const running = runningOf(work, filter)
+            return isQuiet(event) || !running.some(isFamily) ? running.map((entry) => work.apply(entry, event)) : undefined
+          }),
+          (applied) => applied === undefined ? applyRunningFamily(filter, event) : Effect.succeed(applied)
+        ),
     applyWaiting: (endpoint, event, limit) =>
-      db.alone("applyWaiting", async ({ lockJobs, work }) => {
+      db.alone("applyWaiting", async ({ lockRuns, work }) => {
         const applied: Array<ApplyResult> = []
         const seen: Array<JobId> = []
         while (applied.length < limit) {
           const ids = await waitingIds(work.query, endpoint, limit - applied.length, seen)
           if (ids.length === 0) break
           seen.push(...ids)
-          await lockJobs(ids)
+          await lockRuns({ ends: ids })
           for (const id of ids) {
             const entry = work.find(endpoint, id)
             // Claimed by another node since.
@@ -308,8 +385,8 @@ const make = Effect.gen(function*() {
             const entry = work.find(endpoint, id)
             const row = await find(work.query, REPORT, endpoint, id)
             if (entry === undefined || row === undefined) return undefined
-            const { attempt, drained } = entry.head
-            const chunks = await readChunks(work.query, id, attempt, drained + 1, limit)
+            const { drained } = entry.head
+            const chunks = await readChunks(work.query, id, chunkAttempt(entry.head, entry.isRun), drained + 1, limit)
             if (chunks.length > 0) entry.head = { ...entry.head, drained: drained + chunks.length }
             return {
               job: { ...toReport(row), drained: entry.head.drained },
@@ -324,8 +401,9 @@ const make = Effect.gen(function*() {
         const row = await find(query, REPORT, endpoint, id)
         if (row === undefined) return undefined
         const job = toReport(row)
-        const start = after.attempt === job.attempt ? after.chunk : 0
-        const stored = job.chunks > start ? await readChunks(query, id, job.attempt, start + 1, limit) : []
+        const { isRun } = row
+        const start = after.attempt === job.attempt || isRun ? after.chunk : 0
+        const stored = job.chunks > start ? await readChunks(query, id, chunkAttempt(job, isRun), start + 1, limit) : []
         // Chunks that were stored after the job was read belong to the next read.
         const chunks = stored.slice(0, job.chunks - start)
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }

@@ -2,18 +2,22 @@
  * One transaction on jobs and batches: locks and loads rows for {@link Work}.
  *
  * Every transaction locks in the same order, so that transactions of different nodes wait for each other but do not deadlock: advisory locks by
- * number, then the four tables of states, then batches; rows by id. A claim never waits (`SKIP LOCKED`).
+ * number, then schedules, then the four tables of states, then batches; rows by id. A claim never waits (`SKIP LOCKED`). Runs of pipelines and their
+ * children have an order of their own within it (RunLoads.ts).
  */
-import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { isReady } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { Quotas, QuotaScope, QuotaUsage } from "@stint/store/Quota"
+import { isChild } from "@stint/store/RunTransactions"
 import { hash } from "node:crypto"
 import { toBatch } from "./BatchRows.ts"
 import type { Connection, Row } from "./Connection.ts"
 import { anywhere, LEAN, type Place, PLACES, RECORD, toRecord, toStateRow } from "./JobColumns.ts"
+import * as RunLoads from "./RunLoads.ts"
+import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type * as Unreadable from "./UnreadableRows.ts"
 import * as Work from "./Work.ts"
@@ -32,9 +36,10 @@ export interface WorkerOf {
 }
 
 /** What commands of the transaction need. */
-export interface Needs {
+export interface Needs extends RunLoads.RunNeeds {
   /** The number of characters that the command stores. Default: 0. */
   readonly characters?: number
+  /** Jobs that no command ends, cancels or retries: they may be in `ends` instead. */
   readonly jobs?: ReadonlyArray<JobId>
   readonly workers?: ReadonlyArray<WorkerOf>
   readonly insertions?: ReadonlyArray<Insertion>
@@ -57,6 +62,8 @@ export interface Transaction {
   readonly prepare: (needs: ReadonlyArray<Needs>) => Promise<void>
   /** Locks jobs, wherever they are. */
   readonly lockJobs: (ids: ReadonlyArray<JobId>) => Promise<void>
+  /** Locks jobs and loads their runs, for commands that may end, cancel or retry them. */
+  readonly lockRuns: (needs: RunLoads.RunNeeds) => Promise<void>
   /** Loads rows of a query that selects {@link LEAN} or {@link RECORD}, and locks their batches. */
   readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<Work.Entry>>
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
@@ -112,6 +119,14 @@ const BEGIN = [
 const lockedState = (place: Place) =>
   `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
 
+/** The same for running jobs, with those of workers: one statement, so that all rows are locked in the order of their ids. */
+const RUNNING = `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
+  WHERE s.id IN (
+    SELECT unnest($1::text[])
+    UNION SELECT r.id FROM unnest($2::text[], $3::text[]) AS u (endpoint, worker)
+      JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker
+  ) ORDER BY s.id FOR UPDATE OF s`
+
 /** How often a job that moves between the tables is looked for again. */
 const MAX_LOOKS = 20
 
@@ -141,6 +156,7 @@ export const begin = (
   const records = new Map<JobId, JobRecord>()
   const usage = new Map<string, QuotaUsage>()
   const lastReady = new Map<EndpointId, Work.Entry>()
+  const runs = RunLoads.make(query, work.runWork, (job) => (work.entries.get(job)?.head.batchId ?? null) !== null)
 
   const lockNames: Transaction["lockNames"] = async (names, shared) => {
     if (names.length === 0) return
@@ -185,11 +201,58 @@ export const begin = (
     }
   }
 
-  const lockJobs: Transaction["lockJobs"] = async (ids) => {
-    const unknown = ids.filter((id) => !work.entries.has(id))
-    for (const rows of await sendJobLocks(unknown)) addRows(rows)
+  const lockSent = async (ids: ReadonlyArray<JobId>, workers: ReadonlyArray<WorkerOf> = []) => {
+    const values = [ids, workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
+    const found = workers.length === 0
+      ? sendJobLocks(ids)
+      : Promise.all([
+        query(RUNNING, values),
+        ...(ids.length === 0
+          ? []
+          : PLACES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
+      ])
+    for (const rows of await found) addRows(rows)
+    for (const id of ids) work.sought.add(id)
+  }
+
+  /** Without locks. A job that a worker claims later has a new lease. */
+  const idsOfWorkers = async (workers: ReadonlyArray<WorkerOf>): Promise<ReadonlyArray<JobId>> => {
+    if (workers.length === 0) return []
+    const rows = await query(
+      `SELECT r.id FROM unnest($1::text[], $2::text[]) AS u (endpoint, worker)
+       JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker`,
+      [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
+    )
+    return rows.map(([id]) => JobId.make(String(id)))
+  }
+
+  const lockRows = async (ids: ReadonlyArray<JobId>) => {
+    const unknown = [...new Set(ids)].filter((id) => !work.sought.has(id))
+    await lockSent(unknown)
     await lockMoved(unknown)
+  }
+
+  const lockJobs: Transaction["lockJobs"] = async (ids) => {
+    await lockRows(ids)
     await lockBatchesOfJobs()
+  }
+
+  /** `begin` of the runs has been sent. */
+  const lockRunRows = async (needs: Required<RunLoads.RunNeeds>, others: ReadonlyArray<JobId>) => {
+    await lockRows([...others, ...runs.roots(needs)].filter((id) => !isChild(id)))
+    await runs.reload(needs)
+    for (let roots = runs.roots(needs); roots.some((id) => !work.sought.has(id)); roots = runs.roots(needs)) {
+      await lockRows(roots)
+      await runs.reload(needs)
+    }
+    await lockRows([...others.filter(isChild), ...await runs.load(needs)])
+    await lockBatchesOfJobs()
+  }
+
+  const lockRuns: Transaction["lockRuns"] = async (needs) => {
+    const gathered = RunLoads.gather([needs])
+    await runs.begin(gathered)
+    await lockRunRows(gathered, gathered.ends)
   }
 
   const lockReady: Transaction["lockReady"] = async (endpoint, limit, now, only) => {
@@ -264,7 +327,8 @@ export const begin = (
     ([["endpoint", endpoint], ["key", owner]] as const).filter(([scope]) => hasLimit(quotas, scope))
 
   const prepare: Transaction["prepare"] = async (needs) => {
-    const jobs = [...new Set(needs.flatMap(({ jobs = [] }) => jobs))]
+    const related = RunLoads.gather(needs)
+    const jobs = [...new Set([...needs.flatMap(({ jobs = [] }) => jobs), ...related.ends])]
     const workers = needs.flatMap(({ workers = [] }) => workers)
     const insertions = needs.flatMap(({ insertions = [] }) => insertions)
     const keys = insertions.flatMap(({ job: { endpoint }, key }) => key === undefined ? [] : [{ endpoint, key: key.key }])
@@ -278,34 +342,44 @@ export const begin = (
     for (const { endpoint, event: { now }, limit } of needs.flatMap(({ claims = [] }) => claims)) {
       wanted.set(endpoint, { limit: (wanted.get(endpoint)?.limit ?? 0) + limit, now })
     }
-    const states = await Promise.all([
-      lockNames([...keys.map(({ endpoint, key }) => keyLock(endpoint, key)), ...scopes.keys()]),
+    const locks = [
+      ...keys.map(({ endpoint, key }) => keyLock(endpoint, key)),
+      ...scopes.keys(),
+      ...RunLoads.lockNames(related)
+    ]
+    const isRelated = RunLoads.isRelated(related)
+    const first = () => [
+      lockNames(locks),
       lockNames(endpoints.map(endpointLock), "shared"),
-      reserve(insertions.length),
+      reserve(insertions.length + RunLoads.insertionsOf(related)),
       loadRemoved(endpoints),
       loadKeys(keys),
       Promise.all([...scopes.values()].map(([scope, id]) => loadUsage(scope, id))),
-      sendJobLocks(jobs),
-      workers.length === 0 ? [] : query(
-        `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
-         WHERE s.id IN (SELECT r.id FROM unnest($1::text[], $2::text[]) AS u (endpoint, worker)
-           JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker)
-         ORDER BY s.id FOR UPDATE OF s`,
-        [workers.map(({ endpoint }) => endpoint), workers.map(({ worker }) => worker)]
-      ),
+      ScheduleWork.load(query, work.schedules, insertions.flatMap(({ key }) => key?.schedule ?? []))
+    ]
+    const last = () => [
       loadIsolated([...wanted.keys()]),
       // Last, because a claim never waits, and no command may wait for a lock that a claim has.
       Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
-    ]).then(([, , , , , , ofJobs, ofWorkers]) => [...ofJobs, ofWorkers])
-    for (const rows of states) addRows(rows)
-    await lockMoved(jobs)
+    ]
+    if (isRelated) {
+      const [ofWorkers] = await Promise.all([idsOfWorkers(workers), ...first(), runs.begin(related)])
+      await lockRunRows(related, [...jobs, ...ofWorkers])
+      await Promise.all(last())
+    } else {
+      // One round trip. A job that has moved is looked for again.
+      await Promise.all([...first(), lockSent(jobs, workers), ...last()])
+      await lockMoved(jobs)
+    }
     await lockBatchesOfJobs()
+    if (!isRelated && isAlone && related.ends.some((id) => work.entries.get(id)?.isRun === true)) await lockRuns(related)
   }
 
   return {
     work,
     prepare,
     lockJobs,
+    lockRuns,
     load,
     lockBatches,
     lockNames,
@@ -352,12 +426,21 @@ export const begin = (
 
 /**
  * The loaded ready jobs of an endpoint in claim order, up to the place behind which others may exist that are not loaded. `all`: also behind
- * it.
+ * it. Without expired runs and children, whose end changes other jobs: their timers end them.
  */
-export const readyEntries = ({ lastReady, work }: Transaction, endpoint: EndpointId, all?: "all"): ReadonlyArray<Work.Entry> => {
+export const readyEntries = (
+  { lastReady, work }: Transaction,
+  endpoint: EndpointId,
+  now: number,
+  all?: "all"
+): ReadonlyArray<Work.Entry> => {
   const last = all === undefined ? lastReady.get(endpoint) : undefined
   return [...work.entries.values()]
-    .filter(({ head, input, removed }) => !removed && head.endpoint === endpoint && isReady(head) && input.input !== null)
+    .filter((entry) => {
+      const { head, input, removed } = entry
+      return !removed && head.endpoint === endpoint && isReady(head) && input.input !== null &&
+        !(now >= head.expiresAt && Work.isFamily(entry))
+    })
     .sort(inClaimOrder)
     .filter((entry) => last === undefined || inClaimOrder(entry, last) <= 0)
 }

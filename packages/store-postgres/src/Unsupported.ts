@@ -17,15 +17,3 @@ export const concurrency = ({ endpoint }: { readonly endpoint: string }): StoreE
 /** Why an endpoint cannot be stored; undefined: it can. */
 export const refusedEndpoint = ({ concurrency: limits, id }: Pick<EndpointSpec, "concurrency" | "id">): StoreError | undefined =>
   limits === undefined ? undefined : concurrency({ endpoint: id })
-
-/** Refuses the journals of pipelines. */
-export const runs: StoreError = refusal(
-  "A platform with a PostgreSQL database does not run pipelines yet.",
-  "Run the pipeline on a platform without STINT_DATABASE. Nothing of this request was stored."
-)
-
-/** Refuses schedules. */
-export const schedules: StoreError = refusal(
-  "A platform with a PostgreSQL database has no schedules yet.",
-  "Submit the jobs from cron or a timer of systemd with `stint run` and an idempotency key, or use a platform without STINT_DATABASE."
-)

@@ -10,6 +10,7 @@
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { batchWebhook } from "@stint/store/BatchWebhook"
@@ -19,10 +20,13 @@ import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobR
 import type { ApplyResult, SubmissionKey } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import { inputBytes, outcomeBytes, payloadBytes } from "@stint/store/Quota"
+import * as RunTransactions from "@stint/store/RunTransactions"
 import { type NewDelivery, newDelivery, type WebhookDelivery } from "@stint/store/WebhookStore"
 import * as Result from "effect/Result"
 import type { Query } from "./Connection.ts"
 import type { StateRow } from "./JobColumns.ts"
+import * as RunWork from "./RunWork.ts"
+import * as ScheduleWork from "./ScheduleWork.ts"
 import type { TallyChanges } from "./TallyRows.ts"
 
 /** A chunk that is not stored yet. */
@@ -38,6 +42,8 @@ export interface Entry {
   /** As it is stored; undefined for a new job. */
   readonly stored: JobHead | undefined
   head: JobHead
+  /** Whether the job is the run of a pipeline. */
+  isRun: boolean
   removed: boolean
   /** The parts of the outcome that were loaded or have changed. */
   outcome: Partial<JobOutcome>
@@ -69,6 +75,11 @@ export interface Work {
   /** The ids of batches that were looked for and do not exist. */
   readonly absentBatches: Set<string>
   readonly deliveries: Array<WebhookDelivery>
+  /** The jobs that were looked for. A job that is not among {@link entries} then does not exist. */
+  readonly sought: Set<JobId>
+  readonly runWork: RunWork.RunWork
+  readonly runs: RunTransactions.RunTransactions
+  readonly schedules: ScheduleWork.ScheduleWork
   /** The next position in the order of submission. */
   readonly nextSeq: () => number
   /** The loaded job of an endpoint. */
@@ -85,6 +96,12 @@ export interface Work {
   readonly apply: (entry: Entry, event: JobMachineEvent, chunk?: JsonText) => ApplyResult
 }
 
+/** The attempt under which a chunk is stored. The attempts of a run continue each other, so all its chunks have the attempt 0. */
+export const chunkAttempt = ({ attempt }: Pick<JobHead, "attempt">, isRun: boolean): number => isRun ? 0 : attempt
+
+/** Whether the job may be cancelled or ended only together with other jobs: it is the run of a pipeline, or a child of one. */
+export const isFamily = ({ head, isRun }: Pick<Entry, "head" | "isRun">): boolean => isRun || RunTransactions.isChild(head.id)
+
 /** The complete job of an entry whose input was loaded. */
 export const recordOf = ({ head, input: { input, ...rest }, outcome }: Entry): JobRecord => {
   if (input === null) throw new Error(`the input of job ${head.id} was not loaded`)
@@ -97,6 +114,8 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
   const batches = new Map<string, BatchEntry>()
   const absentBatches = new Set<string>()
   const deliveries: Array<WebhookDelivery> = []
+  const sought = new Set<JobId>()
+  const runWork = RunWork.make(entries)
 
   const nextSeq = (): number => {
     const next = seqs.next()
@@ -160,15 +179,19 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
 
   const apply: Work["apply"] = (entry, event, chunk) => {
     const before = entry.head
+    const { isRun } = entry
+    const undoing = isRun && event._tag === "Cancel" ? runs.cancelling(before, event.now) : undefined
+    if (undoing !== undefined) return undoing
     if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
       return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
     }
-    const decided = transition(before, event)
+    const decided = transition(before, event, isRun)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     const bytesBefore = entry.outcomeBytes + entry.chunkBytes
     if (decided.success._tag === "Remove") {
       entry.removed = true
       tallies.count(before, undefined, -bytesBefore - entry.inputBytes)
+      if (isRun) runs.removed(before, event.now)
       return { _tag: "Removed", before }
     }
     const { discardChunks, job: after, outcome } = decided.success
@@ -185,7 +208,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       entry.chunkBytes = 0
     }
     if (chunk !== undefined) {
-      entry.chunks.push({ attempt: after.attempt, number: after.chunks, body: chunk })
+      entry.chunks.push({ attempt: chunkAttempt(after, isRun), number: after.chunks, body: chunk })
       entry.chunkBytes += payloadBytes(chunk)
     }
     const bytes = entry.outcomeBytes + entry.chunkBytes - bytesBefore
@@ -193,10 +216,68 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       bytes !== 0 || before.status !== after.status || isReady(before) !== isReady(after) ||
       isParked(before) !== isParked(after) || before.retries !== after.retries || before.isolated !== after.isolated
     ) tallies.count(before, after, bytes)
-    if (after.webhook !== null) enqueueWebhook(entry, event, before, chunk)
-    if (after.batchId !== null && before.status !== after.status) return updateBatch(entry, before, event.now)
-    return { _tag: "Changed", before, after: entry.head }
+    if (after.webhook !== null && !(isRun && event._tag === "Claim")) enqueueWebhook(entry, event, before, chunk)
+    const others = (isRun || RunTransactions.isChild(before.id)) && isTerminal(before.status) !== isTerminal(after.status)
+      ? runs.changed(event, before, after, outcome.error)
+      : []
+    const changed: ApplyResult = after.batchId !== null && before.status !== after.status
+      ? updateBatch(entry, before, event.now)
+      : { _tag: "Changed", before, after: entry.head }
+    return changed._tag === "Changed" && others.length > 0
+      ? { ...changed, others: [...others, ...changed.others ?? []] }
+      : changed
   }
+
+  const find: Work["find"] = (endpoint, id) => {
+    const entry = entries.get(id)
+    return entry?.removed === false && entry.head.endpoint === endpoint ? entry : undefined
+  }
+
+  const insert: Work["insert"] = (job, key) => {
+    const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+    const outcome = { progress, output, error, lastError }
+    const entry: Entry = {
+      seq: nextSeq(),
+      stored: undefined,
+      head: { ...head, owner: key?.owner ?? head.owner },
+      isRun: false,
+      removed: false,
+      outcome,
+      progressed: false,
+      input: { input, s3Config, traceparent, tracestate },
+      inputBytes: inputBytes(job),
+      outcomeBytes: outcomeBytes(outcome),
+      chunkBytes: 0,
+      discard: false,
+      chunks: [],
+      key
+    }
+    entries.set(job.id, entry)
+    tallies.count(undefined, entry.head, entry.inputBytes + entry.outcomeBytes)
+    return entry
+  }
+
+  /** A job that a command on a run needs. */
+  const related = (endpoint: EndpointId, id: JobId): Entry | undefined => {
+    if (!entries.has(id) && !sought.has(id)) throw new Error(`the job ${id} was not loaded`)
+    return find(endpoint, id)
+  }
+
+  const runs = RunTransactions.make(runWork.tables, {
+    find: (endpoint, id) => related(endpoint, id)?.head,
+    apply: (endpoint, id, event) => {
+      const entry = related(endpoint, id)
+      return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+    },
+    insert: (job) => {
+      related(job.endpoint, job.id)
+      if (entries.has(job.id)) return false
+      insert(job)
+      return true
+    },
+    // The commit does it (RunWrites.ts).
+    release: () => {}
+  })
 
   return {
     query,
@@ -205,12 +286,13 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     batches,
     absentBatches,
     deliveries,
+    sought,
+    runWork,
+    runs,
+    schedules: ScheduleWork.make(),
     nextSeq,
-    find: (endpoint, id) => {
-      const entry = entries.get(id)
-      return entry?.removed === false && entry.head.endpoint === endpoint ? entry : undefined
-    },
-    add: ({ chunkBytes, head, input, inputBytes, outcome, outcomeBytes, seq }) => {
+    find,
+    add: ({ chunkBytes, head, input, inputBytes, isRun, outcome, outcomeBytes, seq }) => {
       const known = entries.get(head.id)
       if (known !== undefined) {
         // The row was loaded without its input before.
@@ -221,6 +303,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
         seq,
         stored: head,
         head,
+        isRun,
         removed: false,
         outcome,
         progressed: false,
@@ -247,28 +330,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       const entry = batches.get(id)
       if (entry !== undefined) entry.removed = true
     },
-    insert: (job, key) => {
-      const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
-      const outcome = { progress, output, error, lastError }
-      const entry: Entry = {
-        seq: nextSeq(),
-        stored: undefined,
-        head: { ...head, owner: key?.owner ?? head.owner },
-        removed: false,
-        outcome,
-        progressed: false,
-        input: { input, s3Config, traceparent, tracestate },
-        inputBytes: inputBytes(job),
-        outcomeBytes: outcomeBytes(outcome),
-        chunkBytes: 0,
-        discard: false,
-        chunks: [],
-        key
-      }
-      entries.set(job.id, entry)
-      tallies.count(undefined, entry.head, entry.inputBytes + entry.outcomeBytes)
-      return entry
-    },
+    insert,
     apply
   }
 }

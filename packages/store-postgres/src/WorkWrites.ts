@@ -11,6 +11,8 @@ import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, type Place, placeOf, PLACES, specText, stateValues, transpose } from "./JobColumns.ts"
 import { escapeNul } from "./NulText.ts"
+import * as RunWrites from "./RunWrites.ts"
+import * as ScheduleWork from "./ScheduleWork.ts"
 import type { Entry, Work } from "./Work.ts"
 
 const CHUNK = { job: "text", attempt: "int", number: "int", body: "text" } as const
@@ -28,9 +30,9 @@ const BATCH = {
 /** Changes a running job in its place. Changes no index. */
 const TOUCH =
   `UPDATE stint.running r SET started_at = u.started_at, expires_at = u.expires_at, lease_expires_at = u.lease_expires_at,
-    chunks = u.chunks, drained = u.drained, due_at = u.due_at, outcome_bytes = u.outcome_bytes, chunk_bytes = u.chunk_bytes
-  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[])
-    AS u (id, started_at, expires_at, lease_expires_at, chunks, drained, due_at, outcome_bytes, chunk_bytes) WHERE r.id = u.id`
+    chunks = u.chunks, drained = u.drained, due_at = u.due_at, outcome_bytes = u.outcome_bytes, chunk_bytes = u.chunk_bytes, is_run = u.is_run
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[])
+    AS u (id, started_at, expires_at, lease_expires_at, chunks, drained, due_at, outcome_bytes, chunk_bytes, is_run) WHERE r.id = u.id`
 
 const PROGRESS =
   `UPDATE stint.running r SET progress = u.progress FROM unnest($1::text[], $2::text[]) AS u (id, progress) WHERE r.id = u.id`
@@ -133,7 +135,7 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
 
 /** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
 export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
-  const { batches, deliveries, entries, query, tallies } = work
+  const { batches, deliveries, entries, query, runWork, schedules, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
   const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
@@ -155,12 +157,12 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
     if (left.length > 0) send(`DELETE FROM stint.${place} WHERE id = ANY($1::text[])`, [left])
   }
   for (const place of PLACES) {
-    insert(place, ALL, sorted.arrived[place].map((entry) => stateValues(entry.seq, entry.head, entry, entry.outcome)))
+    insert(place, ALL, sorted.arrived[place].map(stateValues))
   }
   if (sorted.touched.length > 0) {
     send(
       TOUCH,
-      transpose(sorted.touched.map(({ chunkBytes, head, outcomeBytes }) => [
+      transpose(sorted.touched.map(({ chunkBytes, head, isRun, outcomeBytes }) => [
         head.id,
         head.startedAt,
         head.expiresAt,
@@ -169,7 +171,8 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
         head.drained,
         dueAt(head),
         outcomeBytes,
-        chunkBytes
+        chunkBytes,
+        isRun
       ]))
     )
   }
@@ -246,6 +249,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       transpose(savedBatches.map(({ batch }) => [batch.id, batch.endedAt !== null, batchDueAt(batch), encodeBatch(batch)]))
     )
   }
+  for (const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules)]) send(text, values)
   await Promise.all([...statements.map(([text, values]) => query(text, values)), tallies.send(query), execute("COMMIT")])
   tallies.committed()
 }

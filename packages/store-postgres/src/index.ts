@@ -1,5 +1,6 @@
 /**
- * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses pipelines.
+ * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses
+ * concurrency keys.
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"

@@ -9,6 +9,8 @@ import {
   keyStoreSuite,
   outboxSuite,
   releaseStoreSuite,
+  runStoreSuite,
+  scheduleStoreSuite,
   secretStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
@@ -17,6 +19,8 @@ import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "../src/PostgresJobLogStore.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresKeyStore from "../src/PostgresKeyStore.ts"
+import * as PostgresRunStore from "../src/PostgresRunStore.ts"
+import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "../src/PostgresSecretStore.ts"
 import * as PostgresWebhookStore from "../src/PostgresWebhookStore.ts"
 import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
@@ -32,6 +36,12 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
     sequences: 60,
     storms: 2,
     concurrencyKeys: false
+  })
+  runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
+    sequences: 20
+  })
+  scheduleStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresScheduleStore.layer).pipe(Layer.provide(layer)), {
+    sequences: 10
   })
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))

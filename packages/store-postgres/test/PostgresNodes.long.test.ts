@@ -1,32 +1,37 @@
 import { describe, vi } from "@effect/vitest"
-import { jobStoreSuite, SeededRandom } from "@stint/store-testing"
+import { jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
+import { RunStore } from "@stint/store/RunStore"
+import { ScheduleStore } from "@stint/store/ScheduleStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
+import * as PostgresRunStore from "../src/PostgresRunStore.ts"
+import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
 import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
 // A database on a busy machine takes longer than a store in this process.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
-/** A store on which each operation goes to a random one of two nodes with the same database. */
+const STORES = Layer.mergeAll(PostgresJobStore.layer, PostgresRunStore.layer, PostgresScheduleStore.layer)
+
+/** Stores on which each operation goes to a random one of two nodes with the same database. */
 const twoNodes = (address: string) =>
-  Layer.effect(
-    JobStore,
+  Layer.effectContext(
     Effect.gen(function*() {
       const url = Redacted.make(address)
-      const node = Effect.map(
-        Layer.build(PostgresJobStore.layer.pipe(Layer.provide(PostgresDatabase.layer({ url })))),
-        (context) => Context.get(context, JobStore)
-      )
-      const [first, second] = [yield* node, yield* node]
+      const node = Layer.build(STORES.pipe(Layer.provide(PostgresDatabase.layer({ url }))))
+      const nodes = [yield* node, yield* node] as const
       const random = SeededRandom.seededRandom(1)
-      const any = () => random() < 0.5 ? first : second
-      return JobStore.of({
-        durability: first.durability,
+      const anyNode = () => random() < 0.5 ? nodes[0] : nodes[1]
+      const any = () => Context.get(anyNode(), JobStore)
+      const anyRuns = () => Context.get(anyNode(), RunStore)
+      const anySchedules = () => Context.get(anyNode(), ScheduleStore)
+      const jobs = JobStore.of({
+        durability: any().durability,
         insert: (...args) => any().insert(...args),
         apply: (...args) => any().apply(...args),
         append: (...args) => any().append(...args),
@@ -44,16 +49,33 @@ const twoNodes = (address: string) =>
         depth: (...args) => any().depth(...args),
         keyUsage: (...args) => any().keyUsage(...args)
       })
+      const runs = RunStore.of({
+        journal: (...args) => anyRuns().journal(...args),
+        define: (...args) => anyRuns().define(...args),
+        definition: (...args) => anyRuns().definition(...args),
+        get: (...args) => anyRuns().get(...args),
+        entries: (...args) => anyRuns().entries(...args),
+        open: (...args) => anyRuns().open(...args),
+        send: (...args) => anyRuns().send(...args),
+        retry: (...args) => anyRuns().retry(...args)
+      })
+      const schedules = ScheduleStore.of({
+        get: (...args) => anySchedules().get(...args),
+        list: (...args) => anySchedules().list(...args),
+        put: (...args) => anySchedules().put(...args),
+        remove: (...args) => anySchedules().remove(...args),
+        due: (...args) => anySchedules().due(...args)
+      })
+      return Context.make(JobStore, jobs).pipe(Context.add(RunStore, runs), Context.add(ScheduleStore, schedules))
     })
   )
 
 describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const cluster = testCluster()
   const { url } = makeDatabases(cluster)
-  jobStoreSuite("postgres, each call at a random one of two nodes", Layer.unwrap(Effect.map(url, twoNodes)), {
-    sequences: 40,
-    storms: 1,
-    concurrencyKeys: false,
-    isOneNode: false
-  })
+  const name = "postgres, each call at a random one of two nodes"
+  const stores = Layer.unwrap(Effect.map(url, twoNodes))
+  jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
+  runStoreSuite(name, stores, { sequences: 10 })
+  scheduleStoreSuite(name, stores, { sequences: 5 })
 })

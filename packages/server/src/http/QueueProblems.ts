@@ -206,19 +206,6 @@ const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
   Effect.catchTag(effect, "StoreError", unavailable)
 
-/** For journals and events of runs, which not every store has: 400, so that the worker fails the run instead of repeating the request. */
-export const mapJournalErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError, R>
-): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
-  Effect.catchTag(
-    effect,
-    "StoreError",
-    (error): Effect.Effect<never, Unavailable | InvalidRequest> =>
-      error.reason._tag === "StoreUnsupported"
-        ? Effect.fail(new InvalidRequest(problemMembers(error.reason.problem, error.reason.hint)))
-        : unavailable(error)
-  )
-
 /** For operations that read or cancel one job. */
 export const mapLookupErrors = <A, R>(
   effect: Effect.Effect<A, StoreError | JobMissing, R>

@@ -30,7 +30,7 @@ import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import { trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
-import { mapJournalErrors } from "../http/QueueProblems.ts"
+import { mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, readText, scanJson } from "../http/RequestBody.ts"
 
 const hint =
@@ -184,7 +184,7 @@ const make = Effect.gen(function*() {
     if (definitions.length > 0) {
       // Members that the schema does not list are stored, too.
       yield* Effect.forEach(definitions, ({ graph }) => decodeGraph(graph), { discard: true })
-      yield* mapJournalErrors(
+      yield* mapStoreErrors(
         runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))
       )
     }
@@ -197,11 +197,11 @@ const make = Effect.gen(function*() {
     }
     const results = requests.length === 0
       ? []
-      : yield* mapJournalErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
+      : yield* mapStoreErrors(runs.journal(endpoint.id, worker, requests.map(({ request }) => request), waitMs))
     const space = { left: RESPONSE_CHARACTERS }
     for (const [index, { at, request }] of requests.entries()) {
       const result = results[index]
-      if (result !== undefined) answers.set(at, yield* mapJournalErrors(answerJson(request, result, space)))
+      if (result !== undefined) answers.set(at, yield* mapStoreErrors(answerJson(request, result, space)))
     }
     const now = yield* Clock.currentTimeMillis
     return yield* trackedJson(`{"now":${now},"runs":[${writes.map((_, at) => answers.get(at)).join(",")}]}`)

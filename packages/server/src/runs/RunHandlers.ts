@@ -15,7 +15,7 @@ import * as Schema from "effect/Schema"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
-import { mapJournalErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
 import { notARun, tooManyEvents } from "./RunProblems.ts"
 import { collector } from "./StepList.ts"
@@ -71,7 +71,7 @@ export const layer = HttpApiBuilder.group(
           if ("issue" in parsed) return yield* invalidValues([parsed.issue], EVENT_HINT)
           const { id, key = "", name, ttlMs = DEFAULT_EVENT_MILLIS } = yield* decodeEvent(parsed.value)
           const event = { name, key, body: body.members.get("data")?.text ?? jsonNull, id: id ?? null, ttlMs }
-          const sent = yield* mapJournalErrors(
+          const sent = yield* mapStoreErrors(
             Effect.catchTag(runs.send(endpoint.id, event), "TooManyEvents", (error) => Effect.succeed(error))
           )
           if (sent instanceof TooManyEvents) return yield* tooManyEvents(sent)

@@ -1,5 +1,6 @@
 /**
- * The operations on runs for stores with synchronous transactions: SQLite and memory. Every method runs within a transaction of the store.
+ * The operations on runs for stores with synchronous transactions: SQLite and memory, and PostgreSQL, which loads the rows before. Every method runs within
+ * a transaction of the store.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
@@ -43,7 +44,7 @@ export const CHILD_RETENTION_MILLIS = 1_000 * 365 * 24 * 60 * 60 * 1000
 const HELD_RETRY_MILLIS = 60_000
 
 /** The most entries of one page. */
-const PAGE = 10_000
+export const MAX_PAGE_ENTRIES = 10_000
 
 const decodeGraph = Schema.decodeUnknownSync(Schema.fromJsonString(PipelineGraph))
 
@@ -201,12 +202,12 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
   const page = (id: JobId, after: number): Pick<JournalResult, "entries" | "upTo"> => {
     const entries: Array<RunEntry> = []
     let characters = 0
-    for (const entry of tables.after(id, after, PAGE)) {
+    for (const entry of tables.after(id, after, MAX_PAGE_ENTRIES)) {
       if (characters >= MAX_PAGE_CHARACTERS) return { entries, upTo: entries.at(-1)?.n ?? after }
       characters += entry.body?.length ?? 0
       entries.push(entry)
     }
-    return { entries, upTo: entries.length === PAGE ? entries.at(-1)?.n ?? after : null }
+    return { entries, upTo: entries.length === MAX_PAGE_ENTRIES ? entries.at(-1)?.n ?? after : null }
   }
 
   /** The run at the start of an activation, or why it does not fit the worker's definition. */

@@ -1,0 +1,171 @@
+/**
+ * Runs that two nodes change at the same time. The conformance suite makes one call after the other.
+ */
+import { assert, describe, it, vi } from "@effect/vitest"
+import { EndpointId, type JobId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
+import { toJsonText } from "@stint/contract/Json"
+import { Scenario, SeededRandom } from "@stint/store-testing"
+import { isParked } from "@stint/store/JobMachine"
+import { JobStore } from "@stint/store/JobStore"
+import { type JournalWrite, type NewEntry, RunStore } from "@stint/store/RunStore"
+import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
+import { uuidV7At } from "@stint/store/UuidV7"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as PostgresDatabase from "../src/PostgresDatabase.ts"
+import * as PostgresJobStore from "../src/PostgresJobStore.ts"
+import * as PostgresRunStore from "../src/PostgresRunStore.ts"
+import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+
+const ENDPOINT = EndpointId.make("letters")
+const CHILDREN = EndpointId.make("stamps")
+const HASH = "a".repeat(64)
+const START = { definition: HASH, ttlMs: 1_000_000_000, undo: false }
+
+const spawn = (path: string, endpoint = CHILDREN): NewEntry & { readonly id: JobId } => {
+  const id = childId(uuidV7At(0))
+  const child = Scenario.record({ id, endpoint, retentionMs: CHILD_RETENTION_MILLIS })
+  return { kind: "spawn", path, child, until: null, id }
+}
+
+const node = (address: string) =>
+  Effect.map(
+    Layer.build(
+      Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(
+        Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) }))
+      )
+    ),
+    (context) => {
+      const [jobs, runs] = [Context.get(context, JobStore), Context.get(context, RunStore)]
+      return {
+        jobs,
+        runs,
+        claim: (endpoint: EndpointId, worker: string) =>
+          Effect.map(jobs.claim(endpoint, 100, { _tag: "Claim", now: 0, worker }), ({ jobs }) => jobs),
+        write: (run: JobId, write: Partial<JournalWrite>, worker = "ann") =>
+          Effect.flatMap(
+            runs.journal(ENDPOINT, worker, [{ run, attempt: 1, records: [], isHeld: false, ...write }], 0),
+            ([result]) => result === undefined ? Effect.die(new Error("no result")) : Effect.succeed(result)
+          ),
+        finish: (child: JobId) =>
+          jobs.apply(CHILDREN, child, {
+            _tag: "Finish",
+            endpoint: CHILDREN,
+            worker: "bob",
+            now: 0,
+            output: toJsonText("stamped"),
+            error: null
+          })
+      }
+    }
+  )
+
+describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same time", () => {
+  const cluster = testCluster()
+  const { url } = makeDatabases(cluster)
+
+  /** Two nodes, and `count` runs that worker ann has begun. */
+  const world = Effect.fnUntraced(function*(count: number) {
+    const address = yield* url
+    const [one, two] = [yield* node(address), yield* node(address)]
+    yield* one.runs.define(ENDPOINT, HASH, toJsonText({ name: "letters", nodes: [] }), 0)
+    const begin = Effect.fnUntraced(function*() {
+      yield* one.jobs.insert(Scenario.record())
+      const [job] = yield* one.claim(ENDPOINT, "ann")
+      if (job === undefined) return yield* Effect.die(new Error("no job"))
+      yield* one.write(job.id, { start: START })
+      return job.id
+    })
+    const ids: Array<JobId> = []
+    for (let n = 0; n < count; n++) ids.push(yield* begin())
+    const deadlocks = Effect.promise(async () => {
+      const [row] = await execute(address, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+      return Number(row?.[0])
+    })
+    return { one, two, ids, deadlocks }
+  })
+
+  const both = <A, B, E, R>(a: Effect.Effect<A, E, R>, b: Effect.Effect<B, E, R>) =>
+    Effect.all([a, b], { concurrency: "unbounded" })
+
+  it.live("R14: a run does not park while its child ends at the other node, or it wakes", () =>
+    Effect.gen(function*() {
+      const { ids, one, two } = yield* world(60)
+      let parks = 0
+      for (const id of ids) {
+        const child = spawn("stamp")
+        const { last } = yield* one.write(id, { records: [child] })
+        yield* two.claim(CHILDREN, "bob")
+        const [parked] = yield* both(
+          one.write(id, { park: { seen: last, wakeAfter: 1, until: null } }),
+          two.finish(child.id)
+        )
+        if (parked.state === "parked") parks += 1
+        const job = yield* one.jobs.get(ENDPOINT, id)
+        assert.strictEqual((yield* two.runs.entries(ENDPOINT, id, 0, 10)).length, 2)
+        assert.isFalse(job === undefined || isParked(job), "the run missed its wake")
+      }
+      assert.isAbove(parks, 0)
+      assert.isBelow(parks, ids.length)
+    }).pipe(Effect.scoped))
+
+  it.live("an event that one node receives and a wait that the other one stores do not miss each other", () =>
+    Effect.gen(function*() {
+      const { ids, one, two } = yield* world(60)
+      let kept = 0
+      for (const [key, id] of ids.entries()) {
+        const event = { name: "approval", key: String(key), body: toJsonText("yes"), id: null, expiresAt: 50_000 }
+        const wait: NewEntry = { kind: "wait", path: "approved", name: "approval", key: String(key), until: null }
+        const [, sent] = yield* both(one.write(id, { records: [wait] }), two.runs.send(ENDPOINT, event, 0))
+        if (sent.run === null) kept += 1
+        const kinds = (yield* one.runs.entries(ENDPOINT, id, 0, 10)).map(({ kind }) => kind)
+        assert.deepStrictEqual(kinds, ["wait", "event"])
+      }
+      assert.isAbove(kept, 0)
+      assert.isBelow(kept, ids.length)
+    }).pipe(Effect.scoped))
+
+  it.live("ends, cancels and heartbeats of nested runs on both nodes leave no child behind, and do not deadlock", () =>
+    Effect.gen(function*() {
+      const random = SeededRandom.seededRandom(1)
+      const { deadlocks, ids, one, two } = yield* world(25)
+      const any = () => random() < 0.5 ? one : two
+      for (const id of ids) {
+        // A run whose child is a run with children.
+        const nested = spawn("nested", ENDPOINT)
+        const stamps = [spawn("a"), spawn("b")]
+        yield* one.write(id, { records: [nested, ...stamps] })
+        yield* two.claim(ENDPOINT, "carl")
+        const inner = [spawn("c"), spawn("d"), spawn("e")]
+        yield* two.write(nested.id, { start: START, records: inner }, "carl")
+        yield* any().claim(CHILDREN, "bob")
+        const children = [...stamps, ...inner]
+        const heartbeat = { _tag: "Heartbeat", endpoint: CHILDREN, worker: "bob", now: 0 } as const
+        yield* Effect.all([
+          ...children.map((child) => any().finish(child.id)),
+          ...children.map((child) => any().jobs.apply(CHILDREN, child.id, heartbeat)),
+          any().jobs.applyRunning({ endpoint: CHILDREN, worker: "bob" }, heartbeat),
+          any().write(nested.id, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, "carl"),
+          any().jobs.apply(ENDPOINT, id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT }),
+          any().jobs.tick({ _tag: "Tick", now: 0 }, 10)
+        ], { concurrency: "unbounded" })
+        for (const child of [nested, ...children]) {
+          const job = yield* one.jobs.get(child === nested ? ENDPOINT : CHILDREN, child.id)
+          assert.isTrue(job !== undefined && isTerminal(job.status))
+        }
+        for (const [run, spawned] of [[id, 3], [nested.id, 3]] as const) {
+          const entries = yield* two.runs.entries(ENDPOINT, run, 0, 20)
+          assert.deepStrictEqual(entries.map(({ n }) => n), entries.map((_, at) => at + 1))
+          assert.isAtMost(entries.length, 2 * spawned)
+          // Each end is stored once, unless the run had ended before.
+          assert.strictEqual(new Set(entries.map(({ kind, path }) => `${kind} ${path}`)).size, entries.length)
+        }
+      }
+      assert.strictEqual(yield* deadlocks, 0)
+    }).pipe(Effect.scoped))
+})
