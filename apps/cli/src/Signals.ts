@@ -2,7 +2,7 @@
  * Shutdown of a long-running command.
  *
  * The first SIGTERM, SIGINT or SIGHUP closes everything in order, with exit code 0; so does the exit of the package manager that started the
- * process (see `Launcher`). A second SIGTERM or SIGINT ends the process immediately, with {@link FORCED_EXIT_CODE}, and its workers with it.
+ * process (see `PackageManagerWatch`). A second SIGTERM or SIGINT ends the process immediately, with {@link FORCED_EXIT_CODE}, and its workers with it.
  */
 import { FORCED_EXIT_CODE } from "@stint/pool-process/ProcessPool"
 import * as Cause from "effect/Cause"
@@ -13,8 +13,8 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Runtime from "effect/Runtime"
 import process from "node:process"
-import * as Launcher from "./Launcher.ts"
 import { isUsageError, USAGE_EXIT_CODE } from "./output/ErrorOutput.ts"
+import * as PackageManagerWatch from "./PackageManagerWatch.ts"
 
 /**
  * A signal that arrives within this time after the first one counts as the same signal. One Ctrl-C may arrive twice: from the terminal, and
@@ -44,7 +44,7 @@ const awaitSignal: Effect.Effect<string> = Effect.callback((resume) => {
 
 const awaitStop = Effect.raceFirst(
   awaitSignal,
-  Effect.as(Launcher.awaitExit, "The package manager that started Stint has exited")
+  Effect.as(PackageManagerWatch.awaitExit, "The package manager that started Stint has exited")
 )
 
 const exitOnNextSignal = Effect.sync(() => {

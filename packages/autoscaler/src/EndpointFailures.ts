@@ -39,7 +39,7 @@ export interface EndpointFailures {
   /** A worker called the platform for the first time. */
   readonly ready: Effect.Effect<void>
   /** A worker of this release delivered a result, or exited as requested. */
-  readonly worked: (fingerprint: string) => void
+  readonly succeeded: (fingerprint: string) => void
   /** How many of `wanted` workers may start now, given `starting` workers that are not ready yet. */
   readonly allowedStarts: (wanted: number, starting: number) => number
   /** No worker may start before this monotonic time. */
@@ -102,8 +102,8 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
       backoff = RestartBackoff.ready(backoff)
       return clear
     }),
-    worked: (fingerprint) => {
-      if (fingerprint === release) backoff = RestartBackoff.worked(backoff)
+    succeeded: (fingerprint) => {
+      if (fingerprint === release) backoff = RestartBackoff.succeeded(backoff)
     },
     allowedStarts: (wanted, starting) => RestartBackoff.allowedStarts(backoff, wanted, starting, now()),
     notBefore: () => backoff.notBefore,

@@ -184,7 +184,7 @@ export const make = Effect.fnUntraced(function*(
     }
     if (kind === "crashed") return Effect.andThen(returned, yield* failures.crashed(life, status?.jobs ?? [], reason))
     if (kind === "failedStart") return Effect.andThen(returned, yield* failures.startFailed(life, "unhealthy", reason))
-    failures.worked(life.fingerprint)
+    failures.succeeded(life.fingerprint)
     return Effect.andThen(
       returned,
       cause !== undefined
@@ -285,7 +285,7 @@ export const make = Effect.fnUntraced(function*(
   const countResults = (life: WorkerLifecycle.WorkerLifecycle, status: WorkerStatus | undefined) => {
     const results = status?.results ?? 0
     if (results > 0 || (status?.jobs.length ?? 0) > 0) life.tookJob = true
-    if (results > life.results) failures.worked(life.fingerprint)
+    if (results > life.results) failures.succeeded(life.fingerprint)
     life.results = Math.max(results, life.results)
   }
 

@@ -100,7 +100,7 @@ const withoutCrashes = { quickCrashes: 0, jobCrashes: 0, crashedJobs: empty.cras
 
 /** Records that a ready worker exited without a request. */
 export const crashed = (backoff: RestartBackoff, { jobs, now, random, startedAt }: Crash): RestartBackoff => {
-  if (now - startedAt >= QUICK_CRASH_MILLIS) return worked(backoff)
+  if (now - startedAt >= QUICK_CRASH_MILLIS) return succeeded(backoff)
   // Workers that started before the last wait began cannot show whether the wait helped.
   if (startedAt <= backoff.failedAt || jobs.some((job) => backoff.crashedJobs.has(job))) return backoff
   const counted = jobs.length === 0
@@ -119,7 +119,7 @@ export const ready = (backoff: RestartBackoff): RestartBackoff =>
   backoff.failedStarts === 0 ? backoff : { ...backoff, failedStarts: 0, notBefore: 0 }
 
 /** Records that a worker delivered a result, lived long, or exited as requested. */
-export const worked = (backoff: RestartBackoff): RestartBackoff => {
+export const succeeded = (backoff: RestartBackoff): RestartBackoff => {
   if (backoff.quickCrashes === 0 && backoff.jobCrashes === 0) return backoff
   return { ...backoff, ...withoutCrashes, notBefore: backoff.failedStarts === 0 ? 0 : backoff.notBefore }
 }

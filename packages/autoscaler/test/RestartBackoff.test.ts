@@ -86,14 +86,14 @@ describe("RestartBackoff", () => {
   it("resets the crashes when a worker delivers a result, lives long or exits in order", () => {
     const failing = [10, 20, 30].reduce((before, now) => crash(crash(before, now), now, [`job ${now}`]), RestartBackoff.empty)
     assert.isAbove(failing.notBefore, 0)
-    assert.deepStrictEqual(RestartBackoff.worked(failing), { ...RestartBackoff.empty, failedAt: failing.failedAt })
+    assert.deepStrictEqual(RestartBackoff.succeeded(failing), { ...RestartBackoff.empty, failedAt: failing.failedAt })
     const long = RestartBackoff.crashed(failing, { now: 20_000, startedAt: 10_000, random: 0.5, jobs: ["job 40"] })
-    assert.deepStrictEqual(long, RestartBackoff.worked(failing))
+    assert.deepStrictEqual(long, RestartBackoff.succeeded(failing))
   })
 
   it("keeps the wait after a failed start when another worker delivers a result", () => {
     const failed = RestartBackoff.failedStart(crash(RestartBackoff.empty, 50), { now: 100, startedAt: 0, random: 0.5 })
-    const { failedStarts, notBefore } = RestartBackoff.worked(failed)
+    const { failedStarts, notBefore } = RestartBackoff.succeeded(failed)
     assert.deepStrictEqual([failedStarts, notBefore], [1, 1_100])
   })
 })

@@ -15,7 +15,7 @@ import { createReadStream } from "node:fs"
 import { type FileHandle, open, rm, truncate } from "node:fs/promises"
 import { attempt, type CacheError } from "./CacheError.ts"
 import { blobOf, type Cache, hasher, type ModelFile, partOf, publishBlob, sizeOf } from "./CacheLayout.ts"
-import type { Hub, Wish } from "./Hub.ts"
+import type { DownloadRequest, Hub } from "./Hub.ts"
 import { ModelError } from "./ModelError.ts"
 
 /** The number of attempts in a row without a new byte after which a download fails. */
@@ -28,7 +28,7 @@ const MAX_WAIT = 20_000
 export interface Download {
   readonly cache: Cache
   readonly hub: Hub
-  readonly wish: Wish
+  readonly wish: DownloadRequest
   readonly id: ModelId
   readonly commit: string
   /** The first wait before another attempt. Milliseconds. */

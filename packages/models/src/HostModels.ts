@@ -134,7 +134,7 @@ export const make = Effect.fnUntraced(function*(
     })
 
   const wishOf = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined) {
-    const wish: Hub.Wish = { model, token: undefined }
+    const wish: Hub.DownloadRequest = { model, token: undefined }
     if (token === undefined) return wish
     const value = secrets.valueOf(token)
     if (value !== undefined) return { ...wish, token: { secret: token, value } }
@@ -175,7 +175,7 @@ export const make = Effect.fnUntraced(function*(
     }))
 
   const fetch = Effect.fnUntraced(
-    function*(wish: Hub.Wish, progress: Progress) {
+    function*(wish: Hub.DownloadRequest, progress: Progress) {
       const { id, revision } = modelParts(wish.model)
       const contents = yield* Effect.retry(hub.contents(wish), {
         while: (error: ModelError) => error.isTransient,

@@ -23,7 +23,7 @@ import { checksumOf, COMMIT, isSafeBlob, isSafePath, type ModelFile } from "./Ca
 import { ModelError } from "./ModelError.ts"
 
 /** What to download, and with which token. */
-export interface Wish {
+export interface DownloadRequest {
   readonly model: ModelReference
   readonly token: { readonly secret: SecretName; readonly value: Redacted.Redacted } | undefined
 }
@@ -38,10 +38,10 @@ export interface Hub {
   /** Without a slash at the end. */
   readonly url: string
   /** The commit of a revision, and its files. */
-  readonly contents: (wish: Wish) => Effect.Effect<Contents, ModelError>
+  readonly contents: (wish: DownloadRequest) => Effect.Effect<Contents, ModelError>
   /** The content of a file from an offset on. `from` is the offset at which the body begins: 0 if the hub ignores offsets. */
   readonly open: (
-    wish: Wish,
+    wish: DownloadRequest,
     commit: string,
     file: ModelFile,
     offset: number
@@ -94,7 +94,7 @@ const toModelError = (model: string, hub: string) => (error: GuardedHttpError) =
   })
 
 /** Explains a refusal. The hub names the kind in a header. */
-const refused = ({ model, token }: Wish, hub: string, { headers, status }: GuardedHttp.Response) => {
+const refused = ({ model, token }: DownloadRequest, hub: string, { headers, status }: GuardedHttp.Response) => {
   const { id, revision } = modelParts(model)
   const kind = headers["x-error-code"] ?? ""
   const answer = `the hub answered ${status}${kind === "" ? "" : ` (${kind})`}`
@@ -140,7 +140,7 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
   const http = yield* GuardedHttp.GuardedHttp
   const url = baseUrl.replace(/\/+$/, "")
 
-  const request = (wish: Wish, path: string, options: GuardedHttp.Options) =>
+  const request = (wish: DownloadRequest, path: string, options: GuardedHttp.Options) =>
     http.request(url + path, {
       ...options,
       headers: {
@@ -149,12 +149,12 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
       }
     }).pipe(Effect.mapError(toModelError(wish.model, url)))
 
-  const urlOf = (wish: Wish, commit: string, path: string) =>
+  const urlOf = (wish: DownloadRequest, commit: string, path: string) =>
     `/${modelParts(wish.model).id}/resolve/${commit}/${encodePath(path)}`
 
   /** The size and the checksum of a file whose description in the list lacks them. */
   const head = Effect.fnUntraced(
-    function*(wish: Wish, commit: string, path: string) {
+    function*(wish: DownloadRequest, commit: string, path: string) {
       // A redirect to a storage service has the headers of the hub; the storage service has others.
       const response = yield* request(wish, urlOf(wish, commit, path), { method: "HEAD", stopAtOtherOrigins: true })
       if (response.status >= 400) return yield* refused(wish, url, response)

@@ -13,7 +13,7 @@
  * two actions of a part.
  */
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
-import { SETTLING } from "@stint/contract/RunJournal"
+import { SETTLING_KINDS } from "@stint/contract/RunJournal"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import type * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -44,7 +44,7 @@ export class Cancelled extends Schema.TaggedError<Cancelled>()("Cancelled", {}) 
 export const CANCEL_PATH = "~cancel"
 
 /** How long the platform holds the call of a waiting run before it parks the run. Milliseconds. Documented in the contract. */
-export const HOT_WAIT = 1_000
+export const PARK_DELAY_MILLIS = 1_000
 
 /** How often a run with a long step asks whether a caller has cancelled it or another part can continue. Milliseconds. */
 const POLL_INTERVAL = 1_000
@@ -172,7 +172,7 @@ export const make = Effect.fnUntraced(function*(
     const key = keyOf(entry)
     if (byKey.has(key)) return
     byKey.set(key, entry)
-    if (!SETTLING.has(entry.kind) || settledAt.has(entry.path)) return
+    if (!SETTLING_KINDS.has(entry.kind) || settledAt.has(entry.path)) return
     settledAt.set(entry.path, entry)
     const waiter = waiters.get(entry.path)
     // A cancel ends what the nodes wait for. They must not begin the next step before they are interrupted.
@@ -185,9 +185,9 @@ export const make = Effect.fnUntraced(function*(
   /** Takes over an answer. Entries of the platform may be between the entries that this worker wrote; then the next write asks for them. */
   const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>): void => {
     const answered = new Set(answer.entries.map(keyOf))
-    const replaced = new Set(answer.entries.filter(({ kind }) => SETTLING.has(kind)).map(({ path }) => path))
+    const replaced = new Set(answer.entries.filter(({ kind }) => SETTLING_KINDS.has(kind)).map(({ path }) => path))
     const silent = records.filter((record) =>
-      !answered.has(keyOf(record)) && !(SETTLING.has(record.kind) && replaced.has(record.path))
+      !answered.has(keyOf(record)) && !(SETTLING_KINDS.has(record.kind) && replaced.has(record.path))
     )
     const fresh = answer.entries.filter(({ n }) => n > seen).length
     const complete = answer.more !== true && answer.n === seen + silent.length + fresh
@@ -261,7 +261,7 @@ export const make = Effect.fnUntraced(function*(
   let flushed = Deferred.makeUnsafe<void>()
 
   const storedAs = (record: JournalRecord): JournalEntry | undefined =>
-    SETTLING.has(record.kind)
+    SETTLING_KINDS.has(record.kind)
       ? settledAt.get(record.path)
       // A child whose endpoint does not exist has ended at once.
       : byKey.get(keyOf(record)) ?? settledAt.get(record.path)

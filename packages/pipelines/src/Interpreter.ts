@@ -30,7 +30,7 @@ import { failureIn, keepFailure, undoAll } from "./Compensation.ts"
 import type { Definition } from "./Definition.ts"
 import { refOf } from "./Graph.ts"
 import { Journal } from "./Journal.ts"
-import { runNodes } from "./NodeRun.ts"
+import { runNodes } from "./PipelineNodes.ts"
 
 /** How a run ended. */
 type Ending =

@@ -22,7 +22,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { HOT_WAIT, MAX_WRITE_LENGTH } from "./Activation.ts"
+import { MAX_WRITE_LENGTH, PARK_DELAY_MILLIS } from "./Activation.ts"
 import { JournalRefused } from "./Journal.ts"
 import type { DefinitionRef, Journal } from "./Journal.ts"
 
@@ -101,7 +101,7 @@ export const make = Effect.fnUntraced(function*(
       ...(definitions.size === 0 ? [] : [
         `"definitions":${JSON.stringify([...definitions].map(([hash, graph]) => ({ hash, graph })))}`
       ]),
-      ...(wait ? [`"waitMs":${HOT_WAIT}`] : []),
+      ...(wait ? [`"waitMs":${PARK_DELAY_MILLIS}`] : []),
       `"runs":[${batch.map(({ text }) => text).join(",")}]`
     ]
     return `{${parts.join(",")}}`

@@ -2,7 +2,7 @@
  * The journal in memory: for tests and local test mode. It follows the rules of the platform's journal (docs/spec/pipelines.md), with timers on
  * Effect's clock.
  */
-import { SETTLING, SleepBody, SpawnBody, WaitBody } from "@stint/contract/RunJournal"
+import { SETTLING_KINDS, SleepBody, SpawnBody, WaitBody } from "@stint/contract/RunJournal"
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -128,12 +128,12 @@ export const make = Effect.fnUntraced(
     /** Stores an entry; returns the one that is stored at its place. */
     const store = (run: MemoryRun, record: Omit<JournalEntry, "n" | "at">): JournalEntry => {
       const key = `${record.kind} ${record.path}`
-      const known = (SETTLING.has(record.kind) ? run.settled.get(record.path) : undefined) ?? run.byKey.get(key)
+      const known = (SETTLING_KINDS.has(record.kind) ? run.settled.get(record.path) : undefined) ?? run.byKey.get(key)
       if (known !== undefined) return known
       const entry: JournalEntry = { ...record, n: run.entries.length + 1, at: clock.currentTimeMillisUnsafe() }
       run.entries.push(entry)
       run.byKey.set(key, entry)
-      if (SETTLING.has(entry.kind)) run.settled.set(entry.path, entry)
+      if (SETTLING_KINDS.has(entry.kind)) run.settled.set(entry.path, entry)
       return entry
     }
 
@@ -142,7 +142,7 @@ export const make = Effect.fnUntraced(
       if (run.parked === undefined) return true
       if (run.undoing || run.ended) return true
       const { seen, wakeAfter } = run.parked
-      const arrived = run.entries.filter(({ kind, n }) => n > seen && SETTLING.has(kind))
+      const arrived = run.entries.filter(({ kind, n }) => n > seen && SETTLING_KINDS.has(kind))
       return arrived.length >= wakeAfter ||
         arrived.some(({ body, kind }) =>
           kind === "end" && (typeof body !== "object" || !JSON.stringify(body).includes("COMPLETED"))

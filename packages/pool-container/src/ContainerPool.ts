@@ -5,7 +5,7 @@
  *   start: image resolved, pulled --> record --> created --> started --> door to the platform opened --> handle
  * ```
  *
- * `ContainerBody` describes what a container may not do, `PlatformDoor` how it reaches the platform, `WorkerContainer` what happens when the
+ * `ContainerBody` describes what a container may not do, `PlatformSocket` how it reaches the platform, `WorkerContainer` what happens when the
  * engine stops answering, and `ContainerOrphans` what happens after the platform was killed.
  *
  * Files in `dataDir`: `containers/` (one record per container, see `ContainerRecords`).

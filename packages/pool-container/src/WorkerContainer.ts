@@ -27,7 +27,7 @@ import type { ContainerRecords } from "./ContainerRecords.ts"
 import type { ContainerState, Engine } from "./Engine.ts"
 import { type EngineError, isNotFound } from "./EngineError.ts"
 import { outOfMemory } from "./KernelLog.ts"
-import * as PlatformDoor from "./PlatformDoor.ts"
+import * as PlatformSocket from "./PlatformSocket.ts"
 
 /** How soon to ask an engine again that did not answer. */
 const RETRY = "500 millis"
@@ -92,7 +92,7 @@ const openDoor = Effect.fnUntraced(function*({ engine }: Dependencies, { port, v
   if (seen._tag === "None") return false
   if (!seen.value.State.Running) return true
   const host = target.hostname.replace(/^\[|\]$/g, "")
-  yield* PlatformDoor.open(seen.value.State.Pid, port, { host, port: Number(target.port || 80) })
+  yield* PlatformSocket.open(seen.value.State.Pid, port, { host, port: Number(target.port || 80) })
   return true
 })
 

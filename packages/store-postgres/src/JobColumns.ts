@@ -11,13 +11,13 @@ import type { Row } from "./Connection.ts"
 import { escapeNul, unescapeNul } from "./NulText.ts"
 
 /** The table that has the state of a job. */
-export type Place = "ready" | "delayed" | "running" | "ended"
+export type StateTable = "ready" | "delayed" | "running" | "ended"
 
 /** In the order in which they are locked. */
-export const PLACES: ReadonlyArray<Place> = ["running", "ready", "delayed", "ended"]
+export const STATE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
 
 /** The table for the state of a job. */
-export const placeOf = ({ notBefore, status }: JobHead): Place =>
+export const placeOf = ({ notBefore, status }: JobHead): StateTable =>
   status === "IN_PROGRESS" ? "running" : status !== "IN_QUEUE" ? "ended" : notBefore === null ? "ready" : "delayed"
 
 /** The columns of the four tables without the payloads, and their types. */
@@ -85,7 +85,7 @@ const list = (payload: ReadonlyArray<string>) => `${stateList}, j.spec, j.owner,
 export const RECORD = list(PAYLOAD)
 
 /** With the payloads only of jobs with a webhook, whose deliveries contain them. */
-export const LEAN = list(PAYLOAD.map((column) => `CASE WHEN j.hooked THEN ${column} END`))
+export const WITH_WEBHOOK_PAYLOADS = list(PAYLOAD.map((column) => `CASE WHEN j.hooked THEN ${column} END`))
 
 /** With the outcome but without the input. */
 export const REPORT = list(PAYLOAD.map((column) => column.startsWith("s.") ? column : "NULL::text"))
@@ -99,8 +99,10 @@ export const TRACE = list(
 export const SUMMARY = list(PAYLOAD.map((column) => column === "s.error" ? "left(s.error, 500)" : "NULL::text"))
 
 /** The states of jobs, in whichever table they are. `where` restricts each table. */
-export const anywhere = (where: string): string =>
-  `(${PLACES.map((place) => `SELECT ${Object.keys(ALL).join(", ")} FROM stint.${place} WHERE ${where}`).join(" UNION ALL ")}) s
+export const fromAllStateTables = (where: string): string =>
+  `(${
+    STATE_TABLES.map((place) => `SELECT ${Object.keys(ALL).join(", ")} FROM stint.${place} WHERE ${where}`).join(" UNION ALL ")
+  }) s
    JOIN stint.jobs j ON j.id = s.id`
 
 const { executionTimeoutMs, leaseMs, maxAttempts, retentionMs, retry, tags, ttlMs, webhook } = JobHead.fields
@@ -152,7 +154,7 @@ export interface StateRow {
 /** The number of columns. */
 const WIDTH = Object.keys(STATE).length + 3 + PAYLOAD.length
 
-/** Decodes the columns of {@link RECORD}, {@link LEAN}, {@link REPORT} or {@link SUMMARY}. Errors contain the job's id but none of its data. */
+/** Decodes the columns of {@link RECORD}, {@link WITH_WEBHOOK_PAYLOADS}, {@link REPORT} or {@link SUMMARY}. Errors contain the job's id but none of its data. */
 export const toStateRow = (row: Row): StateRow => {
   const [
     id,

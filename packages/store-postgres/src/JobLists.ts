@@ -8,7 +8,7 @@ import type { JobSummary } from "@stint/store/JobRecord"
 import type { ListCursor } from "@stint/store/ListCursor"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
-import { ALL, anywhere, type Place, SUMMARY, toStateRow } from "./JobColumns.ts"
+import { ALL, fromAllStateTables, type StateTable, SUMMARY, toStateRow } from "./JobColumns.ts"
 
 /** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
@@ -26,7 +26,7 @@ const COLUMNS = Object.keys(ALL).join(", ")
 
 const RANGE = `endpoint = $1 AND created_at BETWEEN $2 AND $3 AND (created_at, id) < ($4, $5)`
 
-const rangeOf = (place: Place, status?: JobStatus) =>
+const rangeOf = (place: StateTable, status?: JobStatus) =>
   `(SELECT ${COLUMNS} FROM stint.${place} WHERE ${RANGE}${status === undefined ? "" : ` AND status = '${status}'`}
     ORDER BY created_at DESC, id DESC LIMIT $6)`
 
@@ -86,7 +86,7 @@ const listByTag = async (
     const [createdAt, id] = decodeTagged(row)
     return { createdAt, id }
   })
-  const summaries = await query(`SELECT ${SUMMARY} FROM ${anywhere("id = ANY($1::text[])")}`, [
+  const summaries = await query(`SELECT ${SUMMARY} FROM ${fromAllStateTables("id = ANY($1::text[])")}`, [
     found.slice(0, scanLimit).map(({ id }) => id)
   ])
   const byId = new Map(summaries.map((row) => {

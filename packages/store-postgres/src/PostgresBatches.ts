@@ -21,7 +21,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { REQUEST, requestValues, toBatch, toPending } from "./BatchRows.ts"
 import type { Query } from "./Connection.ts"
-import { insertAll, LEAN, transpose } from "./JobColumns.ts"
+import { insertAll, transpose, WITH_WEBHOOK_PAYLOADS } from "./JobColumns.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { endpointLock, type Transaction } from "./Transaction.ts"
@@ -115,7 +115,7 @@ const cancel = async (
 const remove = async ({ load, work }: Transaction, { id }: BatchRecord, now: number, limit: number): Promise<boolean> => {
   const attached = await load(
     work.query(
-      `SELECT ${LEAN} FROM stint.ended s JOIN stint.jobs j ON j.id = s.id
+      `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.ended s JOIN stint.jobs j ON j.id = s.id
        WHERE s.id IN (SELECT id FROM stint.ended WHERE batch = $1 LIMIT $2) ORDER BY s.id FOR UPDATE OF s`,
       [id, limit]
     )

@@ -2,7 +2,7 @@
  * The connections of a node to its database.
  *
  * ```
- *   lane     1 connection     changes of jobs and batches, in group commits   (JobLane.ts)
+ *   lane     1 connection     changes of jobs and batches, in group commits   (JobGroupCommit.ts)
  *   writer   1 connection     transactions on control data and webhooks, one at a time
  *   readers  2 connections    single statements on committed data, pipelined
  *   hints    1 connection     heartbeat and notifications                     (PostgresNodes.ts)
@@ -19,7 +19,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Claims from "./Claims.ts"
 import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
-import * as JobLane from "./JobLane.ts"
+import * as JobGroupCommit from "./JobGroupCommit.ts"
 import { openTables } from "./OpenTables.ts"
 import { ConnectFailed, PostgresOpenError, StartFailed } from "./PostgresOpenError.ts"
 import * as TallyRows from "./TallyRows.ts"
@@ -193,7 +193,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       })
 
       const unreadable = UnreadableRows.make()
-      const lane = JobLane.make(laneSlot.get, TallyRows.make(node), unreadable)
+      const lane = JobGroupCommit.make(laneSlot.get, TallyRows.make(node), unreadable)
       yield* Effect.addFinalizer(() => Effect.promise(lane.idle))
       const writer = makeWriter(writerSlot)
 
@@ -239,7 +239,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
 
       const submitted = <A>(
         operation: string,
-        submit: (settle: (result: JobLane.CommandResult<A>) => void) => void
+        submit: (settle: (result: JobGroupCommit.CommandResult<A>) => void) => void
       ): Effect.Effect<A, StoreError> =>
         Effect.callback<A, StoreError>((resume) => {
           submit((result) => resume(result.ok ? done(result.value) : failed(operation, result.cause, result.isLost)))

@@ -25,7 +25,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
-import { anywhere } from "./JobColumns.ts"
+import { fromAllStateTables } from "./JobColumns.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Transaction } from "./Transaction.ts"
@@ -89,7 +89,7 @@ const make = Effect.gen(function*() {
 
   const append = async (transaction: Transaction, { endpoint, job: id, lines, missed }: LogBatch) => {
     const { query, tallies } = transaction.work
-    const [row] = await query(`SELECT s.attempt, s.chunks, j.owner FROM ${anywhere("id = $1")} WHERE s.endpoint = $2`, [
+    const [row] = await query(`SELECT s.attempt, s.chunks, j.owner FROM ${fromAllStateTables("id = $1")} WHERE s.endpoint = $2`, [
       id,
       endpoint
     ])

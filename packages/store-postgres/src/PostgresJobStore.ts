@@ -2,7 +2,7 @@
  * Jobs and batches in PostgreSQL.
  *
  * ```
- *   change   in the next group commit of this node (JobLane.ts)
+ *   change   in the next group commit of this node (JobGroupCommit.ts)
  *   read     one statement on another connection, of committed data
  * ```
  *
@@ -30,8 +30,17 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { constraintOf, type Query, sqlStateOf } from "./Connection.ts"
-import { anywhere, LEAN, type Place, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
-import { mayRepeat } from "./JobLane.ts"
+import {
+  fromAllStateTables,
+  REPORT,
+  type StateRow,
+  type StateTable,
+  toReport,
+  toStateRow,
+  TRACE,
+  WITH_WEBHOOK_PAYLOADS
+} from "./JobColumns.ts"
+import { mayRepeat } from "./JobGroupCommit.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
@@ -46,21 +55,21 @@ const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
 const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
 const decodeId = Schema.decodeUnknownSync(Schema.String)
 
-const DUE_PLACES: ReadonlyArray<Place> = ["running", "ready", "delayed", "ended"]
+const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
 
 /** Runs and their children, whose timers also change other jobs. */
 const FAMILY = "(is_run OR id LIKE 'step-%')"
 
-const due = (place: Place) =>
+const due = (place: StateTable) =>
   `WITH s AS MATERIALIZED (
      SELECT * FROM stint.${place}
      WHERE due_at <= $1 AND id <> ALL($3::text[]) AND NOT ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
      ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-   ) SELECT ${LEAN} FROM s JOIN stint.jobs j ON j.id = s.id`
+   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
 /** Without locks: {@link RunLoads} locks them in its order. */
 const DUE_FAMILY = `SELECT id FROM (${
-  DUE_PLACES.map((place) =>
+  DUE_TABLES.map((place) =>
     `(SELECT id, due_at, seq FROM stint.${place}
       WHERE due_at <= $1 AND id <> ALL($3::text[]) AND ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
       ORDER BY due_at, seq LIMIT $2)`
@@ -68,7 +77,7 @@ const DUE_FAMILY = `SELECT id FROM (${
 }) s ORDER BY due_at, seq LIMIT $2`
 
 const IS_DUE = `SELECT ${
-  DUE_PLACES.map((place) =>
+  DUE_TABLES.map((place) =>
     `EXISTS (SELECT 1 FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($2::text[])${
       place === "ended" ? " AND batch IS NULL" : ""
     })`
@@ -76,7 +85,7 @@ const IS_DUE = `SELECT ${
 }`
 
 const TIMED = (place: "running" | "delayed") =>
-  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id${
+  `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id${
     place === "running" ? " WHERE s.worker IS NOT NULL" : ""
   } ORDER BY s.id FOR UPDATE OF s`
 
@@ -215,7 +224,7 @@ const make = Effect.gen(function*() {
   )
 
   const find = async (query: Query, columns: string, endpoint: EndpointId, id: JobId): Promise<StateRow | undefined> => {
-    const [row] = await query(`SELECT ${columns} FROM ${anywhere("id = $1")} WHERE s.endpoint = $2`, [id, endpoint])
+    const [row] = await query(`SELECT ${columns} FROM ${fromAllStateTables("id = $1")} WHERE s.endpoint = $2`, [id, endpoint])
     return row === undefined ? undefined : toStateRow(row)
   }
 
@@ -249,7 +258,7 @@ const make = Effect.gen(function*() {
     let ids: ReadonlyArray<JobId> = []
     return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
       const found = await Promise.all(
-        DUE_PLACES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
+        DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
       )
       const entries = unreadable.readable(found.flat(), event.now).map(work.add)
         .sort((a, b) => dueAt(a.head) - dueAt(b.head) || bySeq(a, b))

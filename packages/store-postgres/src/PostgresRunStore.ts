@@ -1,5 +1,5 @@
 /**
- * Runs of pipelines in PostgreSQL. Their changes are part of the group commit of jobs (JobLane.ts), because a run and its jobs change in one
+ * Runs of pipelines in PostgreSQL. Their changes are part of the group commit of jobs (JobGroupCommit.ts), because a run and its jobs change in one
  * transaction. RunLoads.ts says what is locked, and in which order.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
@@ -9,7 +9,7 @@ import { type JournalWrite, type RetryResult, RunStore } from "@stint/store/RunS
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Query } from "./Connection.ts"
-import { anywhere, REPORT, toStateRow } from "./JobColumns.ts"
+import { fromAllStateTables, REPORT, toStateRow } from "./JobColumns.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import { ENTRY, listOf, RUN, toEntry, toGraph, toRun } from "./RunRows.ts"
 import { definitionKey } from "./RunWork.ts"
@@ -76,7 +76,7 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
         db.read("get run", async (query) => {
           const [row] = await query(
             `SELECT ${listOf("r", RUN)}, ${REPORT} FROM ${
-              anywhere("id = $1")
+              fromAllStateTables("id = $1")
             } JOIN stint.runs r ON r.run = s.id WHERE s.endpoint = $2`,
             [id, endpoint]
           )

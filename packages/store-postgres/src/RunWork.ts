@@ -7,7 +7,7 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { SETTLING } from "@stint/contract/RunJournal"
+import { SETTLING_KINDS } from "@stint/contract/RunJournal"
 import type { RunEntry, RunRecord, Unseen } from "@stint/store/RunMachine"
 import type { RunEvent } from "@stint/store/RunStore"
 import type { RunPlace, RunTables } from "@stint/store/RunTables"
@@ -193,7 +193,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
         return record === undefined || record.held === null ? [] : [record]
       }),
     entry: (run, path, kind) => at(run, path).find((entry) => entry.kind === kind),
-    settledBy: (run, path) => at(run, path).find(({ kind }) => SETTLING.has(kind)),
+    settledBy: (run, path) => at(run, path).find(({ kind }) => SETTLING_KINDS.has(kind)),
     add: (run, entry) => {
       set(run, { entry, stored: undefined })
     },

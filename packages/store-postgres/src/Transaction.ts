@@ -15,7 +15,15 @@ import { isChild } from "@stint/store/RunTransactions"
 import { hash } from "node:crypto"
 import { toBatch } from "./BatchRows.ts"
 import type { Connection, Row } from "./Connection.ts"
-import { anywhere, LEAN, type Place, PLACES, RECORD, toRecord, toStateRow } from "./JobColumns.ts"
+import {
+  fromAllStateTables,
+  RECORD,
+  STATE_TABLES,
+  type StateTable,
+  toRecord,
+  toStateRow,
+  WITH_WEBHOOK_PAYLOADS
+} from "./JobColumns.ts"
 import * as RunLoads from "./RunLoads.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
@@ -64,7 +72,7 @@ export interface Transaction {
   readonly lockJobs: (ids: ReadonlyArray<JobId>) => Promise<void>
   /** Locks jobs and loads their runs, for commands that may end, cancel or retry them. */
   readonly lockRuns: (needs: RunLoads.RunNeeds) => Promise<void>
-  /** Loads rows of a query that selects {@link LEAN} or {@link RECORD}, and locks their batches. */
+  /** Loads rows of a query that selects {@link WITH_WEBHOOK_PAYLOADS} or {@link RECORD}, and locks their batches. */
   readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<Work.Entry>>
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
   /** Waits until no other transaction has these locks, and takes them until the commit. */
@@ -116,11 +124,11 @@ const BEGIN = [
 ]
   .reduce((text, setting) => `${text}; SET LOCAL ${setting}`, "BEGIN")
 
-const lockedState = (place: Place) =>
-  `SELECT ${LEAN} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
+const lockedState = (place: StateTable) =>
+  `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
 
 /** The same for running jobs, with those of workers: one statement, so that all rows are locked in the order of their ids. */
-const RUNNING = `SELECT ${LEAN} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
+const RUNNING = `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
   WHERE s.id IN (
     SELECT unnest($1::text[])
     UNION SELECT r.id FROM unnest($2::text[], $3::text[]) AS u (endpoint, worker)
@@ -133,7 +141,7 @@ const MAX_LOOKS = 20
 const hasLimit = (quotas: Quotas | undefined, scope: QuotaScope): boolean =>
   quotas?.[scope].storedBytes !== undefined || quotas?.[scope].waitingJobs !== undefined
 
-/** Begins a transaction on a connection. The caller commits it (WorkWrites.ts) or rolls it back. */
+/** Begins a transaction on a connection. The caller commits it (TransactionWrites.ts) or rolls it back. */
 export const begin = (
   connection: Connection,
   tallies: TallyRows.TallyChanges,
@@ -186,7 +194,7 @@ export const begin = (
   }
 
   const sendJobLocks = (ids: ReadonlyArray<JobId>): Promise<ReadonlyArray<ReadonlyArray<Row>>> =>
-    Promise.all(ids.length === 0 ? [] : PLACES.map((place) => query(lockedState(place), [ids])))
+    Promise.all(ids.length === 0 ? [] : STATE_TABLES.map((place) => query(lockedState(place), [ids])))
 
   /** A job can move into a table that was read before. Then it is in none of the results, but it still exists. */
   const lockMoved = async (ids: ReadonlyArray<JobId>) => {
@@ -209,7 +217,7 @@ export const begin = (
         query(RUNNING, values),
         ...(ids.length === 0
           ? []
-          : PLACES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
+          : STATE_TABLES.filter((place) => place !== "running").map((place) => query(lockedState(place), [ids])))
       ])
     for (const rows of await found) addRows(rows)
     for (const id of ids) work.sought.add(id)
@@ -286,7 +294,9 @@ export const begin = (
       [keys.map(({ endpoint }) => endpoint), keys.map(({ key }) => key)]
     )
     if (rows.length === 0) return
-    const found = await query(`SELECT ${RECORD} FROM ${anywhere("id = ANY($1::text[])")}`, [rows.map(([, , , id]) => id)])
+    const found = await query(`SELECT ${RECORD} FROM ${fromAllStateTables("id = ANY($1::text[])")}`, [
+      rows.map(([, , , id]) => id)
+    ])
     for (const row of found) {
       const record = toRecord(toStateRow(row))
       records.set(record.id, record)

@@ -41,7 +41,7 @@ import {
   NotStintDatabase,
   SqliteOpenError
 } from "./SqliteOpenError.ts"
-import * as Upgrades from "./Upgrades.ts"
+import * as TableVersions from "./TableVersions.ts"
 
 /** Path and durability of the database. */
 export interface Options {
@@ -138,7 +138,7 @@ export const checkOrigin = (db: DatabaseSync, file: string): FileOrigin => {
     const copy = MigrationCopy.newestFor(file, Migrations.LATEST)
     throw new SqliteOpenError({
       file,
-      reason: new FileNewer({ version, supported: Migrations.LATEST, stint: Upgrades.versionOf(db, version), copy })
+      reason: new FileNewer({ version, supported: Migrations.LATEST, stint: TableVersions.versionOf(db, version), copy })
     })
   }
   return { version, application, isEmpty }
@@ -175,7 +175,7 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
     ? undefined
     : MigrationCopy.write(db, file, version)
   Migrations.migrate(db, Migrations.repair(db, version))
-  if (version !== Migrations.LATEST) Upgrades.record(db, Migrations.LATEST)
+  if (version !== Migrations.LATEST) TableVersions.record(db, Migrations.LATEST)
   return copy === undefined ? undefined : { from: version, copy }
 }
 

@@ -7,7 +7,7 @@ import * as Duration from "effect/Duration"
  * The delays between attempts: ten attempts over about a day. The first delays cover a restart of the receiver, and the last ones cover an
  * outage that a person has to fix. Further attempts would deliver an outdated event.
  */
-export const PAUSES: ReadonlyArray<Duration.Input> = [
+export const RETRY_DELAYS: ReadonlyArray<Duration.Input> = [
   "5 seconds",
   "30 seconds",
   "2 minutes",

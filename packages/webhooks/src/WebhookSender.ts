@@ -53,7 +53,7 @@ export interface Options {
    */
   readonly timeout?: Duration.Input
   /**
-   * The delays between attempts. There is one more attempt than there are delays. Default: {@link RetrySchedule.PAUSES}, ten attempts over
+   * The delays between attempts. There is one more attempt than there are delays. Default: {@link RetrySchedule.RETRY_DELAYS}, ten attempts over
    * a day.
    */
   readonly pauses?: ReadonlyArray<Duration.Input>
@@ -99,7 +99,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const events = yield* PlatformEvents
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
-  const plan = RetrySchedule.make(options.pauses ?? RetrySchedule.PAUSES, options.longestRetryAfter ?? "6 hours")
+  const plan = RetrySchedule.make(options.pauses ?? RetrySchedule.RETRY_DELAYS, options.longestRetryAfter ?? "6 hours")
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
   const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs

@@ -137,7 +137,7 @@ export const sizeOf = (entry: Entry): number => entry.kind === "packed" || entry
 export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf("/")))
 
 /** The ancestor of this path that is a file or link, if there is one. */
-export const obstacle = (entries: ReadonlyMap<string, Entry>, path: string): string | undefined => {
+export const blockingAncestor = (entries: ReadonlyMap<string, Entry>, path: string): string | undefined => {
   for (let parent = parentOf(path); parent !== ""; parent = parentOf(parent)) {
     const entry = entries.get(parent)
     if (entry !== undefined && entry.kind !== "directory") return parent
@@ -188,7 +188,7 @@ export const decode = (text: string, generation: number, limits: Limits): Result
   for (const path of entries.keys()) {
     const parent = parentOf(path)
     if (checkedParents.has(parent)) continue
-    const file = obstacle(entries, path)
+    const file = blockingAncestor(entries, path)
     if (file !== undefined) {
       return Result.fail(`${JSON.stringify(path)} is below ${JSON.stringify(file)}, which is not a directory`)
     }

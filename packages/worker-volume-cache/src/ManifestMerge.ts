@@ -47,7 +47,7 @@ const applyOne = (entries: Map<string, Manifest.Entry>, path: string, { base, en
   if (entry === undefined) return entries.delete(path)
   if (conflict && current !== undefined && isLater(current, entry)) return false
   // A directory and a file cannot have the same name. The existing one stays, because it may be another worker's.
-  if (Manifest.obstacle(entries, path) !== undefined) return false
+  if (Manifest.blockingAncestor(entries, path) !== undefined) return false
   if (current?.kind === "directory" && entry.kind !== "directory") {
     for (const other of entries.keys()) if (other.startsWith(`${path}/`)) return false
   }

@@ -8,8 +8,8 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as PlatformClient from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
-import { nodeStates } from "../output/NodeStates.ts"
 import * as Output from "../output/Output.ts"
+import { pipelineNodeStates } from "../output/PipelineNodeStates.ts"
 import { check, schema } from "./PipelineFileCommands.ts"
 import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
 
@@ -153,7 +153,7 @@ const graph = Command.make(
     if (json) return yield* Output.print(json, found, () => "")
     // Loaded here, because no other command draws a graph.
     const { toMermaid } = yield* Effect.promise(() => import("@stint/pipelines/Mermaid"))
-    const marks = new Map([...nodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
+    const marks = new Map([...pipelineNodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
     yield* Output.text(toMermaid(found, marks).trimEnd())
   })
 ).pipe(Command.withDescription("Print the graph of a pipeline as a Mermaid diagram; for a run, with the state of its nodes"))

@@ -20,7 +20,7 @@ export const layer: Layer.Layer<EndpointStore, never, EndpointStore> = Layer.eff
 )
 
 /** Hands the endpoints over when this node begins to shut down, while its workers finish their jobs. Must be the outermost layer. */
-export const layerLeave: Layer.Layer<never> = Layer.effectDiscard(
+export const layerReleaseAtShutdown: Layer.Layer<never> = Layer.effectDiscard(
   Effect.flatMap(
     Effect.serviceOption(Nodes),
     Option.match({ onNone: () => Effect.void, onSome: ({ leave }) => Effect.addFinalizer(() => leave) })

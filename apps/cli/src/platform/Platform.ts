@@ -336,7 +336,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(layerWorkerAddress),
     options.observer === undefined ? identity : Layer.provide(Layer.succeed(References.MinimumLogLevel, "Error"))
   )
-  return Layer.merge(layerUnready, OwnedEndpoints.layerLeave).pipe(
+  return Layer.merge(layerUnready, OwnedEndpoints.layerReleaseAtShutdown).pipe(
     Layer.provideMerge(workers),
     Layer.provideMerge(options.hasSharedKeys === true ? Layer.empty : OwnedEndpoints.layerKeyWarning),
     Layer.provideMerge(serving),

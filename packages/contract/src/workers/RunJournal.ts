@@ -49,7 +49,7 @@ export const EntryKind = Schema.Literals(["step", "failed", "choice", "undo", "s
 export type EntryKind = typeof EntryKind.Type
 
 /** The kinds that settle a path. The first one at a path wins. */
-export const SETTLING: ReadonlySet<EntryKind> = new Set<EntryKind>(["step", "failed", "event", "end"])
+export const SETTLING_KINDS: ReadonlySet<EntryKind> = new Set<EntryKind>(["step", "failed", "event", "end"])
 
 /** The kinds that a worker may record. */
 const RecordKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait"])

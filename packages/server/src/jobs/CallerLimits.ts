@@ -6,7 +6,7 @@ import type { Policy } from "@stint/contract/Job"
 import type { BodyIssue } from "../http/RequestBody.ts"
 
 /** What a request asks for. */
-export interface Wishes {
+export interface RequestedOptions {
   readonly policy?: Policy | undefined
   readonly priority?: number | undefined
   /** Milliseconds since 1970. */
@@ -22,7 +22,7 @@ const NONE: ReadonlyArray<BodyIssue> = []
 /** The values that are above the endpoint's limits. */
 export const callerLimitIssues = (
   { limits }: Pick<Endpoint, "limits">,
-  { policy, priority, startAfterMs, startAt }: Wishes
+  { policy, priority, startAfterMs, startAt }: RequestedOptions
 ): ReadonlyArray<BodyIssue> => {
   if (policy === undefined && priority === undefined && startAt === undefined && startAfterMs === undefined) return NONE
   if (startAt !== undefined && startAfterMs !== undefined) {

@@ -8,7 +8,7 @@ import { it } from "@effect/vitest"
 import { EndpointId, type JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { toJsonText } from "@stint/contract/Json"
-import { SETTLING } from "@stint/contract/RunJournal"
+import { SETTLING_KINDS } from "@stint/contract/RunJournal"
 import { isParked } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
@@ -164,7 +164,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     for (const record of write.records ?? []) {
       const isStored = stored.some((entry) =>
         entry.path === record.path && (entry.kind === record.kind ||
-          (record.kind !== "choice" && (SETTLING.has(entry.kind) || ["spawn", "sleep", "wait"].includes(entry.kind))))
+          (record.kind !== "choice" && (SETTLING_KINDS.has(entry.kind) || ["spawn", "sleep", "wait"].includes(entry.kind))))
       )
       assert.ok(isStored, `R14: the ${record.kind} of ${record.path} was acknowledged and is not stored`)
     }
@@ -186,7 +186,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
       const label = `${title}: run ${one.id}`
       assert.deepEqual(entries.map(({ n }) => n), [...new Set(entries.map(({ n }) => n))].sort((a, b) => a - b), label)
       assert.equal(new Set(entries.map(keyOf)).size, entries.length, `${label} has an entry twice`)
-      const settled = entries.filter(({ kind }) => SETTLING.has(kind)).map(({ path }) => path)
+      const settled = entries.filter(({ kind }) => SETTLING_KINDS.has(kind)).map(({ path }) => path)
       assert.equal(new Set(settled).size, settled.length, `${label} settled a path twice`)
       for (const before of one.entries) {
         const after = entries.find(({ n }) => n === before.n)

@@ -14,7 +14,7 @@ import * as Layer from "effect/Layer"
 import { type SetWallClock, withDivergentClock } from "../DivergentClock.ts"
 import * as Scenario from "../Scenario.ts"
 import * as StoreFaults from "../StoreFaults.ts"
-import type { World } from "./StoreRule.ts"
+import type { RuleServices } from "./StoreRule.ts"
 
 const HOUR = 3_600_000
 
@@ -26,7 +26,7 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
   const rule = (
     title: string,
-    body: (setWallClock: SetWallClock) => Effect.Effect<void, unknown, World | StoreFaults.StoreFaults>
+    body: (setWallClock: SetWallClock) => Effect.Effect<void, unknown, RuleServices | StoreFaults.StoreFaults>
   ) => it.effect(title, () => withDivergentClock((setWallClock) => Effect.provide(body(setWallClock), world)))
 
   for (const [name, by] of [["forward", HOUR], ["back", -HOUR]] as const) {

@@ -12,7 +12,7 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import * as Scenario from "../Scenario.ts"
-import type { LogRule, LogWorld } from "./LogRule.ts"
+import type { LogRule, LogRuleServices } from "./LogRule.ts"
 
 const summarize = (event: JobEvent): string => {
   switch (event._tag) {
@@ -167,7 +167,7 @@ export const logEventRules = (rule: LogRule): void => {
       Effect.gen(function*() {
         const logs = yield* JobLogs
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make({ maxAttempts: 9 })
-        const services = yield* Effect.context<LogWorld>()
+        const services = yield* Effect.context<LogRuleServices>()
 
         const once = Effect.fnUntraced(function*(attempts: ReadonlyArray<ReadonlyArray<string>>, cuts: ReadonlyArray<number>) {
           const { id } = yield* submit()

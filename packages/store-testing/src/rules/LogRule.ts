@@ -9,7 +9,11 @@ import type { JobStore } from "@stint/store/JobStore"
 import type * as Effect from "effect/Effect"
 
 /** The services that a rule for log lines may use. */
-export type LogWorld = JobStore | JobLogStore | JobLogs | JobQueue | WorkerRegistry
+export type LogRuleServices = JobStore | JobLogStore | JobLogs | JobQueue | WorkerRegistry
 
 /** Registers one rule as a test, optionally with quotas that differ from the defaults. */
-export type LogRule = (title: string, body: () => Effect.Effect<void, unknown, LogWorld>, quotas?: Partial<LogQuotas>) => void
+export type LogRule = (
+  title: string,
+  body: () => Effect.Effect<void, unknown, LogRuleServices>,
+  quotas?: Partial<LogQuotas>
+) => void

@@ -13,12 +13,12 @@ import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import * as StoreFaults from "../StoreFaults.ts"
-import type { World } from "./StoreRule.ts"
+import type { RuleServices } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer)))
-  const rule = (title: string, body: Effect.Effect<void, unknown, World | StoreFaults.StoreFaults>) =>
+  const rule = (title: string, body: Effect.Effect<void, unknown, RuleServices | StoreFaults.StoreFaults>) =>
     it.effect(title, () => Effect.provide(body, world))
 
   rule(

@@ -9,10 +9,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /** The services that a rule may use. */
-export type World = JobStore | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry
+export type RuleServices = JobStore | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry
 
 /** Registers one rule as a test. */
-export type Rule = (title: string, body: () => Effect.Effect<void, unknown, World>) => void
+export type Rule = (title: string, body: () => Effect.Effect<void, unknown, RuleServices>) => void
 
 /** Registers rules that run on the test clock with stores from this layer. */
 export const storeRule = <E>(store: Layer.Layer<JobStore, E>): Rule => {

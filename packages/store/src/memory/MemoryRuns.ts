@@ -3,7 +3,7 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { type EntryKind, SETTLING } from "@stint/contract/RunJournal"
+import { type EntryKind, SETTLING_KINDS } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import type { JobHead } from "../jobs/JobRecord.ts"
 import type { RunEntry, RunRecord } from "../runs/RunMachine.ts"
@@ -67,7 +67,7 @@ const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId)
       [...runs.values()].map(({ record }) => record).filter((run) => run.endpoint === endpoint && run.held !== null),
     entry: (run, path, kind) => runs.get(run)?.entries.get(keyOf(path, kind)),
     settledBy: (run, path) => {
-      for (const kind of SETTLING) {
+      for (const kind of SETTLING_KINDS) {
         const entry = runs.get(run)?.entries.get(keyOf(path, kind))
         if (entry !== undefined) return entry
       }

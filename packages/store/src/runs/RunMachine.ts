@@ -75,7 +75,7 @@ const OPENING: ReadonlyArray<EntryKind> = ["spawn", "sleep", "wait"]
  * The earlier entries of a path that win against a new one: those of these kinds, and with `settles` the one that settled the path. A path is
  * opened once and settled once.
  */
-export const rivalsOf = (kind: EntryKind): { readonly kinds: ReadonlyArray<EntryKind>; readonly settles: boolean } =>
+export const winningKinds = (kind: EntryKind): { readonly kinds: ReadonlyArray<EntryKind>; readonly settles: boolean } =>
   OPENING.includes(kind)
     ? { kinds: [kind, ...OPENING.filter((other) => other !== kind)], settles: true }
     : { kinds: [kind], settles: kind !== "choice" && kind !== "undo" }
@@ -174,7 +174,7 @@ export const forgotten = (
 }
 
 /** Why a run does not fit a definition other than its own, in words; undefined when it fits. */
-export const misfit = (
+export const incompatibility = (
   paths: Iterable<string>,
   own: Pick<PipelineGraph, "nodes"> | undefined,
   other: Pick<PipelineGraph, "nodes">

@@ -150,7 +150,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     { applied, spawned }: { readonly applied: Array<ApplyResult>; readonly spawned: Array<EndpointId> }
   ): ReadonlyArray<RunEntry> => {
     const { path } = entry
-    const { kinds, settles } = RunMachine.rivalsOf(entry.kind)
+    const { kinds, settles } = RunMachine.winningKinds(entry.kind)
     const same = kinds.map((kind) => tables.entry(run.run, path, kind)).find((one) => one !== undefined)
     const won = same ?? (settles ? tables.settledBy(run.run, path) : undefined)
     if (won !== undefined) return [won]
@@ -223,7 +223,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     const paths = [...tables.after(id, 0, Infinity)].map(({ path }) => path)
     const held = other === undefined
       ? null
-      : RunMachine.misfit(paths, own === undefined ? undefined : decodeGraph(own), decodeGraph(other)) ?? null
+      : RunMachine.incompatibility(paths, own === undefined ? undefined : decodeGraph(own), decodeGraph(other)) ?? null
     return held === null ? { ...known, definition, undo, held } : { ...known, held }
   }
 

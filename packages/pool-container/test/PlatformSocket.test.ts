@@ -7,7 +7,7 @@ import type { AddressInfo } from "node:net"
 import { networkInterfaces } from "node:os"
 import process from "node:process"
 import { promisify } from "node:util"
-import * as PlatformDoor from "../src/PlatformDoor.ts"
+import * as PlatformSocket from "../src/PlatformSocket.ts"
 
 const run = promisify(execFile)
 
@@ -54,7 +54,7 @@ const askFrom = (pid: number, url: string, length: number) =>
     return (await run("nsenter", [`--net=/proc/${pid}/ns/net`, process.execPath, "-e", program])).stdout
   })
 
-describe("PlatformDoor", () => {
+describe("PlatformSocket", () => {
   it.live.skipIf(!canUnshare)(
     "makes one address reachable from a network of its own, and nothing else of the host",
     () =>
@@ -62,7 +62,7 @@ describe("PlatformDoor", () => {
         const pid = yield* isolated
         const platform = yield* server("platform")
         const other = yield* server("other")
-        yield* PlatformDoor.open(pid, 4600, { host: "127.0.0.1", port: platform.port })
+        yield* PlatformSocket.open(pid, 4600, { host: "127.0.0.1", port: platform.port })
         assert.strictEqual(yield* askFrom(pid, "http://127.0.0.1:4600/", 3_000_000), "platform 3000000")
         const addresses = Object.values(networkInterfaces()).flatMap((all = []) => all).filter(({ family }) => family === "IPv4")
         for (const { address } of addresses) {
@@ -77,13 +77,13 @@ describe("PlatformDoor", () => {
     Effect.gen(function*() {
       const pid = yield* isolated
       const platform = yield* server("platform")
-      yield* Effect.scoped(PlatformDoor.open(pid, 4600, { host: "127.0.0.1", port: platform.port }))
+      yield* Effect.scoped(PlatformSocket.open(pid, 4600, { host: "127.0.0.1", port: platform.port }))
       assert.strictEqual(yield* askFrom(pid, "http://127.0.0.1:4600/", 1), "ECONNREFUSED")
     }).pipe(Effect.scoped))
 
   it.live("says what it needs when the process cannot be entered", () =>
     Effect.gen(function*() {
-      const error = yield* Effect.flip(Effect.scoped(PlatformDoor.open(0, 4600, { host: "127.0.0.1", port: 1 })))
+      const error = yield* Effect.flip(Effect.scoped(PlatformSocket.open(0, 4600, { host: "127.0.0.1", port: 1 })))
       assert.match(error.message, /cannot enter the network of the container \(.+\)\. This needs a platform that runs as root/)
     }))
 })

@@ -23,7 +23,7 @@ const ATTEMPT = /(?:~\d+)+$/
 const BACKOFF = /~\d+~\d+$/
 
 /** The states of the nodes by their addresses, from the steps in their order. Nodes that have not begun are absent. */
-export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
+export const pipelineNodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
   /** The state of the latest attempt of each path. */
   const paths = new Map<string, NodeState>()
   for (const { kind, path, state } of steps) {

@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { BatchBody } from "./BatchRows.ts"
 import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
-import { ALL, insertAll, JOB, type Place, placeOf, PLACES, specText, stateValues, transpose } from "./JobColumns.ts"
+import { ALL, insertAll, JOB, placeOf, specText, STATE_TABLES, type StateTable, stateValues, transpose } from "./JobColumns.ts"
 import { escapeNul } from "./NulText.ts"
 import * as RunWrites from "./RunWrites.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
@@ -56,14 +56,14 @@ const staysInPlace = (before: JobHead, after: JobHead): boolean => {
 interface Sorted {
   readonly inserted: Array<Entry>
   readonly removed: Array<Entry>
-  readonly left: Record<Place, Array<string>>
-  readonly arrived: Record<Place, Array<Entry>>
+  readonly left: Record<StateTable, Array<string>>
+  readonly arrived: Record<StateTable, Array<Entry>>
   readonly touched: Array<Entry>
   readonly progressed: Array<Entry>
   readonly endedInPlace: Array<Entry>
 }
 
-const none = <A>(): Record<Place, Array<A>> => ({ ready: [], delayed: [], running: [], ended: [] })
+const none = <A>(): Record<StateTable, Array<A>> => ({ ready: [], delayed: [], running: [], ended: [] })
 
 const sort = (entries: Iterable<Entry>): Sorted => {
   const sorted: Sorted = {
@@ -152,11 +152,11 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
     TAG,
     sorted.inserted.flatMap(({ head: { createdAt, endpoint, id, tags } }) => tags.map((tag) => [endpoint, tag, createdAt, id]))
   )
-  for (const place of PLACES) {
+  for (const place of STATE_TABLES) {
     const left = sorted.left[place]
     if (left.length > 0) send(`DELETE FROM stint.${place} WHERE id = ANY($1::text[])`, [left])
   }
-  for (const place of PLACES) {
+  for (const place of STATE_TABLES) {
     insert(place, ALL, sorted.arrived[place].map(stateValues))
   }
   if (sorted.touched.length > 0) {

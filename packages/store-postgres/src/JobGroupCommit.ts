@@ -17,8 +17,8 @@ import * as Claims from "./Claims.ts"
 import { type Connection, constraintOf, sqlStateOf } from "./Connection.ts"
 import type { TallyRows } from "./TallyRows.ts"
 import { begin, type Needs, type Transaction } from "./Transaction.ts"
+import { commit } from "./TransactionWrites.ts"
 import type { UnreadableRows } from "./UnreadableRows.ts"
-import { commit } from "./WorkWrites.ts"
 
 /** The maximum number of commands in one transaction. A higher limit would gain little: the cost of the sync per command is already small. */
 const MAX_COMMANDS = 256
@@ -49,7 +49,7 @@ interface Command {
 }
 
 /** The lane of a node. */
-export interface JobLane {
+export interface JobGroupCommit {
   /** Runs with the rows that it needs, in a transaction with other commands. */
   readonly shared: <A>(
     needs: Needs,
@@ -110,7 +110,7 @@ const causeOf = (failure: unknown): unknown => failure instanceof TransactionFai
 const isLost = (failure: unknown): boolean => failure instanceof TransactionFailed && failure.isLost
 
 /** Starts an idle lane. `connect` returns its connection, and opens it again after it was lost. */
-export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobLane => {
+export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobGroupCommit => {
   let pending: Array<Command> = []
   let running = false
   const waiting: Array<() => void> = []
