@@ -48,7 +48,7 @@ interface Command {
   readonly fail: (failure: unknown) => void
 }
 
-/** The lane of a node. */
+/** The group commit of a node. */
 export interface JobGroupCommit {
   /** Runs with the rows that it needs, in a transaction with other commands. */
   readonly shared: <A>(
@@ -109,7 +109,7 @@ class TransactionFailed extends Error {
 const causeOf = (failure: unknown): unknown => failure instanceof TransactionFailed ? failure.cause : failure
 const isLost = (failure: unknown): boolean => failure instanceof TransactionFailed && failure.isLost
 
-/** Starts an idle lane. `connect` returns its connection, and opens it again after it was lost. */
+/** Starts an idle group commit. `connect` returns its connection, and opens it again after it was lost. */
 export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unreadable: UnreadableRows): JobGroupCommit => {
   let pending: Array<Command> = []
   let running = false

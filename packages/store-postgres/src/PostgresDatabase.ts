@@ -2,7 +2,7 @@
  * The connections of a node to its database.
  *
  * ```
- *   lane     1 connection     changes of jobs and batches, in group commits   (JobGroupCommit.ts)
+ *   commits  1 connection     changes of jobs and batches, in group commits   (JobGroupCommit.ts)
  *   writer   1 connection     transactions on control data and webhooks, one at a time
  *   readers  2 connections    single statements on committed data, pipelined
  *   hints    1 connection     heartbeat and notifications                     (PostgresNodes.ts)
@@ -185,16 +185,16 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         prepare: true
       }
       const slots = Array.from({ length: READERS + 2 }, () => makeSlot(connection))
-      const [laneSlot = makeSlot(connection), writerSlot = makeSlot(connection), ...readers] = slots
+      const [commitSlot = makeSlot(connection), writerSlot = makeSlot(connection), ...readers] = slots
       yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
       const node = yield* Effect.tryPromise({
-        try: async () => openTables(await laneSlot.get(), name),
+        try: async () => openTables(await commitSlot.get(), name),
         catch: (cause) => openError(name, cause)
       })
 
       const unreadable = UnreadableRows.make()
-      const lane = JobGroupCommit.make(laneSlot.get, TallyRows.make(node), unreadable)
-      yield* Effect.addFinalizer(() => Effect.promise(lane.idle))
+      const groupCommit = JobGroupCommit.make(commitSlot.get, TallyRows.make(node), unreadable)
+      yield* Effect.addFinalizer(() => Effect.promise(groupCommit.idle))
       const writer = makeWriter(writerSlot)
 
       let failing = false
@@ -254,9 +254,9 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         connect: (deadlineMs) => connect({ ...connection, deadlineMs }),
         read: (operation, run) => settled(operation, async () => run((await reader().get()).query)),
         write: (operation, run) => settled(operation, () => writer(run)),
-        shared: (operation, needs, run) => submitted(operation, (settle) => lane.shared(needs, run, settle)),
-        claim: (claim) => submitted("claim", (settle) => lane.claim(claim, settle)),
-        alone: (operation, run) => submitted(operation, (settle) => lane.alone(run, settle)),
+        shared: (operation, needs, run) => submitted(operation, (settle) => groupCommit.shared(needs, run, settle)),
+        claim: (claim) => submitted("claim", (settle) => groupCommit.claim(claim, settle)),
+        alone: (operation, run) => submitted(operation, (settle) => groupCommit.alone(run, settle)),
         unreadable
       })
     })

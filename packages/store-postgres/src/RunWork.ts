@@ -3,7 +3,7 @@
  * commit (RunWrites.ts).
  *
  * Only the rows that the commands of a transaction need are loaded, because a run may have thousands of entries. A read of a row that was not
- * loaded throws, and the lane then runs each command alone, for which everything is loaded.
+ * loaded throws, and the group commit then runs each command alone, for which everything is loaded.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
