@@ -9,17 +9,17 @@ import { BODY_OPERATIONS, type BodyOperation, BOMBS, type Path } from "./Hostile
  * Nanoseconds per byte. A scan takes 5 to 20. Collecting all errors took 900, and `JSON.parse` takes up to 150 for nested arrays. A body of
  * 10 MB therefore costs at most a second.
  */
-export const TIME_PER_BYTE = 100
+const TIME_PER_BYTE = 100
 
 /** Bytes of heap per byte of body. The text and its pieces take 2 to 4. The values of `JSON.parse` took up to 30, and all errors 300. */
-export const MEMORY_PER_BYTE = 10
+const MEMORY_PER_BYTE = 10
 
 /**
  * The fixed cost: parsing and checking the 10,000 values that a schema may receive, and the request itself. A map of 8,000 names, which are
  * checked too, takes 15 MB.
  */
-export const FIXED_NANOS = 25_000_000
-export const FIXED_BYTES = 18_000_000
+const FIXED_NANOS = 25_000_000
+const FIXED_BYTES = 18_000_000
 
 const cpuNanos = (): number => {
   const { system, user } = process.threadCpuUsage()
@@ -39,7 +39,7 @@ export interface Cost {
 }
 
 /** A place in a body. */
-export interface Place {
+interface Place {
   readonly operation: BodyOperation
   readonly path: Path
 }
@@ -104,8 +104,8 @@ export const meter = Effect.gen(function*() {
 export const placeText = (bomb: string, { operation, path }: Place): string => `${bomb} at ${path.join(".")} of ${operation.name}`
 
 /** Whether a body cost more than its size allows. */
-export const isExpensive = ({ bytes, length, nanos }: Cost): boolean =>
-  nanos > FIXED_NANOS + TIME_PER_BYTE * length || bytes > FIXED_BYTES + MEMORY_PER_BYTE * length
+export const isExpensive = ({ bytes, length, nanos }: Cost, memoryPerByte = MEMORY_PER_BYTE): boolean =>
+  nanos > FIXED_NANOS + TIME_PER_BYTE * length || bytes > FIXED_BYTES + memoryPerByte * length
 
 /** `31 ms, 14 MB`. */
 export const costText = ({ bytes, nanos }: Cost): string => `${Math.round(nanos / 1e6)} ms, ${Math.round(bytes / 1e6)} MB`
