@@ -3,15 +3,15 @@
  */
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
+import { rm } from "node:fs/promises"
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
 import process from "node:process"
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
 import * as LogFormat from "../src/output/LogFormat.ts"
 import { type Finished, runCommand } from "./CommandInProcess.ts"
-
-/** Sets the terminal's title, in both encodings of the sequence, clears the screen, reverses text, and forges a line. */
-const HOSTILE = "\u001b]0;title\u0007 \u009d0;title\u009c \u001b[2J \r\u202e over\n2026-11-22T12:00:00Z INFO   forged"
+import { HOSTILE, HOSTILE_ANSWERS } from "./HostileAnswers.ts"
+import { COMMANDS as EVERY_COMMAND, makeFiles, operations, STATUSES } from "./VerbCalls.ts"
 
 const job = { id: HOSTILE, status: "FAILED", workerId: HOSTILE, error: HOSTILE, output: { text: HOSTILE }, delayTime: 1 }
 const line = { number: 1, time: 0, level: "INFO", message: HOSTILE, attempt: 1, source: "log", workerId: HOSTILE }
@@ -76,6 +76,9 @@ const NOT_FOUND = {
   hint: HOSTILE
 }
 
+/** Every operation declares it. */
+const UNAUTHORIZED = { ...NOT_FOUND, type: "/problems/unauthorized", status: 401, title: "Unauthorized" }
+
 const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly code: number }> = [
   { args: ["status", "e", "j"], code: 0 },
   { args: ["status", "e", "j", "--json"], code: 0 },
@@ -95,10 +98,13 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["batch", "status", "e", "batch_1"], code: 0 }
 ]
 
+/** Whether a text contains no control character but line feeds, and no forged line. */
+const isPrintable = (printed: string): boolean =>
+  !/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u.test(printed.replaceAll("\n", "")) && !/^2026-11-22T12:00:00Z/m.test(printed)
+
 const expectHarmless = (printed: string, label: string) => {
   expect(printed, label).toContain("forged")
-  expect(printed.replaceAll("\n", ""), label).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u)
-  expect(printed, label).not.toMatch(/^2026-11-22T12:00:00Z/m)
+  expect(isPrintable(printed), `${label}\n${printed}`).toBe(true)
 }
 
 describe("the platform's log", () => {
@@ -156,5 +162,76 @@ describe("stint", () => {
     }
     const json = results.filter(({ code, command }) => code === 0 && command.args.includes("--json"))
     expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, [batch]])
+  })
+})
+
+describe("every command", () => {
+  /** What the platform answers: hostile text as the contract accepts it, answers that break the contract, or errors. */
+  const KINDS = ["accepted", "broken", "error"] as const
+  let kind: (typeof KINDS)[number] = "accepted"
+  let server: Server
+  let env: Record<string, string>
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      request.resume()
+      const { pathname } = new URL(request.url ?? "/", "http://localhost")
+      const id = operations.find(({ method, path }) => method === request.method && path.test(pathname))?.id ?? ""
+      const answers = HOSTILE_ANSWERS.get(id)
+      const isError = kind === "error" || answers === undefined
+      const status = isError ? UNAUTHORIZED.status : STATUSES[id] ?? 200
+      if (id === "jobs.events" && !isError) {
+        response.writeHead(200, { "content-type": "text/event-stream" })
+        const end = { ...job, error: HOSTILE }
+        const chunk = { attempt: 1, number: 1, output: HOSTILE }
+        const events = [["status", { id: HOSTILE, status: "IN_PROGRESS", attempt: 1 }], ["log", line], ["chunk", chunk], ["end", end]]
+        return void response.end(
+          events.map(([event, data], at) => `id: ${at}\nevent: ${String(event)}\ndata: ${JSON.stringify(data)}\n\n`).join("")
+        )
+      }
+      response.writeHead(status, { "content-type": "application/json" })
+      response.end(
+        status === 204 ? undefined : JSON.stringify(isError ? UNAUTHORIZED : kind === "broken" ? answers.broken : answers.accepted)
+      )
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
+  })
+  afterAll(() => new Promise((resolve) => server.close(resolve)))
+
+  it.each(
+    [
+      ["text that the contract accepts", "accepted", 40],
+      ["text that breaks the contract", "broken", 1],
+      ["an error", "error", 75]
+    ] as const
+  )("prints no control character and no forged line when the platform answers with %s", async (_, answers, shown) => {
+    kind = answers
+    const { folder, withPaths } = await makeFiles()
+    const unsafe: Array<string> = []
+    let seen = 0
+    try {
+      for (const args of EVERY_COMMAND) {
+        for (const command of answers === "accepted" ? [args, [...args, "--json"]] : [args]) {
+          // A command may wait for a state that no answer has.
+          const until = Date.now() + 2_000
+          const { stderr, stdout } = await runCommand(withPaths(command), { env, interruptWhen: () => Date.now() > until })
+          const printed = stdout + stderr
+          if (!isPrintable(printed)) unsafe.push(`stint ${command.join(" ")}\n${JSON.stringify(printed)}`)
+          if (command === args && printed.includes("forged")) seen += 1
+        }
+      }
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+    expect(unsafe).toEqual([])
+    expect(seen).toBeGreaterThanOrEqual(shown)
+  }, 60_000)
+
+  it("is tested with hostile text in most strings of the platform's answers", () => {
+    const totals = [...HOSTILE_ANSWERS.values()]
+    const sum = (of: "hostile" | "strings") => totals.reduce((total, one) => total + one[of], 0)
+    expect(sum("strings")).toBeGreaterThan(300)
+    expect(sum("hostile")).toBeGreaterThan(sum("strings") / 2)
   })
 })

@@ -8,14 +8,13 @@
  *   record --its platform still runs--> left alone
  *     |    --no process identity------> record removed, with a warning
  *     +--> orphan --adopt--> handle: its output continues, drain, kill, exit
- *                               |  the process is gone, now or later: what it left in its process group is killed, its last output is read
+ *                               |  the process is gone, now or later: what it left behind is ended, its last output is read
  *                               +--> exit: Lost
  * ```
  *
  * An orphan is not a child of the new platform, so its exit code is unknown, and its end is noticed by checks of the process table.
  */
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
-import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import type { WorkerLog } from "@stint/pool/WorkerLog"
 import { followOutput } from "@stint/pool/WorkerOutput"
@@ -23,7 +22,8 @@ import type { OrphanedWorker, WorkerHandle } from "@stint/pool/WorkerPool"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import type { OutputPipes } from "./OutputPipes.ts"
+import * as DetachedChildren from "./DetachedChildren.ts"
+import { MARK, type OutputPipes } from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
 import type { WorkFolders } from "./WorkFolders.ts"
@@ -42,15 +42,12 @@ export interface Dependencies {
   readonly log: WorkerLog
 }
 
-/** The variable that every process of a worker's group inherits. */
-const markOf = (worker: string) => `${ENV_PREFIXES[0]}${WorkerVariable.podId}=${worker}`
-
 const isRunning = ({ identity }: WorkerRecord): boolean => identity !== null && ProcessTable.isRunning(identity)
 
 /** Kills the processes of the orphan's group. The group id belongs to the orphan while the orphan or one of its descendants is running. */
 const kill = (record: WorkerRecord): void => {
   if (isRunning(record)) ProcessTable.signal(-record.pid, "SIGKILL")
-  for (const { pid } of ProcessTable.membersOf(record.pid, markOf(record.worker))) ProcessTable.signal(pid, "SIGKILL")
+  for (const { pid } of ProcessTable.membersOf(record.pid, MARK, record.worker)) ProcessTable.signal(pid, "SIGKILL")
 }
 
 const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRecord): OrphanedWorker["adopt"] =>
@@ -58,6 +55,7 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
     const worker = WorkerId.make(record.worker)
     const endpoint = EndpointId.make(record.endpoint)
     const ended = yield* Deferred.make<WorkerExit>()
+    const cleared = yield* Deferred.make<void>()
     const wasRunning = isRunning(record)
     const lastLines = yield* followOutput(log, { endpoint, worker, variables, mask }, {
       stdout: pipes.resume(record.worker, "stdout"),
@@ -69,6 +67,7 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
     yield* Effect.sync(() => isRunning(record)).pipe(
       Effect.repeat({ while: (running) => running, schedule: Schedule.spaced(CHECK) }),
       Effect.andThen(Effect.sync(() => kill(record))),
+      Effect.tap(() => Effect.forkDetach(Deferred.into(DetachedChildren.end(record.worker), cleared))),
       Effect.andThen(lastLines),
       Effect.tap(() => folders.remove(record.worker)),
       Effect.tap(() =>
@@ -91,7 +90,10 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
       kill: killed
     }
     yield* Effect.addFinalizer(() =>
-      Effect.andThen(killed, Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
+      Effect.andThen(
+        killed,
+        Effect.timeoutOption(Effect.interruptible(Effect.andThen(Deferred.await(ended), Deferred.await(cleared))), KILL_WAIT)
+      )
     )
     return handle
   })

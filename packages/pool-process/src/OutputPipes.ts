@@ -61,7 +61,7 @@ const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr:
  * written, because the disk is full for example, is read and discarded.
  *
  * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
- * memory and their GPU for a platform that may never return. It kills what an exited worker leaves in its process group. It takes a worker's
+ * memory and their GPU for a platform that may never return. It ends what an exited worker leaves behind (see `DetachedChildren`). It takes a worker's
  * pid from its record, and checks the worker's id in the environment of the process, because the pid may belong to another process by now. The
  * environment of a process that was a standby has the standby's name instead, which is the record's `mark`.
  * Without `/proc` it sends nothing.
@@ -91,13 +91,27 @@ leave() {
   while is_worker "$1" "$2"; do sleep 1; done
   kill -s KILL -- "-$1"
 }
+end_rest() {
+  for signal in TERM KILL; do
+    found=$(grep -slzxF "${MARK}=$1" /proc/[0-9]*/environ)
+    [ -n "$found" ] || return
+    for file in $found; do
+      file=\${file#/proc/}
+      kill -s "$signal" "\${file%/environ}"
+    done
+    [ "$signal" = KILL ] || sleep 2
+  done
+}
 sleep "$2"
 for record in ./*.json; do
   name=\${record#./}
   name=\${name%.json}
   pid=$(sed -n 's/^{[^{}]*"pid":\\([0-9]*\\).*/\\1/p' "$record")
   mark=$(sed -n 's/^{.*"mark":"\\([^"]*\\)".*/\\1/p' "$record")
-  if [ -n "$pid" ] && is_worker "$pid" "\${mark:-$name}"; then leave "$pid" "\${mark:-$name}" & fi
+  {
+    if [ -n "$pid" ] && is_worker "$pid" "\${mark:-$name}"; then leave "$pid" "\${mark:-$name}"; fi
+    end_rest "$name"
+  } &
 done
 wait
 `

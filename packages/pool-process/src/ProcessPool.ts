@@ -5,6 +5,7 @@
  *   platform ---- Ctrl-C in its terminal reaches only the platform, which drains
  *     +-- worker      own session and process group; stdin closed, stdout and stderr read line by line (see `OutputPipes`)
  *           +-- its children: receive the group's signals (SIGTERM, SIGKILL) and die with the worker
+ *           +-- its children with a session of their own: are ended after the worker (see `DetachedChildren`)
  * ```
  *
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
@@ -30,6 +31,7 @@ import * as Semaphore from "effect/Semaphore"
 import { type ChildProcess, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
+import * as DetachedChildren from "./DetachedChildren.ts"
 import * as FrozenCode from "./FrozenCode.ts"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import type { VariablePatterns } from "./InheritedEnvironment.ts"
@@ -145,9 +147,12 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     Duration.fromInputUnsafe(options.abandonAfter ?? "30 seconds")
   )
   const children = new Set<ChildProcess>()
+  /** The workers of which a process may be left. */
+  const present = new Set<string>()
   const onExit = (code: number) => {
     if (code !== FORCED_EXIT_CODE) return
     for (const { pid } of children) if (pid !== undefined) ProcessTable.signal(-pid, "SIGKILL")
+    if (present.size > 0) DetachedChildren.killNow(present)
   }
   yield* Effect.acquireRelease(
     Effect.sync(() => process.on("exit", onExit)),
@@ -208,11 +213,12 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   }
 
   /** Calls `onExit` once, when the process has exited. */
-  const watch = (child: ChildProcess, pid: number, onExit: (exit: WorkerExit) => void) => {
+  const watch = (child: ChildProcess, pid: number, worker: string, onExit: (exit: WorkerExit) => void) => {
     children.add(child)
+    present.add(worker)
     const report = (code: number | null, signal: string | null) => {
       children.delete(child)
-      // The worker leads its own process group, which contains only its own children.
+      // The worker leads its own process group, which contains only its own children. Those outside it are ended afterwards.
       ProcessTable.signal(-pid, "SIGKILL")
       onExit(
         code !== null
@@ -238,7 +244,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       if (recorded !== undefined) yield* Effect.ignore(Effect.try(() => records.remove(request.worker)))
       return undefined
     }
-    watch(assigned.child, assigned.pid, onExit)
+    watch(assigned.child, assigned.pid, request.worker, onExit)
     yield* recorded ?? Effect.void
     return { child: assigned.child, sources: assigned.sources, standby: true }
   })
@@ -280,7 +286,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       const { pid } = child
       if (pid === undefined) return
       const recorded = recordWorker(request, pid)
-      watch(child, pid, onExit)
+      watch(child, pid, request.worker, onExit)
       child.once("spawn", () => {
         const started: Started = {
           child,
@@ -305,6 +311,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     })
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
+    const cleared = yield* Deferred.make<void>()
 
     /** Signals the whole process group, as long as the group id still belongs to the worker. */
     const signal = (child: ChildProcess, name: "SIGTERM" | "SIGKILL") =>
@@ -322,8 +329,18 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       Effect.onError(begin, () => folders.remove(worker)),
       ({ child }) =>
         signal(child, "SIGKILL").pipe(
-          Effect.andThen(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))
+          Effect.andThen(
+            Effect.timeoutOption(Effect.interruptible(Effect.andThen(Deferred.await(ended), Deferred.await(cleared))), KILL_WAIT)
+          )
         )
+    )
+
+    // Beside the report of the exit, which returns the worker's job to the queue.
+    yield* Deferred.await(gone).pipe(
+      Effect.andThen(DetachedChildren.end(worker)),
+      Effect.andThen(Effect.sync(() => void present.delete(worker))),
+      Deferred.into(cleared),
+      Effect.forkDetach
     )
 
     const lastLines = yield* followOutput(log, { endpoint: endpoint.id, worker, variables, mask }, sources)

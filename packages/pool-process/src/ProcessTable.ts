@@ -48,20 +48,25 @@ export const identityOf = (pid: number): ProcessIdentity | undefined => {
 /** Whether this exact process is still running. */
 export const isRunning = (identity: ProcessIdentity): boolean => identityOf(identity.pid)?.start === identity.start
 
-/** The pids of the running processes in a process group. Empty without `/proc`. */
-const groupOf = (group: number): ReadonlyArray<number> => {
-  let names: ReadonlyArray<string>
+/** The pids of all processes. Empty without `/proc`. */
+export const pids = (): ReadonlyArray<number> => {
   try {
-    names = readdirSync("/proc")
+    return readdirSync("/proc").map(Number).filter(Number.isInteger)
   } catch {
     return []
   }
-  return names.map(Number).filter((pid) => {
-    if (!Number.isInteger(pid)) return false
+}
+
+/** The value of a variable in the environment that a process was started with; undefined when it has none or cannot be read. */
+export const variableOf = (pid: number, name: string): string | undefined =>
+  read(`/proc/${pid}/environ`)?.split("\0").find((entry) => entry.startsWith(`${name}=`))?.slice(name.length + 1)
+
+/** The pids of the running processes in a process group. Empty without `/proc`. */
+const groupOf = (group: number): ReadonlyArray<number> =>
+  pids().filter((pid) => {
     const found = stat(pid)
     return found !== undefined && found.group === group && !isOver(found.state)
   })
-}
 
 /** Whether every process of this process group waits, for input for example, and none is about to handle it. */
 export const isGroupWaiting = (group: number): boolean => groupOf(group).every((pid) => stat(pid)?.state !== "R")
@@ -69,15 +74,9 @@ export const isGroupWaiting = (group: number): boolean => groupOf(group).every((
 /** Whether a process of this process group is running. */
 export const isGroupRunning = (group: number): boolean => groupOf(group).length > 0
 
-/**
- * The processes in a process group whose environment contains `NAME=value`. Finds the processes that an exited group leader left behind.
- */
-export const membersOf = (group: number, variable: string): ReadonlyArray<ProcessIdentity> =>
-  groupOf(group).flatMap((pid) => {
-    const identity = identityOf(pid)
-    const environment = read(`/proc/${pid}/environ`) ?? ""
-    return identity !== undefined && environment.split("\0").includes(variable) ? [identity] : []
-  })
+/** The processes in a process group with this variable. Finds the processes that an exited group leader left behind. */
+export const membersOf = (group: number, name: string, value: string): ReadonlyArray<ProcessIdentity> =>
+  groupOf(group).flatMap((pid) => variableOf(pid, name) === value ? identityOf(pid) ?? [] : [])
 
 /** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */
 export const signal = (pid: number, name: "SIGTERM" | "SIGKILL"): void => {

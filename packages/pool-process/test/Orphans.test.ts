@@ -11,15 +11,16 @@ import { folder, fresh, gone, isAlive, line, printed, script, until, withPool } 
 const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")
 
 /**
- * A worker with a child process. It prints a numbered line every 5 ms and ignores SIGTERM until the file `permission` exists. When the file
- * `flood` exists, it prints 20 MiB at once.
+ * A worker with two child processes, of which one has a session of its own. It prints a numbered line every 5 ms and ignores SIGTERM until
+ * the file `permission` exists. When the file `flood` exists, it prints 20 MiB at once.
  */
 const worker = (mark: string, files: { readonly pids: string; readonly permission: string; readonly flood: string }) =>
   script(`
     import { spawn } from "node:child_process"
     import { existsSync, renameSync, rmSync, writeFileSync } from "node:fs"
     const { flood, permission, pids } = ${JSON.stringify(files)}
-    const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" })
+    const [child, detached] = [false, true].map((detached) =>
+      spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore", detached }))
     let count = 0
     setInterval(() => {
       console.log("${mark}", ++count)
@@ -37,7 +38,7 @@ const worker = (mark: string, files: { readonly pids: string; readonly permissio
         }
       }, 20)
     })
-    writeFileSync(pids + ".new", [process.pid, child.pid].join(" "))
+    writeFileSync(pids + ".new", [process.pid, child.pid, detached.pid].join(" "))
     renameSync(pids + ".new", pids)
   `)
 
@@ -57,12 +58,14 @@ const orphan = Effect.fnUntraced(
     yield* until("the worker", () => existsSync(files.pids) ? true : undefined)
     platform.kill(options.end ?? "SIGKILL")
     yield* until("the end of the platform", () => platform.signalCode ?? platform.exitCode ?? undefined)
-    const [leader = 0, child = 0] = readFileSync(files.pids, "utf8").split(" ").map(Number)
+    const [leader = 0, child = 0, detached = 0] = readFileSync(files.pids, "utf8").split(" ").map(Number)
     const workers = join(dataDir, "workers")
     return {
       id,
       leader,
       child,
+      /** The child with a session of its own. */
+      detached,
       mark,
       /** The files of the worker in the data folder, without its record. */
       outputFiles: () => readdirSync(workers).filter((name) => name.startsWith(`${id}.`) && !name.endsWith(".json")),
@@ -94,7 +97,7 @@ describe("Orphans", () => {
   it.live("lets a worker outlive its platform and print, and passes all of its lines to the next platform", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
-      const { child, id, leader, mark, numbers, outputFiles, permit, record, sizes } = yield* orphan(dataDir)
+      const { child, detached, id, leader, mark, numbers, outputFiles, permit, record, sizes } = yield* orphan(dataDir)
       yield* until("output without a platform", () => (sizes()[0] ?? 0) > 500 ? true : undefined)
       assert.isTrue(isAlive(leader) && existsSync(record))
       yield* withPool(
@@ -116,6 +119,7 @@ describe("Orphans", () => {
           assert.isTrue(gaps.length <= 1 && (gaps[0] ?? 0) >= 0 && (gaps[0] ?? 0) <= 5, `gaps: ${gaps.join(", ")}`)
           assert.isBelow(first, 200)
           yield* gone(child)
+          yield* gone(detached)
           assert.deepStrictEqual([existsSync(record), outputFiles()], [false, []])
         }),
         { dataDir }
@@ -146,12 +150,13 @@ describe("Orphans", () => {
       const dataDir = join(folder, fresh("data"))
       const bystander = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore", detached: true })
       const records = yield* WorkerRecords.make(dataDir)
-      const { child, leader, permit } = yield* orphan(dataDir, { abandonAfter: "0.5" })
+      const { child, detached, leader, permit } = yield* orphan(dataDir, { abandonAfter: "0.5" })
       // The record of a worker whose pid belongs to another process by now.
       records.write({ worker: "reused", endpoint: "tested", pid: bystander.pid ?? 0, identity: null, platform: null })
       permit()
       yield* gone(leader)
       yield* gone(child)
+      yield* gone(detached)
       assert.isTrue(isAlive(bystander.pid ?? 0))
       bystander.kill("SIGKILL")
     }))
@@ -175,23 +180,25 @@ describe("Orphans", () => {
 
   it.live("kills the workers of a platform that is stopped without waiting", () =>
     Effect.gen(function*() {
-      const { child, leader } = yield* orphan(join(folder, fresh("data")), { end: "SIGUSR2" })
+      const { child, detached, leader } = yield* orphan(join(folder, fresh("data")), { end: "SIGUSR2" })
       yield* gone(leader)
       yield* gone(child)
+      yield* gone(detached)
     }))
 
   it.live("kills an adopted worker and its descendants when its scope closes", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
-      const { child, leader, record } = yield* orphan(dataDir)
+      const { child, detached, leader, record } = yield* orphan(dataDir)
       yield* withPool(adopt, { dataDir })
-      assert.deepStrictEqual([isAlive(leader), isAlive(child), existsSync(record)], [false, false, false])
+      assert.deepStrictEqual([leader, child, detached].map(isAlive), [false, false, false])
+      assert.isFalse(existsSync(record))
     }))
 
   it.live("reports a worker that ended without a platform at once, with its last output, and kills what it left behind", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
-      const { child, leader, mark, outputFiles, record, sizes } = yield* orphan(dataDir)
+      const { child, detached, leader, mark, outputFiles, record, sizes } = yield* orphan(dataDir)
       yield* until("output without a platform", () => (sizes()[0] ?? 0) > 0 ? true : undefined)
       process.kill(leader, "SIGKILL")
       yield* gone(leader)
@@ -207,6 +214,7 @@ describe("Orphans", () => {
           )
           assert.isTrue(exit.log.some((text) => text.startsWith(mark)))
           yield* gone(child)
+          yield* gone(detached)
           assert.deepStrictEqual([existsSync(record), outputFiles()], [false, []])
         }),
         { dataDir }

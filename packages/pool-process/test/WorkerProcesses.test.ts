@@ -206,3 +206,64 @@ describe("ProcessPool: process groups", () => {
       assert.isTrue(existsSync(folder))
     }))
 })
+
+/**
+ * A worker that starts processes in sessions of their own: one that exits on SIGTERM and says so in a file, one that was forked twice and
+ * ignores SIGTERM, and one without the worker's id.
+ */
+const withSessions = (mark: string, asked: string) => {
+  const child = (name: string, onTerm: string) =>
+    JSON.stringify(
+      `process.on("SIGTERM", () => {${onTerm}}); console.log("${mark}-${name}", process.pid); setInterval(() => {}, 1000)`
+    )
+  return script(`
+    import { spawn } from "node:child_process"
+    const stdio = ["ignore", "inherit", "inherit"]
+    const exits = ${child("exits", `require("node:fs").writeFileSync("${asked}", ""); process.exit(0)`)}
+    spawn(process.execPath, ["-e", exits], { detached: true, stdio })
+    spawn("sh", ["-c", 'setsid "$0" -e "$1" &', process.execPath, ${child("ignores", "")}], { stdio })
+    const { PLATFORM_POD_ID, ...env } = process.env
+    spawn(process.execPath, ["-e", ${child("stranger", "")}], { detached: true, stdio, env })
+    setInterval(() => {}, 1000)
+  `)
+}
+
+describe.runIf(process.platform === "linux")("ProcessPool: children with a session of their own", () => {
+  it.live("end after their worker, and no other process does", () =>
+    Effect.gen(function*() {
+      const [first, second] = [fresh("sessions"), fresh("sessions")]
+      const asked = join(folder, fresh("asked"))
+      const pids = (mark: string) =>
+        Effect.forEach(["exits", "ignores", "stranger"], (name) => Effect.map(line(`${mark}-${name} `), Number))
+      const others = yield* withPool(Effect.gen(function*() {
+        const handle = yield* start({ type: "handler", file: withSessions(first, asked) })
+        yield* start({ type: "handler", file: withSessions(second, join(folder, fresh("asked"))) })
+        const [exits = 0, ignores = 0, stranger = 0] = yield* pids(first)
+        const others = yield* pids(second)
+        yield* handle.kill
+        yield* handle.exit
+        yield* gone(exits)
+        assert.isTrue(existsSync(asked))
+        yield* gone(ignores)
+        assert.deepStrictEqual([stranger, ...others].map(isAlive), [true, true, true, true])
+        process.kill(stranger, "SIGKILL")
+        return others
+      }))
+      // The pool has waited for them when it closed.
+      assert.deepStrictEqual(others.map(isAlive), [false, false, true])
+      process.kill(others[2] ?? 0, "SIGKILL")
+    }))
+
+  it.live("end when their worker exits by itself", () =>
+    withPool(Effect.gen(function*() {
+      const mark = fresh("session-left")
+      const child = `console.log("${mark}", process.pid); setInterval(() => {}, 1000)`
+      const handle = yield* start({
+        type: "command",
+        command: ["sh", "-c", `setsid "$0" -e '${child}' & sleep 0.5`, process.execPath]
+      })
+      const pid = Number(yield* line(`${mark} `))
+      yield* handle.exit
+      yield* gone(pid)
+    })))
+})

@@ -130,6 +130,9 @@ describe("log", () => {
   it("writes DEBUG and above in the runtime's text format", async () => {
     expect(await lines({})).toEqual([
       "INFO | token: k*****d",
+      "INFO | pin: 1***5",
+      "INFO | login: {***********}",
+      "INFO | absent: n**l",
       `DEBUG | {"n":1}`,
       "INFO | hello",
       "WARN | careful",
@@ -140,6 +143,9 @@ describe("log", () => {
   it("writes the runtime's JSON format on a platform, and applies the log level", async () => {
     expect(await lines({ RUNPOD_ENDPOINT_ID: "ep", RUNPOD_LOG_LEVEL: "info" })).toEqual([
       `{"requestId":null,"message":"token: k*****d","level":"INFO"}`,
+      `{"requestId":null,"message":"pin: 1***5","level":"INFO"}`,
+      `{"requestId":null,"message":"login: {***********}","level":"INFO"}`,
+      `{"requestId":null,"message":"absent: n**l","level":"INFO"}`,
       `{"requestId":"job-1","message":"hello","level":"INFO"}`,
       `{"requestId":null,"message":"careful","level":"WARN"}`,
       `{"requestId":null,"message":"it broke","level":"ERROR"}`

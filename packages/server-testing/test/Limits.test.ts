@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
+import { defaults } from "@stint/server/Limits"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -10,6 +11,18 @@ import { until } from "../src/TestEndpoint.ts"
 import { expectProblem } from "../src/WireClient.ts"
 
 describe("Limits", () => {
+  it.live("holds /stream for 8 s without a wait of the caller, because the Python client stops reading after 10 s", () =>
+    Effect.gen(function*() {
+      // The server has another value here, so that the test does not wait for 8 s.
+      expect(defaults.streamWaitMs).toBe(8_000)
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const { id } = yield* endpoint.run({})
+      const [duration, page] = yield* Effect.timed(endpoint.stream(id))
+      expect(page).toMatchObject({ status: "IN_QUEUE", stream: [] })
+      expect(Duration.toMillis(duration)).toBeGreaterThanOrEqual(195)
+      expect(Duration.toMillis(duration)).toBeLessThan(4_000)
+    }).pipe(Effect.provide(layer({ limits: { streamWaitMs: 200, syncWaitMs: 8_000, maxWaitMs: 8_000 } }))))
+
   it.live("clamps a wait above the maximum", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()

@@ -38,6 +38,32 @@ const straceProblem = (): string | undefined => {
   return error === undefined && status === 0 ? undefined : error?.message ?? stderr
 }
 
+const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, import.meta.url))
+
+/** Submits jobs while system calls fail. Returns what the submitter printed, and the acknowledged jobs that are not stored. */
+const submitUnder = Effect.fnUntraced(function*(fault: string, nodeOptions: ReadonlyArray<string> = []) {
+  const file = yield* tempFile
+  // The migrations have no part in this: a failed one is an error of the start.
+  yield* Effect.provide(Effect.void, SqliteDatabase.layer({ file }), { local: true })
+  const strace = ["-f", "-qq", "-o", "/dev/null", "-P", file, "-P", `${file}-wal`, "-e", `inject=${fault}`]
+  const command = [process.execPath, ...nodeOptions, fixture("faultySubmitter"), file]
+  const { signal, status, stderr, stdout } = spawnSync("strace", [...strace, ...command], { encoding: "utf8", timeout: 60_000 })
+  assert.deepStrictEqual({ signal, status }, { signal: null, status: 0 }, stderr)
+  const lines = stdout.split("\n")
+  const acknowledged = lines.filter((line) => line.startsWith("+")).map((line) => JobId.make(line.slice(1)))
+  const missing = yield* Effect.gen(function*() {
+    const store = yield* JobStore
+    return yield* Effect.filter(acknowledged, (id) =>
+      Effect.map(store.get(Scenario.endpoint().id, id), (job) => job === undefined))
+  }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file })))))
+  return {
+    acknowledged,
+    missing,
+    rejected: lines.filter((line) => line.startsWith("-")),
+    logged: lines.filter((line) => line.startsWith("log "))
+  }
+})
+
 describe("R11: system calls that fail", () => {
   const problem = straceProblem()
   beforeEach(({ skip }) => skip(problem !== undefined, `strace cannot inject errors: ${problem}`))
@@ -45,32 +71,21 @@ describe("R11: system calls that fail", () => {
   for (const fault of faults) {
     it.live(`acknowledges no job that is not stored, and recovers: ${fault}`, () =>
       Effect.gen(function*() {
-        const file = yield* tempFile
-        // The migrations have no part in this: a failed one is an error of the start.
-        yield* Effect.provide(Effect.void, SqliteDatabase.layer({ file }), { local: true })
-        const submitter = fileURLToPath(new URL("fixtures/faultySubmitter.ts", import.meta.url))
-        const strace = ["-f", "-qq", "-o", "/dev/null", "-P", file, "-P", `${file}-wal`, "-e", `inject=${fault}`]
-        const { signal, status, stderr, stdout } = spawnSync("strace", [...strace, process.execPath, submitter, file], {
-          encoding: "utf8",
-          timeout: 60_000
-        })
-        assert.deepStrictEqual({ signal, status }, { signal: null, status: 0 }, stderr)
-        const lines = stdout.split("\n")
-        const acknowledged = lines.filter((line) => line.startsWith("+")).map((line) => JobId.make(line.slice(1)))
-        const rejected = lines.filter((line) => line.startsWith("-"))
+        const { acknowledged, logged, missing, rejected } = yield* submitUnder(fault)
         assert.isAtLeast(acknowledged.length, 100)
         // Single failures may pass unnoticed: after a failed transaction, each of its jobs gets its own.
         if (fault.includes("..")) assert.isAbove(rejected.length, 0)
-        assert.isAtMost(lines.filter((line) => line.startsWith("log ")).length, 2 * (rejected.length + 1))
-        const missing = yield* Effect.gen(function*() {
-          const store = yield* JobStore
-          return yield* Effect.filter(acknowledged, (id) =>
-            Effect.map(store.get(Scenario.endpoint().id, id), (job) => job === undefined))
-        }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file })))))
+        assert.isAtMost(logged.length, 2 * (rejected.length + 1))
         assert.deepStrictEqual(missing, [])
         yield* Console.log(`${fault}: ${acknowledged.length} acknowledged, ${rejected.length} rejected, ${missing.length} lost`)
       }), 90_000)
   }
+
+  it.live("detects a store that acknowledges jobs although COMMIT failed", () =>
+    Effect.gen(function*() {
+      const { missing } = yield* submitUnder("pwrite64:error=EIO:when=60..160", [`--import=${fixture("failedCommits")}`])
+      assert.isAbove(missing.length, 0)
+    }), 90_000)
 })
 
 describe("R12: power failures", () => {

@@ -14,13 +14,20 @@ const mount = (size: string, folder: string): string | undefined => {
 
 const temporaryFolder = () => mkdtempSync(join(tmpdir(), "stint-mount-"))
 
-/** The reason why this process cannot mount a file system; undefined when it can. */
-export const mountProblem = (): string | undefined => {
+/** Why this process cannot mount a file system. */
+export interface MountProblem {
+  readonly reason: string
+  /** Whether the system forbids it, as in a container or without root, so that nothing that could be installed would help. */
+  readonly isForbidden: boolean
+}
+
+/** Undefined when this process can mount a file system. */
+export const mountProblem = (): MountProblem | undefined => {
   const folder = temporaryFolder()
   try {
-    const problem = mount("1m", folder)
-    if (problem === undefined) spawnSync("umount", [folder])
-    return problem
+    const reason = mount("1m", folder)
+    if (reason !== undefined) return { reason, isForbidden: /denied|not permitted|superuser|must be root/i.test(reason) }
+    spawnSync("umount", [folder])
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

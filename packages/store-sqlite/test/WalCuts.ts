@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
-import { Scenario } from "@stint/store-testing"
+import { Scenario, SeededRandom } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -55,14 +55,14 @@ export const cutWal = Effect.fnUntraced(function*(count: number) {
     })
   )
   const base = readFileSync(copy)
-  const seed = Date.now() % 2 ** 31
+  const seed = SeededRandom.runSeed()
   const cuts = fc.sample(fc.tuple(fc.nat({ max: 29 }), fc.nat({ max: 20_000 })), { numRuns: count, seed })
   let lookedUp = 0
   for (const [acknowledged, beyond] of cuts) {
     writeFileSync(copy, base)
     writeFileSync(`${copy}-wal`, wal.subarray(0, (lengths[acknowledged] ?? 0) + beyond))
     const missing = yield* open(copy, missingOf(ids.slice(0, acknowledged + 1)))
-    assert.deepStrictEqual(missing, [], `seed ${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
+    assert.deepStrictEqual(missing, [], `STINT_PROPERTY_SEED=${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
     lookedUp += acknowledged + 1
   }
   // The jobs exist only in the WAL: if its last part is cut off, the last job is lost.

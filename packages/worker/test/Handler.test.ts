@@ -154,6 +154,22 @@ describe("Handler.make", () => {
       })
     }))
 
+  it("a handler with a failure that it does not declare does not compile", () => {
+    const program = Effect.fn("program")(function*() {
+      return yield* new Unreadable({ url: "http://a/b" })
+    })
+    const options = { input: Schema.Null, output: Schema.Never }
+    // @ts-expect-error Unreadable is not declared
+    const undeclared = Handler.make("undeclared", { ...options, run: program })
+    class Other extends Schema.TaggedError<Other>()("Other", {}) {}
+    // @ts-expect-error another failure is declared
+    const other = Handler.make("other", { ...options, error: Other, run: program })
+    // @ts-expect-error the same for a stream
+    const stream = Handler.makeStream("stream", { ...options, run: () => Stream.fromEffect(program()) })
+    const declared = Handler.make("declared", { ...options, error: Unreadable, run: program })
+    expect([undeclared, other, stream, declared].map(({ name }) => name)).toEqual(["undeclared", "other", "stream", "declared"])
+  })
+
   it("a worker without a layer that its handler needs does not compile", () => {
     // @effect-diagnostics missingLayerContext:off
     // @ts-expect-error Photos is not provided

@@ -80,7 +80,7 @@ export const command = Command.make(
       )
     }
     const read = call((api) => api.builds.getBuild({ params: { endpoint, number } }))
-    yield* followLog(started, 0, ({ text }) => json ? Effect.void : Output.text(text)).pipe(
+    yield* followLog(started, 0, ({ text }) => json ? Effect.void : Output.text(Output.inline(text))).pipe(
       Effect.onInterrupt(() =>
         Output.message(`\nStopped watching. The build continues. Cancel it: stint builds cancel ${endpoint} ${number}`)
       )

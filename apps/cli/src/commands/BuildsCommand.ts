@@ -91,7 +91,7 @@ const logs = Command.make(
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print one JSON object per line"), Flag.withDefault(false))
   },
   Effect.fnUntraced(function*({ after, endpoint, follow, json, limit, number }) {
-    const print = (line: { readonly text: string }) => json ? Output.jsonLine(line) : Output.text(line.text)
+    const print = (line: { readonly text: string }) => json ? Output.jsonLine(line) : Output.text(Output.inline(line.text))
     if (follow) {
       const { endpoint: id } = yield* call((api) => api.builds.getBuild({ params: { endpoint, number } }))
       return yield* followLog({ endpoint: id, number }, after, print)

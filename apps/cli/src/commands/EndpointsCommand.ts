@@ -312,7 +312,7 @@ export const workerEnv = Command.make(
     yield* Output.print(
       json,
       variables,
-      (variables) => Object.entries(variables).map(([name, value]) => `${name}=${value}`).join("\n")
+      (variables) => Object.entries(variables).map(([name, value]) => Output.inline(`${name}=${value}`)).join("\n")
     )
   })
 ).pipe(

@@ -107,7 +107,7 @@ const show = Command.make(
 const onceText = ({ key, secret }: NewKey): string =>
   [
     "",
-    `  ${secret}`,
+    `  ${Output.inline(secret)}`,
     "",
     "The secret is shown only once: the platform stores a digest of it. Save it in your secret manager.",
     `Lost or leaked: stint keys rotate ${key.id} --grace "0 seconds"`

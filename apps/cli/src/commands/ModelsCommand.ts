@@ -53,7 +53,7 @@ const listText = ({ bytes, downloads, folder, hub, limitBytes, models }: ModelCa
     ...downloads.map(downloadText).map(Output.inline),
     `${bytesText(bytes)}${limitBytes === undefined ? "" : ` of at most ${bytesText(limitBytes)}`} in ${
       Output.inline(folder)
-    }, from ${hub}`
+    }, from ${Output.inline(hub)}`
   ].join("\n")
 
 const list = Command.make(

@@ -190,7 +190,7 @@ const run = Command.make(
     yield* Output.print(
       json,
       receipt,
-      ({ id, status }) => `${id}  ${status}\nFollow it with: stint status ${endpoint} ${id}`
+      ({ id, status }) => `${Output.inline(id)}  ${status}\nFollow it with: stint status ${endpoint} ${Output.inline(id)}`
     )
   })
 ).pipe(Command.withDescription("Submit the job of a schedule now; its times stay as they are"))

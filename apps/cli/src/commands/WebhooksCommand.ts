@@ -107,7 +107,7 @@ const resend = Command.make(
     yield* Output.print(
       json,
       resent,
-      ({ id, url }) => `Sending ${id} to ${url} again.\nSee its outcome: stint webhooks show ${endpoint} ${id}`
+      ({ id, url }) => `Sending ${Output.inline(id)} to ${Output.inline(url)} again.\nSee its outcome: stint webhooks show ${endpoint} ${Output.inline(id)}`
     )
   })
 ).pipe(Command.withDescription("Send a delivery again, regardless of its state"))
@@ -138,7 +138,7 @@ const secret = Command.make(
         })
       )
       : yield* call((api) => api.webhooks.getSecret({ params }))
-    yield* Output.print(json, found, ({ secret }) => secret)
+    yield* Output.print(json, found, ({ secret }) => Output.inline(secret))
     if (!json && found.previousUntil !== undefined) {
       yield* Output.message(`The previous secret also signs until ${timeText(found.previousUntil)} UTC.`)
     }

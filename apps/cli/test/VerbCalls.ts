@@ -1,0 +1,491 @@
+/**
+ * A call of every command of the CLI with every flag, and the answers of the platform to them.
+ *
+ * `Verbs.test.ts` compares what the commands send with the OpenAPI document, `TerminalOutput.test.ts` puts hostile text into the answers.
+ */
+import { Api } from "@stint/contract/Api"
+import { OpenApi } from "effect/http-api"
+import * as Predicate from "effect/Predicate"
+import { mkdtemp, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
+const GROUPS = [
+  "jobs",
+  "logs",
+  "runs",
+  "batches",
+  "control",
+  "releases",
+  "builds",
+  "keys",
+  "webhooks",
+  "models",
+  "audit",
+  "events",
+  "alerts",
+  "schedules"
+]
+
+/** An operation of the OpenAPI document. */
+export interface Operation {
+  readonly id: string
+  readonly method: string
+  readonly path: RegExp
+  /** The query parameters, and the members of the body down to the leaves: `policy.retry.maxAttempts`. */
+  readonly options: ReadonlySet<string>
+}
+
+/** The OpenAPI document. */
+export const document: unknown = OpenApi.fromApi(Api)
+
+/** The member of a value under these keys; undefined when there is none. */
+export const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
+  keys.reduce<unknown>((found, key) => Predicate.hasProperty(found, key) ? found[key] : undefined, value)
+
+/** The members of an object; none of another value. */
+export const entries = (value: unknown): ReadonlyArray<readonly [string, unknown]> =>
+  Predicate.isObject(value) ? Object.entries(value) : []
+
+/** The elements of an array; none of another value. */
+export const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
+
+/** The paths of the leaves of a JSON Schema. Arrays and maps are leaves. */
+const leavesOf = (schema: unknown, path = ""): ReadonlyArray<string> => {
+  const reference = at(schema, "$ref")
+  if (typeof reference === "string") return leavesOf(at(document, ...reference.replace("#/", "").split("/")), path)
+  const parts = [...list(at(schema, "anyOf")), ...list(at(schema, "oneOf")), ...list(at(schema, "allOf"))]
+  const below = [
+    ...parts.flatMap((part) => leavesOf(part, path)),
+    ...entries(at(schema, "properties")).flatMap(([name, one]) => leavesOf(one, path === "" ? name : `${path}.${name}`))
+  ].filter((leaf) => leaf !== path)
+  return below.length === 0 ? [path] : below
+}
+
+/** The operations that the command line is for. */
+export const operations: ReadonlyArray<Operation> = entries(at(document, "paths")).flatMap(([template, methods]) =>
+  entries(methods).flatMap(([method, operation]) => {
+    const id = String(at(operation, "operationId"))
+    if (!GROUPS.includes(id.split(".")[0] ?? "")) return []
+    const query = list(at(operation, "parameters")).filter((one) => at(one, "in") === "query").map((one) =>
+      String(at(one, "name"))
+    )
+    const body = entries(at(operation, "requestBody", "content")).flatMap(([, media]) => leavesOf(at(media, "schema")))
+    return [{
+      id,
+      method: method.toUpperCase(),
+      path: new RegExp(`^${template.replaceAll(/\{[^}]+\}/g, "[^/]+")}$`),
+      options: new Set([...query, ...body].filter((leaf) => leaf !== ""))
+    }]
+  })
+)
+
+const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
+const KEY = "0123456789abcdef"
+const BATCH = `batch_${ID}`
+const job = { id: ID, status: "COMPLETED", output: 1 }
+const receipt = { id: ID, status: "IN_QUEUE" }
+/** The answer to operations that are not in {@link RESPONSES}. */
+export const batch = {
+  id: BATCH,
+  endpointId: "e",
+  status: "DRAFT",
+  requestTotal: 1,
+  requestInProgress: 0,
+  requestCompleted: 0,
+  requestFailed: 0,
+  requestCancelled: 0,
+  createdAt: 0
+}
+const key = {
+  id: KEY,
+  prefix: `stint_${KEY}`,
+  name: "k",
+  scopes: ["jobs"],
+  endpoints: ["e"],
+  status: "ACTIVE",
+  createdAt: 0,
+  rateLimit: { limit: 1, perMs: 1_000 }
+}
+const delivery = {
+  id: "d",
+  job: ID,
+  endpoint: "e",
+  event: "completed",
+  url: "http://a.b",
+  state: "pending",
+  attemptCount: 0,
+  createdAt: 0,
+  nextAt: 0,
+  lastStatus: null,
+  lastError: null
+}
+const endpoint = { id: "e", source: { type: "external" }, createdAt: 0, release: 2 }
+const release = {
+  endpoint: "e",
+  number: 2,
+  createdAt: 0,
+  createdBy: "configuration",
+  settings: { id: "e", source: { type: "external" } },
+  state: "active",
+  activatedAt: 0
+}
+const buildSettings = { repository: "https://a.b/c.git" }
+const build = {
+  endpoint: "e",
+  number: 3,
+  state: "succeeded",
+  createdAt: 0,
+  createdBy: "the key \"ci\"",
+  trigger: "manual",
+  settings: buildSettings,
+  warnings: [],
+  release: 2
+}
+const pulled = { model: "acme/whisper@v2", state: "downloading", receivedBytes: 0 }
+const cachedModel = {
+  model: "acme/whisper",
+  commit: "c0ffee",
+  revisions: ["v2"],
+  files: 2,
+  bytes: 1_000,
+  lastUsedAt: 0,
+  workers: 0,
+  endpoints: ["e"]
+}
+const schedule = {
+  endpoint: "e",
+  name: "nightly",
+  spec: { cron: "0 3 * * *" },
+  paused: false,
+  createdAt: 0,
+  updatedAt: 0,
+  updatedBy: "the key \"ci\"",
+  next: [1, 2],
+  waiting: [3],
+  last: { scheduledFor: 0, at: 0, trigger: "time", outcome: "failed", reason: "no endpoint" }
+}
+const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
+const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
+
+/** The responses by operation. */
+export const RESPONSES: Readonly<Record<string, unknown>> = {
+  "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
+  "alerts.testAlerts": { receivers: [] },
+  "audit.listAudit": { entries: [], cursor: null },
+  "jobs.run": receipt,
+  "jobs.status": { ...job, status: "IN_PROGRESS" },
+  "jobs.statusSync": job,
+  "jobs.stream": { ...job, stream: [] },
+  "jobs.requests": { requests: [], cursor: null },
+  "jobs.cancel": receipt,
+  "jobs.retry": receipt,
+  "jobs.purgeQueue": { removed: 0, status: "completed" },
+  "jobs.health": { jobs: counts, workers },
+  "logs.logs": { lines: [], cursor: 0, more: false },
+  "runs.sendEvent": { delivered: ID },
+  "runs.steps": { run: ID, status: "IN_PROGRESS", phase: "doing", definition: "a".repeat(64), steps: [] },
+  "runs.definition": { name: "orders", nodes: [{ address: "charge", kind: "step" }] },
+  "batches.createBatch": { id: BATCH, status: "DRAFT" },
+  "batches.listBatches": [batch],
+  "batches.batchRequests": { requests: [], total: 0, offset: 0, limit: 50, hasMore: false },
+  "control.listEndpoints": { endpoints: [endpoint] },
+  "control.createEndpoint": endpoint,
+  "control.getEndpoint": endpoint,
+  "control.putEndpoint": endpoint,
+  "control.workerEnv": { variables: { PLATFORM_POD_ID: "w" } },
+  "releases.listReleases": { releases: [release, { ...release, number: 1 }] },
+  "releases.getRelease": release,
+  "releases.deployRelease": release,
+  "releases.previewRelease": { active: 2, settings: [], code: { added: [], removed: [], changed: [] }, changes: true },
+  "releases.rollback": release,
+  "releases.promote": release,
+  "builds.getBuildSettings": buildSettings,
+  "builds.setBuildSettings": buildSettings,
+  "builds.listBuilds": { builds: [build] },
+  "builds.startBuild": build,
+  "builds.getBuild": build,
+  "builds.buildLogs": { lines: [], cursor: 0, more: false },
+  "builds.cancelBuild": build,
+  "builds.deployBuild": release,
+  "keys.listKeys": { keys: [key] },
+  "keys.createKey": { key, secret: "s" },
+  "keys.getKey": key,
+  "keys.patchKey": key,
+  "keys.rotateKey": { key, secret: "s" },
+  "keys.revokeKey": { ...key, issued: [] },
+  "models.listModels": { folder: "/models", hub: "https://a.b", bytes: 1_000, models: [cachedModel], downloads: [] },
+  "models.pullModel": pulled,
+  "models.removeModel": { freedBytes: 1_000 },
+  "schedules.listSchedules": { schedules: [schedule] },
+  "schedules.getSchedule": schedule,
+  "schedules.putSchedule": schedule,
+  "schedules.pauseSchedule": schedule,
+  "schedules.resumeSchedule": schedule,
+  "schedules.runSchedule": receipt,
+  "webhooks.listDeliveries": { deliveries: [], cursor: null },
+  "webhooks.getDelivery": { ...delivery, body: {}, attempts: [] },
+  "webhooks.resendDelivery": delivery,
+  "webhooks.getSecret": { endpoint: "e", secret: "s", createdAt: 0 },
+  "webhooks.rotateSecret": { endpoint: "e", secret: "s", createdAt: 0 }
+}
+
+/** The statuses by operation; 200 for those that are not listed. */
+export const STATUSES: Readonly<Record<string, number>> = {
+  "jobs.events": 204,
+  "events.streamEvents": 204,
+  "control.createEndpoint": 201,
+  "releases.rollback": 201,
+  "builds.startBuild": 201,
+  "builds.deployBuild": 201,
+  "control.deleteEndpoint": 204,
+  "models.pullModel": 202,
+  "schedules.deleteSchedule": 204,
+  "keys.createKey": 201
+}
+
+const RETRY = ["--retry-errors", "--backoff", "1s", "--backoff-factor", "3", "--backoff-max", "1m"]
+const POLICY = ["--timeout", "10m", "--ttl", "1h", "--max-attempts", "3", "--low-priority", ...RETRY]
+const SETTINGS = [
+  ...["--workers-min", "1", "--workers-max", "2", "--idle-timeout", "5s", "--scale-after", "4s", "--execution-timeout", "10m"],
+  ...["--ttl", "1h", "--lease", "30s", "--retention", "1d", "--max-attempts", "3", "--retry-attempts", "4", ...RETRY],
+  ...[
+    "--error-traceback",
+    "none",
+    "--lease-token",
+    "required",
+    "--rate-limit",
+    "9",
+    "--rate-per",
+    "1m",
+    "--rate-concurrent",
+    "3"
+  ],
+  ...[
+    "--limit-timeout",
+    "1h",
+    "--limit-ttl",
+    "2h",
+    "--limit-attempts",
+    "5",
+    "--limit-priority",
+    "6",
+    "--limit-start-delay",
+    "7d"
+  ],
+  ...[
+    "--limit-open-batches",
+    "8",
+    "--limit-batch-requests",
+    "9",
+    "--limit-waiting-jobs",
+    "9",
+    "--limit-stored-bytes",
+    "5GB",
+    "--env",
+    "A=b"
+  ],
+  ...["--concurrency-key", "input.customer", "--concurrency-limit", "3"],
+  ...["--warm", JSON.stringify({ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" })]
+]
+const KEY_SETTINGS = [
+  ...["--scope", "jobs", "--endpoint", "e", "--expires-in", "1d", "--limit", "1", "--per", "10s", "--concurrent", "2"],
+  ...["--max-waiting-jobs", "5", "--max-stored-bytes", "5 GB"]
+]
+
+const CONTAINER = [
+  ...["--model", "acme/whisper@main", "--model-token", "hf-token"],
+  ...["--image", "worker:1", "--command", "serve --fast", "--cpus", "1.5", "--memory", "1GiB", "--pids", "64", "--gpus", "all"],
+  ...["--volume", "models:/models:ro", "--network", "jobs", "--user", "1000:1000"]
+]
+
+/** A configuration with every setting. */
+const CONFIG = `export default {
+  endpoints: {
+    e: {
+      command: ["python3", "handler.py"],
+      cwd: ".",
+      workers: { min: 1, max: 2, idleTimeout: "5 seconds", warm: [{ min: 2, start: "0 8 * * 1-5", end: "0 18 * * 1-5" }] },
+      scaler: { type: "QUEUE_DELAY", after: "4 seconds" },
+      executionTimeout: "10 minutes",
+      ttl: "1 hour",
+      lease: "30 seconds",
+      maxAttempts: 3,
+      retry: { maxAttempts: 4, onError: true, backoff: { initial: "1 second", factor: 3, max: "1 minute" } },
+      retention: "1 day",
+      concurrency: { key: "input.customer", limit: 3 },
+      limits: { maxAttempts: 5, priority: 6, startDelay: "7 days", openBatches: 8, batchRequests: 9, waitingJobs: 9, storedBytes: "5 GB" },
+      errorTraceback: "none",
+      leaseToken: "required",
+      rateLimit: { limit: 9, per: "1 minute", concurrent: 3 },
+      model: "acme/whisper",
+      modelToken: { secret: "hf-token" },
+      env: { A: "b" }
+    },
+    f: { handler: "./HANDLER" },
+    g: {
+      image: "worker:1",
+      command: ["--fast"],
+      cpus: 1.5,
+      memory: "1 GiB",
+      pids: 64,
+      gpus: 1,
+      volumes: [{ source: "models", target: "/models", readOnly: true }],
+      network: "jobs",
+      user: "1000:1000"
+    }
+  }
+}
+`
+
+/** Each command with every flag. `FILE`, `S3`, `HANDLER` and `CONFIG.mjs` are files. */
+export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
+  [
+    ...["audit", "--since", "2d", "--action", "keys.createKey", "--key", "ci", "--target", "endpoint/e", "--result", "done"],
+    ...["--limit", "5", "--cursor", "9"]
+  ],
+  [
+    ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
+    ...["--webhook-event", "start", "--idempotency-key", "k", "--in", "10m", "--s3-config", "S3"]
+  ],
+  ["run", "e", "--input-file", "FILE", "--at", "2026-11-22T14:00:00Z", "--sync"],
+  ["run", "e", "--input", "1", "--stream"],
+  ["status", "e", ID, "--explain", "--input"],
+  ["cancel", "e", ID],
+  [
+    ...[
+      "jobs",
+      "list",
+      "e",
+      "--status",
+      "FAILED",
+      "--tag",
+      "a",
+      "--created-after",
+      "2026-11-22",
+      "--created-before",
+      "2026-11-23 10:00"
+    ],
+    ...["--limit", "5", "--cursor", "c"]
+  ],
+  ["jobs", "retry", "e", ID, "--from", "charge"],
+  ["pipelines", "steps", "e", ID, "--after", "5", "--limit", "5"],
+  ["pipelines", "event", "e", "approved", "--key", "7", "--data", "{\"by\":\"Ada\"}", "--id", "a", "--ttl", "1h"],
+  ["pipelines", "graph", "e", ID],
+  ["jobs", "purge", "e"],
+  ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
+  ["health"],
+  ["alerts", "list"],
+  ["alerts", "test"],
+  ["events", "-f", "--endpoint", "e"],
+  ["logs", "e", ID, "--after", "3", "--level", "warn", "--limit", "10"],
+  ["batch", "create", "e", "FILE", "--name", "n", "--webhook", "http://a.b", ...POLICY],
+  ["batch", "add", "e", BATCH, "FILE"],
+  ["batch", "remove", "e", BATCH, ID],
+  ["batch", "start", "e", BATCH],
+  ["batch", "status", "e", BATCH],
+  ["batch", "list", "e", "--limit", "5", "--offset", "5"],
+  ["batch", "results", "e", BATCH, "--limit", "5", "--offset", "5"],
+  ["batch", "update", "e", BATCH, "--name", "n", "--webhook", "http://a.b"],
+  ["batch", "cancel", "e", BATCH],
+  ["endpoints", "list"],
+  ["endpoints", "show", "e"],
+  ["endpoints", "create", "e", "--handler", "HANDLER"],
+  ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", ...SETTINGS],
+  ["endpoints", "update", "e", ...SETTINGS],
+  ["endpoints", "create", "e", ...CONTAINER],
+  ["endpoints", "update", "e", "--handler", "HANDLER"],
+  ["endpoints", "update", "e", ...CONTAINER],
+  ["endpoints", "update", "e", "--command", "python3 handler.py", "--cwd", "."],
+  ["endpoints", "delete", "e"],
+  ["endpoints", "create", "e", "--handler", "HANDLER", "--message", "m"],
+  ["endpoints", "create", "e", "--command", "python3 handler.py", "--cwd", ".", "--message", "m", ...SETTINGS],
+  ["endpoints", "update", "e", "--workers-max", "2", "--message", "m"],
+  ["deploy", "--config", "CONFIG.mjs", "--yes"],
+  ["deploy", "e", "--config", "CONFIG.mjs", "--message", "m", "--expected", "2", "--remove", "--yes"],
+  ["deploy", "e", "--config", "CONFIG.mjs", "--canary", "10", "--canary-jobs", "60", "--canary-points", "2.5", "--yes"],
+  ["releases", "e", "--limit", "5", "--before", "9"],
+  ["releases", "show", "e", "2"],
+  ["releases", "promote", "e", "--yes"],
+  ["rollback", "e", "--to", "1", "--message", "m", "--yes"],
+  ["build", "e", "--ref", "v1", "--message", "m"],
+  ["build", "e", "--detach"],
+  ["builds", "e", "--limit", "5", "--before", "9"],
+  ["builds", "show", "e", "3"],
+  ["builds", "logs", "e", "3", "--after", "4", "--limit", "10"],
+  ["builds", "logs", "e", "3", "--follow"],
+  ["builds", "cancel", "e", "3"],
+  ["builds", "deploy", "e", "3"],
+  ["builds", "settings", "e"],
+  [
+    ...[
+      "builds",
+      "settings",
+      "e",
+      "--repository",
+      "https://a.b/c.git",
+      "--ref",
+      "main",
+      "--dockerfile",
+      "d/Dockerfile",
+      "--context",
+      "d"
+    ],
+    ...[
+      "--handler",
+      "d/h.py",
+      "--base-image",
+      "base:1",
+      "--arg",
+      "A=1",
+      "--build-secret",
+      "npm=npm-token",
+      "--credential",
+      "token"
+    ],
+    ...["--webhook-secret", "hook", "--on-push", "--timeout", "2h"]
+  ],
+  ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
+  ["keys", "list"],
+  ["keys", "show", KEY],
+  ["keys", "create", "k", ...KEY_SETTINGS],
+  ["keys", "update", KEY, "--name", "k", ...KEY_SETTINGS],
+  ["keys", "rotate", KEY, "--grace", "1h"],
+  ["keys", "revoke", KEY, "--with-issued"],
+  ["models", "list"],
+  ["models", "pull", "acme/whisper@v2", "--token", "hf-token"],
+  ["models", "pull", "acme/whisper@v2", "--detach"],
+  ["models", "remove", "acme/whisper"],
+  ["schedules", "list", "e"],
+  ["schedules", "show", "e", "nightly"],
+  [
+    ...["schedules", "set", "e", "nightly", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", "1", ...POLICY],
+    ...["--priority", "5", "--tag", "a", "--webhook", "http://a.b", "--webhook-event", "start", "--overlap", "queue"],
+    ...["--catch-up", "all", "--catch-up-limit", "5", "--jitter", "10s"]
+  ],
+  ["schedules", "set", "e", "nightly", "--at", "2030-11-22T14:00:00Z", "--input-file", "FILE"],
+  ["schedules", "pause", "e", "nightly"],
+  ["schedules", "resume", "e", "nightly"],
+  ["schedules", "run", "e", "nightly"],
+  ["schedules", "remove", "e", "nightly"],
+  ["webhooks", "list", "e", "--job", ID, "--state", "failed", "--limit", "5", "--cursor", "v1.1.d"],
+  ["webhooks", "show", "e", "d"],
+  ["webhooks", "resend", "e", "d"],
+  ["webhooks", "secret", "e"],
+  ["webhooks", "secret", "e", "--rotate", "--grace", "1h"]
+]
+
+/** Writes the files that {@link COMMANDS} name into a new folder. Returns the folder, and a function that puts their paths into arguments. */
+export const makeFiles = async () => {
+  const folder = await mkdtemp(join(tmpdir(), "stint-verbs-"))
+  const files: Readonly<Record<string, string>> = {
+    HANDLER: "",
+    "CONFIG.mjs": CONFIG,
+    FILE: "{\"input\":1}\n",
+    S3: JSON.stringify({ accessId: "a", accessSecret: "b", endpointUrl: "c", bucketName: "d", objectPath: "e" })
+  }
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+  const withPaths = (args: ReadonlyArray<string>) => args.map((arg) => arg in files ? join(folder, arg) : arg)
+  return { folder, withPaths }
+}
