@@ -184,14 +184,19 @@ describe("every command", () => {
         response.writeHead(200, { "content-type": "text/event-stream" })
         const end = { ...job, error: HOSTILE }
         const chunk = { attempt: 1, number: 1, output: HOSTILE }
-        const events = [["status", { id: HOSTILE, status: "IN_PROGRESS", attempt: 1 }], ["log", line], ["chunk", chunk], ["end", end]]
+        const events = [["status", { id: HOSTILE, status: "IN_PROGRESS", attempt: 1 }], ["log", line], ["chunk", chunk], [
+          "end",
+          end
+        ]]
         return void response.end(
           events.map(([event, data], at) => `id: ${at}\nevent: ${String(event)}\ndata: ${JSON.stringify(data)}\n\n`).join("")
         )
       }
       response.writeHead(status, { "content-type": "application/json" })
       response.end(
-        status === 204 ? undefined : JSON.stringify(isError ? UNAUTHORIZED : kind === "broken" ? answers.broken : answers.accepted)
+        status === 204
+          ? undefined
+          : JSON.stringify(isError ? UNAUTHORIZED : kind === "broken" ? answers.broken : answers.accepted)
       )
     })
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))

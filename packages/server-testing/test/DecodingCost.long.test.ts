@@ -26,20 +26,24 @@ describe("the cost of a body", () => {
       expect(expensive).toEqual([])
     }).pipe(Effect.provide(layerServer)), 600_000)
 
-  it.live("is proportional to its size at nine times the size, where the fixed cost is a small part", () =>
-    Effect.gen(function*() {
-      const costOf = yield* meter
-      const expensive: Array<string> = []
-      const isTooMuch = (cost: Cost) => isExpensive(cost, LARGE_MEMORY_PER_BYTE)
-      const steepest = { nanos: 0, bytes: 0 }
-      for (const [at, place] of PLACES.entries()) {
-        const bomb = BOMB_NAMES[at % BOMB_NAMES.length] ?? ""
-        const cost = yield* costOf(bomb, LARGE, place, isTooMuch)
-        steepest.nanos = Math.max(steepest.nanos, cost.nanos / cost.length)
-        steepest.bytes = Math.max(steepest.bytes, cost.bytes / cost.length)
-        if (isTooMuch(cost)) expensive.push(`${placeText(bomb, place)}: ${costText(cost)}`)
-      }
-      yield* Console.log(`each byte costs at most ${Math.round(steepest.nanos)} ns and ${Math.round(steepest.bytes)} B of heap`)
-      expect(expensive).toEqual([])
-    }).pipe(Effect.provide(layerServer)), 300_000)
+  it.live(
+    "is proportional to its size at nine times the size, where the fixed cost is a small part",
+    () =>
+      Effect.gen(function*() {
+        const costOf = yield* meter
+        const expensive: Array<string> = []
+        const isTooMuch = (cost: Cost) => isExpensive(cost, LARGE_MEMORY_PER_BYTE)
+        const steepest = { nanos: 0, bytes: 0 }
+        for (const [at, place] of PLACES.entries()) {
+          const bomb = BOMB_NAMES[at % BOMB_NAMES.length] ?? ""
+          const cost = yield* costOf(bomb, LARGE, place, isTooMuch)
+          steepest.nanos = Math.max(steepest.nanos, cost.nanos / cost.length)
+          steepest.bytes = Math.max(steepest.bytes, cost.bytes / cost.length)
+          if (isTooMuch(cost)) expensive.push(`${placeText(bomb, place)}: ${costText(cost)}`)
+        }
+        yield* Console.log(`each byte costs at most ${Math.round(steepest.nanos)} ns and ${Math.round(steepest.bytes)} B of heap`)
+        expect(expensive).toEqual([])
+      }).pipe(Effect.provide(layerServer)),
+    300_000
+  )
 })

@@ -53,8 +53,10 @@ const submitUnder = Effect.fnUntraced(function*(fault: string, nodeOptions: Read
   const acknowledged = lines.filter((line) => line.startsWith("+")).map((line) => JobId.make(line.slice(1)))
   const missing = yield* Effect.gen(function*() {
     const store = yield* JobStore
-    return yield* Effect.filter(acknowledged, (id) =>
-      Effect.map(store.get(Scenario.endpoint().id, id), (job) => job === undefined))
+    return yield* Effect.filter(
+      acknowledged,
+      (id) => Effect.map(store.get(Scenario.endpoint().id, id), (job) => job === undefined)
+    )
   }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provide(SqliteDatabase.layer({ file })))))
   return {
     acknowledged,

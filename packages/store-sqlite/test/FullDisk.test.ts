@@ -71,7 +71,9 @@ const problem = mountProblem()
 
 // CI counts skipped tests as failures, but its container may not be allowed to mount file systems. `DiskSpace.test.ts` runs everywhere.
 const isLeftOut = problem?.isForbidden === true && process.env["CI"] === "true"
-if (isLeftOut) process.stdout.write(`The tests of a full disk are left out, because mounts are forbidden here: ${problem.reason}\n`)
+if (isLeftOut) {
+  process.stdout.write(`The tests of a full disk are left out, because mounts are forbidden here: ${problem.reason}\n`)
+}
 
 describe.runIf(!isLeftOut)("a disk that is full", () => {
   beforeEach(({ skip }) => skip(problem !== undefined, `this process cannot mount a small file system: ${problem?.reason}`))

@@ -119,7 +119,11 @@ const create = Command.make(
     )
     const params = { endpoint, id }
     const batch = yield* call((api) => draft ? api.batches.getBatch({ params }) : api.batches.finalizeBatch({ params }))
-    yield* Output.print(json, batch, (batch) => `${text(batch)}\n\nFollow it with: stint batch status ${endpoint} ${Output.inline(id)}`)
+    yield* Output.print(
+      json,
+      batch,
+      (batch) => `${text(batch)}\n\nFollow it with: stint batch status ${endpoint} ${Output.inline(id)}`
+    )
   })
 ).pipe(Command.withDescription("Create a batch from a file of requests and start it"))
 

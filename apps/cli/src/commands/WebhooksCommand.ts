@@ -107,7 +107,10 @@ const resend = Command.make(
     yield* Output.print(
       json,
       resent,
-      ({ id, url }) => `Sending ${Output.inline(id)} to ${Output.inline(url)} again.\nSee its outcome: stint webhooks show ${endpoint} ${Output.inline(id)}`
+      ({ id, url }) =>
+        `Sending ${Output.inline(id)} to ${Output.inline(url)} again.\nSee its outcome: stint webhooks show ${endpoint} ${
+          Output.inline(id)
+        }`
     )
   })
 ).pipe(Command.withDescription("Send a delivery again, regardless of its state"))
