@@ -1,5 +1,5 @@
 /**
- * Each scenario of Faults.long.test.ts runs against a platform with a planted bug (fixtures/plants.ts) and must report the broken rule.
+ * Each scenario of Faults.long.test.ts, and those of other long tests that return the rules that they break, runs against a platform with a planted bug (fixtures/plants.ts) and must report the broken rule.
  * A scenario that stays green here could not detect such a bug.
  */
 import { join } from "node:path"
@@ -15,6 +15,7 @@ import {
   storm
 } from "./FaultScenarios.ts"
 import { FIXTURES } from "./PlatformProcess.ts"
+import { terminated } from "./ShutdownScenario.ts"
 import { webhooks } from "./WebhookScenario.ts"
 
 interface Planted {
@@ -49,7 +50,8 @@ const planted: ReadonlyArray<Planted> = [
     rule: "R10",
     what: "a failed delivery counts as delivered",
     run: (options) => webhooks({ ...options, jobs: 60, limitMs: 12_000 })
-  }
+  },
+  { bug: "R13", rule: "R13", what: "a shutdown kills running jobs", run: terminated }
 ]
 
 describe("chaos: planted bugs between real processes", () => {
@@ -57,5 +59,5 @@ describe("chaos: planted bugs between real processes", () => {
     const preload = pathToFileURL(join(FIXTURES, "planted.ts")).href
     const { counts, violations } = await run({ env: { NODE_OPTIONS: `--import=${preload}`, PLANTED_BUG: bug } })
     expect(violations.map((violation) => violation.rule), JSON.stringify(counts)).toContain(rule)
-  }, 90_000)
+  }, 240_000)
 })
