@@ -8,7 +8,8 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
 
-const BIN = resolve(import.meta.dirname, "../src/bin.ts")
+/** The program `stint`. */
+export const BIN = resolve(import.meta.dirname, "../src/bin.ts")
 export const EXAMPLES = resolve(import.meta.dirname, "../../../examples")
 export const FIXTURES = resolve(import.meta.dirname, "fixtures")
 

@@ -184,12 +184,17 @@ describe("every command", () => {
         response.writeHead(200, { "content-type": "text/event-stream" })
         const end = { ...job, error: HOSTILE }
         const chunk = { attempt: 1, number: 1, output: HOSTILE }
-        const events = [["status", { id: HOSTILE, status: "IN_PROGRESS", attempt: 1 }], ["log", line], ["chunk", chunk], [
-          "end",
-          end
-        ]]
+        const events: ReadonlyArray<readonly [string, unknown]> = [
+          ["status", { id: HOSTILE, status: "IN_PROGRESS", attempt: 1 }],
+          ["log", line],
+          ["chunk", chunk],
+          [
+            "end",
+            end
+          ]
+        ]
         return void response.end(
-          events.map(([event, data], at) => `id: ${at}\nevent: ${String(event)}\ndata: ${JSON.stringify(data)}\n\n`).join("")
+          events.map(([event, data], at) => `id: ${at}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`).join("")
         )
       }
       response.writeHead(status, { "content-type": "application/json" })

@@ -159,6 +159,7 @@ describe("Handler.make", () => {
       return yield* new Unreadable({ url: "http://a/b" })
     })
     const options = { input: Schema.Null, output: Schema.Never }
+    // @effect-diagnostics missingEffectError:off
     // @ts-expect-error Unreadable is not declared
     const undeclared = Handler.make("undeclared", { ...options, run: program })
     class Other extends Schema.TaggedError<Other>()("Other", {}) {}
