@@ -88,7 +88,7 @@ describe("stint", () => {
     [["run", "nope", "--input", "{}"], "no endpoint \"nope\""],
     [["status", "slow", "nope"], "no job \"nope\""],
     [["endpoints", "create", "bad name", "--external"], "an endpoint id is"],
-    [["endpoints", "create", "none"], "exactly one of handler, command, image and external"]
+    [["endpoints", "create", "none"], "exactly one of handler, pipeline, command, image and external"]
   ])("explains what is wrong with %j", async (args, words) => {
     const { code, stderr, stdout } = await stint(platform, args)
     expect(code).toBe(1)
