@@ -199,7 +199,9 @@ describe("contributions", () => {
   })
 
   it("of a package.json that is too large are refused before it is decoded", async () => {
-    const folder = await project({ p: {} }, { "node_modules/p/package.json": " ".repeat(1_048_577) }, { stint: { plugins: ["p"] } })
+    const folder = await project({ p: {} }, { "node_modules/p/package.json": " ".repeat(1_048_577) }, {
+      stint: { plugins: ["p"] }
+    })
     expect(await run(Contributions.read(folder))).toMatch(/node_modules\/p\/package\.json is larger than 1048576 bytes\./)
   })
 
@@ -356,10 +358,9 @@ describe("the project", () => {
     const found = await readdir(modules)
     expect(found.map((name) => name.replace(/[0-9a-f]{8}/, "HASH"))).toEqual(["x-HASH.mjs", "x-HASH.mjs"])
     const texts = await Promise.all(found.map((name) => readFile(join(modules, name), "utf8")))
-    expect(texts.map((text) => /from "([^"]*json)"/.exec(text)?.[1]).toSorted()).toEqual([
-      "../../a/x.pipeline.json",
-      "../../b/x.pipeline.json"
-    ])
+    expect(new Set(texts.map((text) => /from "([^"]*json)"/.exec(text)?.[1]))).toEqual(
+      new Set(["../../a/x.pipeline.json", "../../b/x.pipeline.json"])
+    )
   })
 
   it("loads only the kinds that a pipeline uses, also in its parts", () => {
@@ -393,7 +394,8 @@ describe("the schedules of packages", () => {
 
   it("are not set when their only time has passed, because the platform refuses them", () => {
     const once = (at: number) => ({ package: "p", endpoint: "words", name: "once", spec: { at, tags: ["plugin:p"] } }) as never
-    const storedOnce = (at: number) => ({ endpoint: "words", name: "once", spec: { at, priority: 1, tags: ["plugin:p"] } }) as never
+    const storedOnce = (at: number) =>
+      ({ endpoint: "words", name: "once", spec: { at, priority: 1, tags: ["plugin:p"] } }) as never
     const plan = SchedulePlan.make([], [once(NOW)], NOW)
     expect(plan).toMatchObject({ set: [], past: [{ name: "once" }] })
     expect(SchedulePlan.keptLines(plan)).toEqual([

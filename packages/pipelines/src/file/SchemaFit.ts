@@ -179,9 +179,10 @@ const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
 /** Whether each part of a shape fits one of the alternatives: `string or null` is written as a list of types, and as alternatives. */
 const fitsInParts = (given: Shape, wanted: ReadonlyArray<Shape>, compared: Compared): boolean => {
   const parts = partsOf(given)
-  return parts.length > 1 && parts.every((part) =>
-    wanted.some((want) => misfitsOfOne(part, want, compared).length === 0) || fitsInParts(part, wanted, compared)
-  )
+  return parts.length > 1 &&
+    parts.every((part) =>
+      wanted.some((want) => misfitsOfOne(part, want, compared).length === 0) || fitsInParts(part, wanted, compared)
+    )
 }
 
 const misfitsOfOne = (given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> => {
