@@ -5,7 +5,7 @@ import * as NodeServices from "@effect/platform-node/NodeServices"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import { execFile } from "node:child_process"
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import process from "node:process"
@@ -110,6 +110,16 @@ const BROKEN: ReadonlyArray<
     { endpoints: { a: { handler: "./main.js", command: ["x"] } } },
     "p: stint.contributes.endpoints.a.command: There is no such key."
   ],
+  [
+    "a secret",
+    { endpoints: { a: { handler: "./main.js", env: { KEY: { secret: "stripe-key" } } } } },
+    "p: stint.contributes.endpoints.a.env.KEY: a package gives texts only. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
+  ],
+  [
+    "the token of a model",
+    { endpoints: { a: { handler: "./main.js", modelToken: { secret: "hub" } } } },
+    "p: stint.contributes.endpoints.a.modelToken: There is no such key."
+  ],
   ["an invalid endpoint", { endpoints: { "a b": { handler: "./main.js" } } }, "an endpoint id is 1 to 63 letters"],
   ["an invalid kind", { stepKinds: { "a b": kind } }, "a kind's name is 1 to 100 letters"],
   [
@@ -182,13 +192,27 @@ describe("contributions", () => {
   })
 
   it("of a broken package.json are refused", async () => {
-    const folder = await project({ p: {} }, { "node_modules/p/package.json": "{ \"name\": 1 }" })
+    const folder = await project({ p: {} }, {
+      "node_modules/p/package.json": { name: 1, stint: { contributes: {} } }
+    })
     expect(await run(Contributions.read(folder))).toMatch(/node_modules\/p\/package\.json has mistakes: /)
   })
 
   it("of a package.json that is too large are refused before it is decoded", async () => {
-    const folder = await project({ p: {} }, { "node_modules/p/package.json": " ".repeat(1_048_577) })
+    const folder = await project({ p: {} }, { "node_modules/p/package.json": " ".repeat(1_048_577) }, {
+      stint: { plugins: ["p"] }
+    })
     expect(await run(Contributions.read(folder))).toMatch(/node_modules\/p\/package\.json is larger than 1048576 bytes\./)
+  })
+
+  it.each([
+    ["a list of dependencies", { name: "p", dependencies: [] }],
+    ["a version that is no text", { name: "p", version: 1 }],
+    ["no JSON", "{"],
+    ["more bytes than are read", " ".repeat(1_048_577)]
+  ])("are not searched for in a dependency that has none, also when its package.json has %s", async (_, manifest) => {
+    const folder = await project({ p: {} }, { "node_modules/p/package.json": manifest })
+    expect(await run(Contributions.read(folder))).toMatchObject({ packages: [] })
   })
 
   it.each([
@@ -263,6 +287,39 @@ describe("the project", () => {
     expect(module).toContain("import * as kind0 from \"../p/main.js\"")
   })
 
+  it("keeps the settings of a package that its configuration does not name, also those in groups", async () => {
+    const contributed = {
+      handler: "./main.js",
+      workers: { min: 1, idleTimeout: "1 hour" },
+      env: { MODEL: "small", LEVEL: "info" },
+      limits: { priority: 3 },
+      retry: { onError: true },
+      rateLimit: { limit: 5, per: "1 second", concurrent: 2 }
+    }
+    const folder = await project({ p: { endpoints: { count: contributed } } })
+    const config = join(folder, "stint.config.mjs")
+    const changes = {
+      workers: { max: 8 },
+      env: { LEVEL: "debug", KEY: { secret: "stripe-key" } },
+      limits: { waitingJobs: 10 },
+      retry: { maxAttempts: 4 },
+      rateLimit: { limit: 9, per: "1 second" }
+    }
+    await write(config, `export default { endpoints: { count: ${JSON.stringify(changes)} } }`)
+    const changed = await run(Project.load(config))
+    const whole = {
+      handler: join(folder, "node_modules/p/main.js"),
+      workers: { min: 1, max: 8, idleTimeout: "1 hour" },
+      env: { MODEL: "small", LEVEL: "debug", KEY: { secret: "stripe-key" } },
+      limits: { priority: 3, waitingJobs: 10 },
+      retry: { onError: true, maxAttempts: 4 },
+      rateLimit: { limit: 9, per: "1 second", concurrent: 2 }
+    }
+    const other = await project({}, { "stint.config.mjs": `export default { endpoints: { count: ${JSON.stringify(whole)} } }` })
+    expect(changed).toEqual(await run(Project.load(join(other, "stint.config.mjs"))))
+    expect(changed).toMatchObject({ endpoints: [{ workers: { min: 1, max: 8 } }] })
+  })
+
   it("may not give an endpoint that a package contributes another source", async () => {
     const folder = await project({ p: everything }, pipelined)
     await write(join(folder, "stint.config.mjs"), "export default { endpoints: { count: { external: true } } }")
@@ -287,30 +344,71 @@ describe("the project", () => {
     )
   })
 
+  it("has another module for each file, because configurations of one folder may give one endpoint different files", async () => {
+    const file = (step: string) => ({ name: "x", steps: [{ name: step, sleep: "1 day" }] })
+    const config = (file: string) => `export default { endpoints: { x: { pipeline: "./${file}/x.pipeline.json" } } }`
+    const folder = await project({}, {
+      "a/x.pipeline.json": file("a"),
+      "b/x.pipeline.json": file("b"),
+      "a.mjs": config("a"),
+      "b.mjs": config("b")
+    })
+    const modules = join(folder, "node_modules/.stint")
+    await Promise.all(["a.mjs", "b.mjs", "a.mjs"].map((name) => run(Project.load(join(folder, name)))))
+    const found = await readdir(modules)
+    expect(found.map((name) => name.replace(/[0-9a-f]{8}/, "HASH"))).toEqual(["x-HASH.mjs", "x-HASH.mjs"])
+    const texts = await Promise.all(found.map((name) => readFile(join(modules, name), "utf8")))
+    expect(new Set(texts.map((text) => /from "([^"]*json)"/.exec(text)?.[1]))).toEqual(
+      new Set(["../../a/x.pipeline.json", "../../b/x.pipeline.json"])
+    )
+  })
+
   it("loads only the kinds that a pipeline uses, also in its parts", () => {
     const steps = [{ name: "a", all: { x: [{ name: "b", use: "p.b" }] } }, { name: "c", run: "d", input: { use: "p.d" } }]
     expect([...PipelineModule.kindsIn({ name: "x", steps })]).toEqual(["p.b"])
   })
+
+  it("loads the kinds of parts whatever the parts are called", () => {
+    const part = (use: string) => [{ name: use.slice(2), use }]
+    const steps = [{ name: "a", all: { input: part("p.a"), with: part("p.b"), use: [{ name: "c", all: { all: part("p.c") } }] } }]
+    expect([...PipelineModule.kindsIn({ name: "x", input: { use: "p.d" }, steps })]).toEqual(["p.a", "p.b", "p.c"])
+  })
 })
 
 describe("the schedules of packages", () => {
+  const NOW = Date.parse("2026-11-23T05:00:00Z")
   const declared = { package: "p", endpoint: "words", name: "nightly", spec: { cron: "0 3 * * *", tags: ["plugin:p"] } } as never
   const stored = (spec: object) => ({ endpoint: "words", name: "nightly", spec, updatedBy: "Ada" }) as never
 
   it("are set when they are new or differ, and left alone when they are equal", () => {
-    expect(SchedulePlan.make([], [declared])).toMatchObject({ set: [{ isNew: true }], own: [], undeclared: [] })
-    expect(SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({
+    expect(SchedulePlan.make([], [declared], NOW)).toMatchObject({ set: [{ isNew: true }], own: [], undeclared: [] })
+    expect(SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [declared], NOW)).toMatchObject({
       set: [],
       own: [],
       undeclared: []
     })
-    expect(SchedulePlan.make([stored({ cron: "0 4 * * *", tags: ["plugin:p"] })], [declared])).toMatchObject({
+    expect(SchedulePlan.make([stored({ cron: "0 4 * * *", tags: ["plugin:p"] })], [declared], NOW)).toMatchObject({
       set: [{ isNew: false }]
     })
   })
 
+  it("are not set when their only time has passed, because the platform refuses them", () => {
+    const once = (at: number) => ({ package: "p", endpoint: "words", name: "once", spec: { at, tags: ["plugin:p"] } }) as never
+    const storedOnce = (at: number) =>
+      ({ endpoint: "words", name: "once", spec: { at, priority: 1, tags: ["plugin:p"] } }) as never
+    const plan = SchedulePlan.make([], [once(NOW)], NOW)
+    expect(plan).toMatchObject({ set: [], past: [{ name: "once" }] })
+    expect(SchedulePlan.keptLines(plan)).toEqual([
+      "The schedule \"once\" of words, of the package p, is not set: its time has passed."
+    ])
+    expect(SchedulePlan.make([], [once(NOW + 1)], NOW)).toMatchObject({ set: [{ isNew: true }], past: [] })
+    expect(SchedulePlan.make([storedOnce(NOW - 1)], [once(NOW)], NOW)).toMatchObject({ set: [], past: [{}] })
+    // The platform takes other settings of a schedule whose time stays.
+    expect(SchedulePlan.make([storedOnce(NOW)], [once(NOW)], NOW)).toMatchObject({ set: [{ isNew: false }], past: [] })
+  })
+
   it("are kept when somebody has set them to something else", () => {
-    const plan = SchedulePlan.make([stored({ cron: "0 4 * * *" })], [declared])
+    const plan = SchedulePlan.make([stored({ cron: "0 4 * * *" })], [declared], NOW)
     expect(plan).toMatchObject({ set: [], own: [{ name: "nightly" }] })
     expect(SchedulePlan.keptLines(plan)).toEqual([
       "The schedule \"nightly\" of words is kept as Ada has set it. For the package's: stint schedules remove words nightly"
@@ -318,12 +416,12 @@ describe("the schedules of packages", () => {
   })
 
   it("are listed and not removed when no package contributes them any more", () => {
-    const plan = SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [])
+    const plan = SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [], NOW)
     expect(plan).toMatchObject({ set: [], own: [], undeclared: [{ name: "nightly" }] })
     expect(SchedulePlan.keptLines(plan)[0]).toMatch(
       /^No package contributes the schedule "nightly" of words any more\. It keeps firing\./
     )
-    expect(SchedulePlan.make([stored({ cron: "0 3 * * *" })], [])).toMatchObject({ undeclared: [] })
+    expect(SchedulePlan.make([stored({ cron: "0 3 * * *" })], [], NOW)).toMatchObject({ undeclared: [] })
   })
 })
 

@@ -374,6 +374,7 @@ describe("a pipeline in JSON", () => {
 })
 
 describe("a contributed kind", () => {
+  const { options: _, ...withoutOptions } = PipelineFile.declarationOf(Split)
   const contributed = {
     package: "stint-plugin-words",
     name: "words.split",
@@ -384,6 +385,9 @@ describe("a contributed kind", () => {
 
   it("is the export of its module", () => {
     expect(PipelineFile.activate({ ...contributed, declared: PipelineFile.declarationOf(Split) })).toBe(Split)
+    expect(PipelineFile.activate({ ...contributed, declared: {} })).toBe(Split)
+    const length = { ...contributed, name: "words.length", export: "Length", declared: PipelineFile.declarationOf(Length) }
+    expect(PipelineFile.activate(length)).toBe(Length)
   })
 
   it.each([
@@ -395,6 +399,10 @@ describe("a contributed kind", () => {
     [
       { declared: { input: { type: "number" } } },
       "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"
+    ],
+    [
+      { declared: withoutOptions },
+      "The package stint-plugin-words declares another options of \"words.split\" than its module has."
     ]
   ])("is refused when the package declares another one: %j", (change, message) => {
     expect(() => PipelineFile.activate({ ...contributed, ...change })).toThrow(message)

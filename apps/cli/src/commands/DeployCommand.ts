@@ -11,6 +11,7 @@
  */
 import { Canary, type Release } from "@stint/contract/Release"
 import { Argument, Command, Flag } from "effect/cli"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
@@ -108,7 +109,7 @@ const schedulePlan = Effect.fnUntraced(function*(declared: ReadonlyArray<Schedul
   const list = Effect.map(call((api) => api.schedules.listSchedules({ query: {} })), ({ schedules }) => schedules)
   // Without schedules of packages, a platform or a key that cannot list any is no obstacle.
   const stored = yield* declared.length === 0 ? Effect.orElseSucceed(list, () => []) : list
-  return SchedulePlan.make(stored.filter(isChosen), declared.filter(isChosen))
+  return SchedulePlan.make(stored.filter(isChosen), declared.filter(isChosen), yield* Clock.currentTimeMillis)
 })
 
 const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> => [

@@ -2,6 +2,7 @@
  * Sets the schedules that packages contribute when the platform starts (`SchedulePlan.ts`).
  */
 import { Schedules } from "@stint/queue/Schedules"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { ScheduleContribution } from "../plugins/Contributions.ts"
@@ -10,7 +11,7 @@ import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 /** Sets the schedules that are new or differ. Logs those that it leaves as they are. */
 const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>) {
   const schedules = yield* Schedules
-  const plan = SchedulePlan.make(yield* schedules.list(), declared)
+  const plan = SchedulePlan.make(yield* schedules.list(), declared, yield* Clock.currentTimeMillis)
   for (const { endpoint, name, package: from, spec } of plan.set) {
     yield* schedules.put({ endpoint, name }, spec, `package ${from}`)
   }

@@ -308,9 +308,10 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     Layer.provide(alerts),
     Layer.provide(layerGuardedHttp(options.settings.webhooks)),
+    // After their endpoints: another node would fire them, find no endpoint, and record a failure.
+    Layer.provide(options.schedules === undefined ? Layer.empty : ContributedSchedules.layer(options.schedules)),
     // Before the first request is served: a caller that waits for the platform to listen would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
-    Layer.provide(options.schedules === undefined ? Layer.empty : ContributedSchedules.layer(options.schedules)),
     Layer.provide(
       layerBuilds(options).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))
     ),

@@ -34,11 +34,13 @@ const {
   command: _command,
   cpus: _cpus,
   cwd: _cwd,
+  env: _env,
   external: _external,
   gpus: _gpus,
   handler: _handler,
   image: _image,
   memory: _memory,
+  modelToken: _modelToken,
   network: _network,
   pids: _pids,
   pipeline: _pipeline,
@@ -47,14 +49,17 @@ const {
   ...settings
 } = Definition.fields
 
-/** An endpoint: a handler of the package, with the settings of a configuration. */
+const ONLY_TEXTS = "a package gives texts only. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
+
+/** An endpoint: a handler of the package, with the settings of a configuration. It names no secrets: who runs the platform grants them. */
 const ContributedEndpoint = Schema.Struct({
   handler: PackageFile,
   description: Schema.optionalKey(Schema.String),
   /** The JSON Schemas of its input and output, with which pipeline files are checked. Default: any JSON. */
   input: Schema.optionalKey(JsonSchema),
   output: Schema.optionalKey(JsonSchema),
-  ...settings
+  ...settings,
+  env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String.annotate({ message: ONLY_TEXTS })))
 })
 
 /** A kind of step: an export of a module of the package. `stint plugins write` writes the JSON Schemas. */

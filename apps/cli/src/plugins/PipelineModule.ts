@@ -9,18 +9,20 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
 import * as Predicate from "effect/Predicate"
+import { createHash, randomUUID } from "node:crypto"
 import { CliFailure } from "../CliFailure.ts"
 import type { KindContribution } from "./Contributions.ts"
 
 const RUNTIME = "@stint/pipelines"
 
-/** The kinds that a pipeline file uses, by name. */
+/** The kinds that a pipeline file, or a step of it, uses, by name. Only `steps` and the parts of `all` contain steps: other values are data. */
 export const kindsIn = (json: unknown): ReadonlySet<string> => {
   if (Array.isArray(json)) return new Set(json.flatMap((one) => [...kindsIn(one)]))
   if (!Predicate.isObject(json)) return new Set()
   const own = Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []
-  const { input: _input, with: _with, ...inner } = json
-  return new Set([...own, ...Object.values(inner).flatMap((one) => [...kindsIn(one)])])
+  const parts = Predicate.hasProperty(json, "all") && Predicate.isObject(json.all) ? Object.values(json.all) : []
+  const steps = Predicate.hasProperty(json, "steps") ? [json.steps] : []
+  return new Set([...own, ...[...steps, ...parts].flatMap((one) => [...kindsIn(one)])])
 }
 
 const specifier = (path: Path.Path, from: string, to: string): string => {
@@ -28,16 +30,24 @@ const specifier = (path: Path.Path, from: string, to: string): string => {
   return JSON.stringify(relative.startsWith(".") ? relative : `./${relative}`)
 }
 
-/** What a pipeline endpoint runs. `file` and the modules of `kinds` are absolute paths; `folder` is the project's. */
+/**
+ * The name of the module of a file that a configuration names. Configurations of one folder may give the same endpoint different files, and the
+ * module of one must not replace that of another, whose workers may run.
+ */
+export const nameOfConfigured = (id: string, file: string): string =>
+  `${id}-${createHash("sha256").update(file).digest("hex").slice(0, 8)}`
+
+/** What a pipeline endpoint runs. `name`: of the module. `file` and the modules of `kinds` are absolute paths; `folder` is the project's. */
 export interface PipelineSource {
   readonly id: string
+  readonly name: string
   readonly file: string
   readonly kinds: ReadonlyArray<KindContribution>
   readonly folder: string
 }
 
 /** Writes the module, unless it is up to date. Returns its path. */
-export const write = Effect.fn("PipelineModule.write")(function*({ file, folder, id, kinds }: PipelineSource) {
+export const write = Effect.fn("PipelineModule.write")(function*({ file, folder, id, kinds, name }: PipelineSource) {
   const path = yield* Path.Path
   const fs = yield* FileSystem.FileSystem
   const places = [folder, ...StintPackages.importersFrom(import.meta.url).map((importer) => path.dirname(importer))]
@@ -68,11 +78,16 @@ export const write = Effect.fn("PipelineModule.write")(function*({ file, folder,
     "})",
     ""
   ].join("\n")
-  const module = path.join(directory, `${id}.mjs`)
+  const module = path.join(directory, `${name}.mjs`)
   const written = yield* Effect.orElseSucceed(fs.readFileString(module), () => undefined)
   if (written === text) return module
+  // Another start may read or write it meanwhile, so it is never there in part.
+  const draft = `${module}.${randomUUID()}`
   yield* Effect.mapError(
-    Effect.andThen(fs.makeDirectory(directory, { recursive: true }), fs.writeFileString(module, text)),
+    fs.makeDirectory(directory, { recursive: true }).pipe(
+      Effect.andThen(fs.writeFileString(draft, text)),
+      Effect.andThen(fs.rename(draft, module))
+    ),
     ({ message }) =>
       new CliFailure({
         message: `The module of the pipeline "${id}" cannot be written: ${message}`,

@@ -53,9 +53,16 @@ export const readText = Effect.fnUntraced(function*(file: string) {
   )
 })
 
-const readManifest = Effect.fnUntraced(function*(file: string) {
-  const text = yield* readText(file)
+const NOTHING: Manifest.PackageJson = {}
+
+/**
+ * Reads a package.json. `isNamed`: its package is expected to contribute, or is the project. Mistakes of another package are not this program's
+ * to report, so it is decoded only when it may contribute.
+ */
+const readManifest = Effect.fnUntraced(function*(file: string, isNamed: boolean) {
+  const text = yield* isNamed ? readText(file) : Effect.orElseSucceed(readText(file), () => "")
   if (text === undefined) return undefined
+  if (!isNamed && !text.includes("\"contributes\"")) return NOTHING
   return yield* Effect.mapError(
     Manifest.decodePackage(text),
     ({ message }) =>
@@ -75,7 +82,7 @@ const upwards = Effect.fnUntraced(function*(folder: string) {
 const projectOf = Effect.fnUntraced(function*(folder: string) {
   const path = yield* Path.Path
   for (const at of yield* upwards(path.resolve(folder))) {
-    const manifest = yield* readManifest(path.join(at, "package.json"))
+    const manifest = yield* readManifest(path.join(at, "package.json"), true)
     if (manifest !== undefined) return { folder: at, manifest }
   }
   return undefined
@@ -120,7 +127,7 @@ export const find = Effect.fn("PluginPackages.find")(function*(folder: string) {
     const before = packages.length + mistakes.length
     for (const parent of parents) {
       const at = path.join(parent, "node_modules", name)
-      const installed = yield* readManifest(path.join(at, "package.json"))
+      const installed = yield* readManifest(path.join(at, "package.json"), own.plugins !== undefined)
       if (installed === undefined) continue
       // The name under which the project installs it: another version may be installed under an alias.
       yield* add(name, yield* Effect.orElseSucceed(fs.realPath(at), () => at), installed)

@@ -30,12 +30,23 @@ export interface Project {
 const hasSource = ({ command, external, handler, image, pipeline }: Definition): boolean =>
   handler !== undefined || pipeline !== undefined || command !== undefined || image !== undefined || external === true
 
-/** An endpoint before its pipeline file is compiled. `pipeline`: absolute. */
+/** The settings of a package with those of the configuration. A group keeps the members that the configuration does not name. */
+const merged = (base: Definition, over: Definition): Definition => ({
+  ...base,
+  ...over,
+  ...(base.workers && over.workers ? { workers: { ...base.workers, ...over.workers } } : {}),
+  ...(base.env && over.env ? { env: { ...base.env, ...over.env } } : {}),
+  ...(base.limits && over.limits ? { limits: { ...base.limits, ...over.limits } } : {}),
+  ...(base.retry && over.retry ? { retry: { ...base.retry, ...over.retry } } : {}),
+  ...(base.rateLimit && over.rateLimit ? { rateLimit: { ...base.rateLimit, ...over.rateLimit } } : {})
+})
+
+/** An endpoint before its pipeline file is compiled. `pipeline.file` is absolute; `pipeline.module` is the name of the module that runs it. */
 interface Entry {
   readonly id: string
   readonly definition: Definition
   readonly directory: string
-  readonly pipeline: { readonly file: string; readonly json: unknown } | undefined
+  readonly pipeline: { readonly file: string; readonly json: unknown; readonly module: string } | undefined
 }
 
 const takenBy = (id: string, owner: string) =>
@@ -60,20 +71,21 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
     else if (definition.pipeline === undefined) entries.push({ id, definition, directory, pipeline: undefined })
     else {
       const file = path.resolve(directory, definition.pipeline)
-      entries.push({ id, definition, directory, pipeline: { file, json: yield* Contributions.readPipeline(file) } })
+      const module = PipelineModule.nameOfConfigured(id, path.relative(contributions.folder, file))
+      entries.push({ id, definition, directory, pipeline: { file, json: yield* Contributions.readPipeline(file), module } })
     }
   }
   const { folder } = contributions
   for (const { definition, name } of contributions.endpoints) {
     entries.push({
       id: name,
-      definition: { ...definition, ...overrides.get(name) },
+      definition: merged(definition, overrides.get(name) ?? {}),
       directory: folder,
       pipeline: undefined
     })
   }
   for (const { file, json, name } of contributions.pipelines) {
-    entries.push({ id: name, definition: overrides.get(name) ?? {}, directory: folder, pipeline: { file, json } })
+    entries.push({ id: name, definition: overrides.get(name) ?? {}, directory: folder, pipeline: { file, json, module: name } })
   }
   const catalog = Contributions.catalogOf(contributions, entries.map(({ id }) => id))
   yield* rejectMistakes(contributions, entries, catalog)
@@ -115,8 +127,9 @@ const rejectMistakes = Effect.fnUntraced(function*(
 const definitionOf = ({ definition, id, pipeline }: Entry, { folder, kinds }: Contributions.Contributions) => {
   if (pipeline === undefined) return Effect.succeed(definition)
   const used = PipelineModule.kindsIn(pipeline.json)
+  const { file, module: name } = pipeline
   return Effect.map(
-    PipelineModule.write({ id, file: pipeline.file, kinds: kinds.filter(({ name }) => used.has(name)), folder }),
+    PipelineModule.write({ id, name, file, kinds: kinds.filter(({ name }) => used.has(name)), folder }),
     (module): Definition => ({ ...definition, pipeline: module })
   )
 }

@@ -5,6 +5,7 @@
  *   contributed and   not stored                        set
  *                     stored, with a tag of a package   set when it differs; its pause, its times and its history stay
  *                     stored, without one               kept: somebody has set it to something else
+ *   contributed, its only time has passed             not set
  *   stored with a tag of a package, no longer contributed   kept and listed
  * ```
  *
@@ -26,6 +27,8 @@ export const tagOf = (name: string): string => `${PREFIX}${name}`.slice(0, MAX_T
 /** What would be done. */
 export interface SchedulePlan {
   readonly set: ReadonlyArray<ScheduleContribution & { readonly isNew: boolean }>
+  /** Not set, because their only time has passed: the platform refuses them, and they would never fire. */
+  readonly past: ReadonlyArray<ScheduleContribution>
   /** Contributed, but set to something else by somebody. */
   readonly own: ReadonlyArray<Schedule>
   /** No longer contributed. */
@@ -36,24 +39,34 @@ const isOfPackage = ({ tags = [] }: ScheduleSpec): boolean => tags.some((tag) =>
 
 const keyOf = ({ endpoint, name }: Pick<Schedule, "endpoint" | "name">): string => `${endpoint}/${name}`
 
-/** Compares. */
-export const make = (stored: ReadonlyArray<Schedule>, declared: ReadonlyArray<ScheduleContribution>): SchedulePlan => {
+/** Compares. `now`: milliseconds since 1970. */
+export const make = (
+  stored: ReadonlyArray<Schedule>,
+  declared: ReadonlyArray<ScheduleContribution>,
+  now: number
+): SchedulePlan => {
   const byKey = new Map(stored.map((schedule) => [keyOf(schedule), schedule]))
   const named = new Set(declared.map(keyOf))
   const pairs = declared.map((one) => ({ one, found: byKey.get(keyOf(one)) }))
+  const differing = pairs.filter(({ found, one }) =>
+    found === undefined || (isOfPackage(found.spec) && !isDeepStrictEqual(found.spec, one.spec))
+  )
+  // A schedule whose time stays may have other settings, also after that time.
+  const isPast = ({ found, one: { spec: { at } } }: (typeof pairs)[number]) =>
+    at !== undefined && at <= now && at !== found?.spec.at
   return {
-    set: pairs.flatMap(({ found, one }) =>
-      found === undefined || (isOfPackage(found.spec) && !isDeepStrictEqual(found.spec, one.spec))
-        ? [{ ...one, isNew: found === undefined }]
-        : []
-    ),
+    set: differing.filter((pair) => !isPast(pair)).map(({ found, one }) => ({ ...one, isNew: found === undefined })),
+    past: differing.filter(isPast).map(({ one }) => one),
     own: pairs.flatMap(({ found }) => found === undefined || isOfPackage(found.spec) ? [] : [found]),
     undeclared: stored.filter((schedule) => isOfPackage(schedule.spec) && !named.has(keyOf(schedule)))
   }
 }
 
-/** What is kept, a line for each. */
-export const keptLines = ({ own, undeclared }: SchedulePlan): ReadonlyArray<string> => [
+/** What is not set or removed, a line for each. */
+export const keptLines = ({ own, past, undeclared }: SchedulePlan): ReadonlyArray<string> => [
+  ...past.map(({ endpoint, name, package: from }) =>
+    `The schedule "${name}" of ${endpoint}, of the package ${from}, is not set: its time has passed.`
+  ),
   ...own.map(({ endpoint, name, updatedBy }) =>
     `The schedule "${name}" of ${endpoint} is kept as ${updatedBy} has set it. For the package's: stint schedules remove ${endpoint} ${name}`
   ),

@@ -69,8 +69,11 @@ export const activate = ({ declared, export: member, module, name, package: from
     )
   }
   const actual = declarationOf(found)
+  // A kind has an input and an output, but not always options: what is declared without them says that there are none.
+  const isDeclared = SCHEMAS.some((key) => declared[key] !== undefined)
   const wrong = SCHEMAS.find((key) =>
-    declared[key] !== undefined && fingerprintOfJson(declared[key]) !== fingerprintOfJson(actual[key])
+    (declared[key] !== undefined || (key === "options" && isDeclared)) &&
+    fingerprintOfJson(declared[key]) !== fingerprintOfJson(actual[key])
   )
   if (wrong === undefined) return found
   throw new TypeError(

@@ -30,8 +30,11 @@ export const shapeOf = (schema: unknown): Shape =>
 
 const REFERENCE = /^#\/\$defs\/(.+)$/
 
-/** The deepest level that is compared, so that recursive schemas end. */
-const MAX_DEPTH = 16
+/** The longest chain of references, so that one that names itself ends. */
+const MAX_REFERENCES = 16
+
+/** The most misfits of a value that are reported. */
+const MAX_MISFITS = 100
 
 /** The key of a schema that has definitions of its own, inside another one. */
 const OWN = "~own"
@@ -49,7 +52,7 @@ const inside = ({ defs }: Shape, schema: unknown): Shape => {
 
 const resolved = (shape: Shape, depth = 0): Shape => {
   const { $ref } = shape.schema
-  if (typeof $ref !== "string" || depth > MAX_DEPTH) return shape
+  if (typeof $ref !== "string" || depth > MAX_REFERENCES) return shape
   const name = REFERENCE.exec($ref)?.[1]?.replaceAll("~1", "/").replaceAll("~0", "~")
   const found = name === undefined ? undefined : shape.defs[name]
   return resolved({ schema: isSchema(found) ? found : {}, defs: shape.defs }, depth + 1)
@@ -90,7 +93,12 @@ const membersOf = ({ schema }: Shape): JsonSchema => isSchema(schema["properties
 const requiredOf = ({ schema }: Shape): ReadonlyArray<string> =>
   list(schema["required"]).filter((one): one is string => typeof one === "string")
 
-const isClosed = ({ schema }: Shape): boolean => schema["additionalProperties"] === false
+/** Names that match a pattern are beside the additional ones, and patterns are not compared. */
+const isClosed = ({ schema }: Shape): boolean =>
+  schema["additionalProperties"] === false && schema["patternProperties"] === undefined
+
+/** Whether `items` is only the rest of the elements. */
+const isTuple = ({ schema }: Shape): boolean => "prefixItems" in schema
 
 /** Marks the schemas of {@link objectOf}. */
 const WRITTEN = "x-written"
@@ -107,7 +115,7 @@ export const describe = (given: Shape, depth = 0): string => {
   if (types.length === 0) return "any value"
   if (depth > 2) return types.join(" or ")
   return types.map((type) => {
-    if (type === "array" && only.schema["items"] !== undefined) {
+    if (type === "array" && only.schema["items"] !== undefined && !isTuple(only)) {
       return `array of ${describe(inside(only, only.schema["items"]), depth + 1)}`
     }
     const names = Object.keys(membersOf(only))
@@ -115,60 +123,110 @@ export const describe = (given: Shape, depth = 0): string => {
   }).join(" or ")
 }
 
+/** Pairs that have been compared, so that recursive schemas end and no pair is compared again. */
+class Compared {
+  readonly #misfits = new Map<JsonSchema, Map<JsonSchema, ReadonlyArray<Misfit>>>()
+  /** The pairs that fit, in the order in which they were compared. */
+  readonly #fitting: Array<readonly [given: JsonSchema, taken: JsonSchema]> = []
+
+  misfits(given: Shape, taken: Shape): ReadonlyArray<Misfit> {
+    const known = this.#misfits.get(given.schema)?.get(taken.schema)
+    if (known !== undefined) return known
+    const before = this.#fitting.length
+    // A pair fits while it is compared.
+    this.#fitting.push([given.schema, taken.schema])
+    this.#set(given, taken, [])
+    const found = misfitsOfAlternatives(given, taken, this).slice(0, MAX_MISFITS)
+    if (found.length === 0) return found
+    // Those that were compared meanwhile may fit only because this pair was taken to fit.
+    for (const [one, other] of this.#fitting.splice(before)) this.#misfits.get(one)?.delete(other)
+    this.#set(given, taken, found)
+    return found
+  }
+
+  #set(given: Shape, taken: Shape, found: ReadonlyArray<Misfit>): void {
+    const row = this.#misfits.get(given.schema)
+    if (row === undefined) this.#misfits.set(given.schema, new Map([[taken.schema, found]]))
+    else row.set(taken.schema, found)
+  }
+}
+
 /** The places at which a value of `given` is not one of `taken`. */
-export const misfits = (given: Shape, taken: Shape, path = "", depth = 0): ReadonlyArray<Misfit> => {
-  if (depth > MAX_DEPTH) return []
-  const wanted = alternatives(resolved(taken))
-  return alternatives(resolved(given)).flatMap((one) => {
-    const tried = wanted.map((want) => misfitsOfOne(one, want, path, depth))
-    if (tried.some((found) => found.length === 0)) return []
+export const misfits = (given: Shape, taken: Shape): ReadonlyArray<Misfit> => misfitsAt("", given, taken, new Compared())
+
+const misfitsAt = (at: string, given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> =>
+  compared.misfits(resolved(given), resolved(taken)).map(({ message, path }) => ({ path: `${at}${path}`, message }))
+
+const misfitsOfAlternatives = (given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> => {
+  const wanted = alternatives(taken)
+  return alternatives(given).flatMap((one) => {
+    const tried = wanted.map((want) => misfitsOfOne(one, want, compared))
+    if (tried.some((found) => found.length === 0) || fitsInParts(one, wanted, compared)) return []
     const [first = []] = tried
-    return tried.length === 1 ? first : [{ path, message: `is ${describe(one)}, but must be ${describe(taken)}` }]
+    return tried.length === 1 ? first : [{ path: "", message: `is ${describe(one)}, but must be ${describe(taken)}` }]
   })
 }
 
-const misfitsOfOne = (given: Shape, taken: Shape, path: string, depth: number): ReadonlyArray<Misfit> => {
+/** A shape without alternatives, as one for each value or type that it lists. */
+const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
+  const { type } = shape.schema
+  const values = valuesOf(shape) ?? (type === "boolean" ? [true, false] : undefined)
+  return values === undefined
+    ? list(type).map((one) => ({ schema: { ...shape.schema, type: one }, defs: shape.defs }))
+    : values.map((value) => ({ schema: { const: value }, defs: {} }))
+}
+
+/** Whether each part of a shape fits one of the alternatives: `string or null` is written as a list of types, and as alternatives. */
+const fitsInParts = (given: Shape, wanted: ReadonlyArray<Shape>, compared: Compared): boolean => {
+  const parts = partsOf(given)
+  return parts.length > 1 &&
+    parts.every((part) =>
+      wanted.some((want) => misfitsOfOne(part, want, compared).length === 0) || fitsInParts(part, wanted, compared)
+    )
+}
+
+const misfitsOfOne = (given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> => {
   const allowed = valuesOf(taken)
   const values = valuesOf(given)
-  const wrong = [{ path, message: `is ${describe(given)}, but must be ${describe(taken)}` }]
+  const wrong = () => [{ path: "", message: `is ${describe(given)}, but must be ${describe(taken)}` }]
   if (allowed !== undefined) {
-    if (values === undefined) return typesOf(given).length === 0 ? [] : wrong
-    return values.every((value) => allowed.includes(value)) ? [] : wrong
+    if (values === undefined) return typesOf(given).length === 0 ? [] : wrong()
+    return values.every((value) => allowed.includes(value)) ? [] : wrong()
   }
   const [types, wanted] = [typesOf(given), typesOf(taken)]
   if (types.length === 0 || wanted.length === 0) return []
-  if (!types.every((type) => wanted.includes(type))) return wrong
+  if (!types.every((type) => wanted.includes(type))) return wrong()
   if (types.includes("array")) {
     const items = given.schema["items"]
-    return items === undefined
+    return items === undefined || isTuple(given) || isTuple(taken)
       ? []
-      : misfits(inside(given, items), inside(taken, taken.schema["items"]), `${path}[]`, depth + 1)
+      : misfitsAt("[]", inside(given, items), inside(taken, taken.schema["items"]), compared)
   }
-  return types.includes("object") ? misfitsOfMembers(given, taken, path, depth) : []
+  return types.includes("object") ? misfitsOfMembers(given, taken, compared) : []
 }
 
-const misfitsOfMembers = (given: Shape, taken: Shape, path: string, depth: number): ReadonlyArray<Misfit> => {
+const misfitsOfMembers = (given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> => {
   const [members, wanted] = [membersOf(given), membersOf(taken)]
   const certain = new Set(requiredOf(given))
   const missing = Object.keys(members).length === 0 && !isClosed(given)
     ? []
     : requiredOf(taken).filter((name) => !certain.has(name))
   const unknown = given.schema[WRITTEN] === true && isClosed(taken)
-    ? Object.keys(members).filter((name) => !(name in wanted))
+    ? Object.keys(members).filter((name) => !Object.hasOwn(wanted, name))
     : []
   return [
     ...missing.map((name) => ({
-      path: `${path}.${name}`,
-      message: name in members
+      path: `.${name}`,
+      message: Object.hasOwn(members, name)
         ? `may be missing, but must be ${describe(inside(taken, wanted[name]))}`
         : `is missing; it must be ${describe(inside(taken, wanted[name]))}`
     })),
     ...unknown.map((name) => ({
-      path: `${path}.${name}`,
+      path: `.${name}`,
       message: `is not taken here; known are ${Object.keys(wanted).join(", ") || "no members"}`
     })),
     ...Object.entries(wanted).flatMap(([name, schema]) =>
-      name in members ? misfits(inside(given, members[name]), inside(taken, schema), `${path}.${name}`, depth + 1) : []
+      Object.hasOwn(members, name) ? misfitsAt(`.${name}`, inside(given, members[name]), inside(taken, schema), compared) : []
     )
   ]
 }
@@ -179,11 +237,12 @@ export const memberOf = (given: Shape, key: string | number): Shape | { readonly
     const types = typesOf(shape)
     if (types.length === 0) return { schema: {}, defs: {} }
     if (typeof key === "number") {
-      return types.includes("array") ? inside(shape, shape.schema["items"]) : { known: [] }
+      const { items, prefixItems } = shape.schema
+      return types.includes("array") ? inside(shape, list(prefixItems)[key] ?? items) : { known: [] }
     }
     if (!types.includes("object")) return { known: [] }
     const members = membersOf(shape)
-    if (key in members) return inside(shape, members[key])
+    if (Object.hasOwn(members, key)) return inside(shape, members[key])
     return isClosed(shape) ? { known: Object.keys(members) } : inside(shape, shape.schema["additionalProperties"])
   })
   const shapes = found.filter((one) => "schema" in one)
@@ -214,7 +273,8 @@ export const objectOf = (members: ReadonlyArray<readonly [string, Shape]>): Shap
 /** The shape of the elements of a list; undefined when the value is not a list. */
 export const elementOf = (given: Shape): Shape | undefined => {
   const element = memberOf(given, 0)
-  return "schema" in element ? element : undefined
+  if (!("schema" in element)) return undefined
+  return alternatives(resolved(given)).some(isTuple) ? shapeOf(undefined) : element
 }
 
 /** The shape of exactly this value. */
