@@ -17,7 +17,7 @@ import { join } from "node:path"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
 import { Environment } from "../src/config/SettingNames.ts"
 import * as Platform from "../src/platform/Platform.ts"
-import type { ScheduleContribution } from "../src/plugins/Contributions.ts"
+import type { ScheduleContribution } from "../src/plugins/SchedulePlan.ts"
 
 const folder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "stint-schedules-"))),

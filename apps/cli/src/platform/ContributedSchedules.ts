@@ -5,7 +5,7 @@ import { Schedules } from "@stint/queue/Schedules"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { ScheduleContribution } from "../plugins/Contributions.ts"
+import type { ScheduleContribution } from "../plugins/SchedulePlan.ts"
 import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 
 /** Sets the schedules that are new or differ. Logs those that it leaves as they are. */

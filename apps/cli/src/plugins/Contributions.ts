@@ -1,8 +1,7 @@
 /**
  * What the packages of a project contribute, validated: files exist, names are free, schedules have a time. Runs no code of the packages.
  */
-import type { EndpointId } from "@stint/contract/Ids"
-import { type ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
+import { ScheduleSpec } from "@stint/contract/Schedule"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { check, formatPath } from "@stint/pipelines/FileCheck"
 import type { Catalog, DeclaredEndpoint, DeclaredKind } from "@stint/pipelines/FileCheck"
@@ -17,7 +16,7 @@ import { CliFailure } from "../CliFailure.ts"
 import type { Definition } from "../config/EndpointDefinition.ts"
 import * as PluginPackages from "./PluginPackages.ts"
 import type { PluginPackage } from "./PluginPackages.ts"
-import { tagOf } from "./SchedulePlan.ts"
+import { type ScheduleContribution, tagOf } from "./SchedulePlan.ts"
 
 /** Something that a package contributes under a name. */
 interface Contributed {
@@ -42,14 +41,6 @@ export interface KindContribution extends Contributed {
 export interface PipelineContribution extends Contributed {
   readonly file: string
   readonly json: unknown
-}
-
-/** `spec`: with the tag of the package. */
-export interface ScheduleContribution {
-  readonly package: string
-  readonly endpoint: EndpointId
-  readonly name: ScheduleName
-  readonly spec: ScheduleSpec
 }
 
 /** Everything that is contributed to a project. */

@@ -20,11 +20,12 @@ import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as EndpointSpecs from "../config/EndpointSpecs.ts"
 import * as Contributions from "./Contributions.ts"
 import * as PipelineModule from "./PipelineModule.ts"
+import type * as SchedulePlan from "./SchedulePlan.ts"
 
 /** What a project runs. */
 export interface Project {
   readonly endpoints: ReadonlyArray<EndpointSpec>
-  readonly schedules: ReadonlyArray<Contributions.ScheduleContribution>
+  readonly schedules: ReadonlyArray<SchedulePlan.ScheduleContribution>
 }
 
 const hasSource = ({ command, external, handler, image, pipeline }: Definition): boolean =>

@@ -12,9 +12,9 @@
  * The tag `plugin:PACKAGE` of their jobs distinguishes schedules of packages from others. Nothing is removed: a schedule has a history, and a
  * package may be missing by mistake.
  */
-import type { Schedule, ScheduleSpec } from "@stint/contract/Schedule"
+import type { EndpointId } from "@stint/contract/Ids"
+import type { Schedule, ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
 import { isDeepStrictEqual } from "node:util"
-import type { ScheduleContribution } from "./Contributions.ts"
 
 const PREFIX = "plugin:"
 
@@ -23,6 +23,14 @@ const MAX_TAG = 64
 
 /** The tag of the jobs of a package's schedules. */
 export const tagOf = (name: string): string => `${PREFIX}${name}`.slice(0, MAX_TAG)
+
+/** `spec`: with the tag of the package. */
+export interface ScheduleContribution {
+  readonly package: string
+  readonly endpoint: EndpointId
+  readonly name: ScheduleName
+  readonly spec: ScheduleSpec
+}
 
 /** What would be done. */
 export interface SchedulePlan {
