@@ -55,22 +55,26 @@ describe("stint events", () => {
     return runCommand(["events", ...args], { env: { STINT_URL: url, STINT_API_KEY: key } })
   }
 
-  it("prints a line for each event with its control characters escaped, and continues at its position, also after a 502", async () => {
-    const { code, stdout } = await run("sixteen-characters", "-f", "--endpoint", "hello")
-    expect(code).toBe(0)
-    expect(stdout.split("\n")).toEqual([
-      "14:00:07  job.submitted     hello  one",
-      "14:00:07  worker.failed     hello  worker=w-1  reason=\\u001b[31mred\\nline",
-      "14:00:07  missed  3 events: this reader was too slow or away",
-      ""
-    ])
-    expect(asked).toEqual([
-      "/api/v1/events?endpoint=hello",
-      "/api/v1/events?endpoint=hello&lastEventId=a-1-10",
-      "/api/v1/events?endpoint=hello&lastEventId=a-1-10",
-      "/api/v1/events?endpoint=hello&lastEventId=a-1-30"
-    ])
-  }, 20_000)
+  it(
+    "prints a line for each event with its control characters escaped, and continues at its position, also after a 502",
+    async () => {
+      const { code, stdout } = await run("sixteen-characters", "-f", "--endpoint", "hello")
+      expect(code).toBe(0)
+      expect(stdout.split("\n")).toEqual([
+        "14:00:07  job.submitted     hello  one",
+        "14:00:07  worker.failed     hello  worker=w-1  reason=\\u001b[31mred\\nline",
+        "14:00:07  missed  3 events: this reader was too slow or away",
+        ""
+      ])
+      expect(asked).toEqual([
+        "/api/v1/events?endpoint=hello",
+        "/api/v1/events?endpoint=hello&lastEventId=a-1-10",
+        "/api/v1/events?endpoint=hello&lastEventId=a-1-10",
+        "/api/v1/events?endpoint=hello&lastEventId=a-1-30"
+      ])
+    },
+    20_000
+  )
 
   it("prints one JSON object per line with --json", async () => {
     const { stdout } = await run("sixteen-characters", "--json")

@@ -87,7 +87,9 @@ it.live("a reader's response ends after its time with its position, and a revoke
     const read = (secret: string, after?: string) =>
       Effect.promise(async () => {
         const query = after === undefined ? "" : `?lastEventId=${after}`
-        const response = await fetch(`${server.baseUrl}/api/v1/events${query}`, { headers: { authorization: `Bearer ${secret}` } })
+        const response = await fetch(`${server.baseUrl}/api/v1/events${query}`, {
+          headers: { authorization: `Bearer ${secret}` }
+        })
         return { status: response.status, text: await response.text() }
       })
     const first = yield* read(made.secret)
