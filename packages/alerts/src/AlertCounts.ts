@@ -18,6 +18,8 @@ export interface AlertCounts {
   /** Remembers an event. */
   readonly listener: Listener
   readonly ofEndpoint: (endpoint: string, now: number) => Pick<EndpointObservation, "ended" | "failed" | "failedBuild">
+  /** Endpoints, and the number of the build that failed last. */
+  readonly failedBuilds: () => ReadonlyArray<readonly [endpoint: string, build: number]>
   readonly hosts: (now: number) => ReadonlyArray<HostObservation>
   /** Forgets all other endpoints. */
   readonly retain: (endpoints: ReadonlySet<string>) => void
@@ -73,6 +75,7 @@ export const make = (windowMs: number): AlertCounts => {
       const { all, marked } = jobs.get(endpoint)?.sum(now) ?? { all: 0, marked: 0 }
       return { ended: all, failed: marked, failedBuild: builds.get(endpoint) }
     },
+    failedBuilds: () => [...builds].map(([endpoint, { build }]) => [endpoint, build]),
     hosts: (now) =>
       [...hosts].flatMap(([host, { reason, window }]) => {
         const failed = window.sum(now).marked

@@ -6,7 +6,7 @@
  * | `endpoint_failing` | at least `failedJobs` jobs failed in the window, and they are at least `failedPercent` of the ended ones | at once |
  * | `workers_failing` | a worker failed, and no worker of the endpoint works | {@link WORKERS_FAILING_MILLIS} |
  * | `queue_old` | the oldest ready job has waited for `queueAge` | at once |
- * | `disk_low` | the store rejects new jobs for lack of space | at once |
+ * | `disk_low` | the store rejects new jobs for lack of space; only without a database | at once |
  * | `build_failed` | the last ended build failed | at once |
  * | `webhook_receiver_gone` | {@link RECEIVER_FAILURES} deliveries to a host used up their attempts in an hour, and none succeeded since | at once |
  */
@@ -124,7 +124,7 @@ const ofEndpoint = (
     add(
       "build_failed",
       `Build ${failedBuild.build} of endpoint ${id} failed${reason}`,
-      `Read its log: stint builds logs ${id} ${failedBuild.build}. The release before it keeps serving.`
+      `Read its log: stint builds logs ${id} ${failedBuild.build}. An active release keeps serving.`
     )
   }
   return conditions

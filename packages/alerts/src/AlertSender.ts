@@ -30,8 +30,8 @@ export interface Receivers {
   readonly timeout: Duration.Duration
 }
 
-/** The maximum number of messages that wait for one receiver. */
-const MAX_WAITING = 100
+/** The maximum number of messages that wait for one receiver: more than one check of all kinds can send, and about a megabyte. */
+const MAX_WAITING = 1_000
 
 /** The pauses between attempts: 2 s, doubled each time, at most 5 minutes, and each varied by a fifth. */
 const PAUSES = Schedule.exponential("2 seconds").pipe(
@@ -114,7 +114,16 @@ export const make = Effect.fnUntraced(function*(
         ...(status === null ? {} : { status }),
         ...(error === null ? {} : { problem: error })
       }))
-    return { state, test, send: (outgoing: Outgoing) => Queue.offer(waiting, outgoing) }
+    const send = (outgoing: Outgoing) =>
+      Effect.suspend(() =>
+        Effect.andThen(
+          Queue.sizeUnsafe(waiting) < MAX_WAITING
+            ? Effect.void
+            : Effect.logWarning(`An alert to ${origin} is dropped: ${MAX_WAITING} wait.`),
+          Queue.offer(waiting, outgoing)
+        )
+      )
+    return { state, test, send }
   })
 
   const all = yield* Effect.forEach(urls, start)

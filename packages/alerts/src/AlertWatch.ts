@@ -8,19 +8,20 @@
  *
  * | option | default | |
  * |---|---|---|
- * | `interval` | 15 s | time between checks; each reads the list of endpoints, and one depth and the workers of each, which stores keep in memory |
+ * | `interval` | 15 s | time between checks; each reads the list of endpoints, and one depth and the workers of each. PostgreSQL counts a depth with a query |
  * | `resolve` | 2 min | how long a condition must not hold before its alert is resolved; shorter times report conditions that come and go more often |
  *
  * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; one whose condition ended
  * meanwhile is not resolved by a message, so receivers close an alert that was not repeated.
  */
 import type { AlertMessage } from "@stint/contract/Alert"
-import type { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId } from "@stint/contract/Ids"
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Alerts } from "@stint/server/Alerts"
 import { PublicAddress } from "@stint/server/PublicAddress"
+import { BuildStore } from "@stint/store/BuildStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobStore } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -30,10 +31,13 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
 import * as AlertCounts from "./AlertCounts.ts"
 import * as AlertMachine from "./AlertMachine.ts"
 import * as AlertRules from "./AlertRules.ts"
 import * as AlertSender from "./AlertSender.ts"
+
+const isEndpointId = Schema.is(EndpointId)
 
 /** What to watch, and whom to tell. */
 export interface Options {
@@ -50,6 +54,7 @@ export interface Options {
 const make = Effect.fnUntraced(
   function*({ interval = "15 seconds", receivers, repeat, resolve = "2 minutes", thresholds }: Options) {
     const endpoints = yield* EndpointStore
+    const builds = yield* BuildStore
     const jobs = yield* JobStore
     const registry = yield* WorkerRegistry
     const storeCondition = yield* StoreCondition
@@ -63,7 +68,7 @@ const make = Effect.fnUntraced(
     const repeatSeconds = Math.round(pace.repeatMs / 1_000)
     let state: AlertMachine.AlertState = new Map()
 
-    const observe = Effect.fnUntraced(function*({ id }: Endpoint, now: number) {
+    const observe = Effect.fnUntraced(function*(id: EndpointId, now: number) {
       const { oldestQueuedAt } = yield* jobs.depth(id)
       const workers = yield* registry.list(id)
       const works = workers.some((worker) => worker.state === "idle" || worker.state === "running")
@@ -74,6 +79,26 @@ const make = Effect.fnUntraced(
         workerProblem: works ? undefined : failed?.reason ?? undefined,
         ...counts.ofEndpoint(id, now)
       } satisfies AlertRules.EndpointObservation
+    })
+
+    /** Endpoints whose first build failed, so that they do not exist yet. Their builds are removed with them. */
+    const unbuilt = Effect.fnUntraced(function*(listed: ReadonlySet<string>, now: number) {
+      const found: Array<AlertRules.EndpointObservation> = []
+      for (const [id, build] of counts.failedBuilds()) {
+        if (listed.has(id) || !isEndpointId(id) || (yield* builds.get(id, build)) === undefined) continue
+        found.push({ id, oldestQueuedAt: null, workerProblem: undefined, ...counts.ofEndpoint(id, now) })
+      }
+      return found
+    })
+
+    /** The alerts without those of endpoints that have moved to another node. It reports them: a resolved message from here would close them. */
+    const withoutMoved = Effect.fnUntraced(function*(watched: ReadonlySet<string>) {
+      const kept = new Map(state)
+      for (const [fingerprint, { condition: { endpoint } }] of state) {
+        if (endpoint === undefined || watched.has(endpoint)) continue
+        if ((yield* endpoints.get(endpoint)) !== undefined) kept.delete(fingerprint)
+      }
+      return kept
     })
 
     const report = Effect.fnUntraced(function*({ alert, notice, resolvedAt, type }: AlertMachine.Notice) {
@@ -98,14 +123,18 @@ const make = Effect.fnUntraced(
     const check = Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
       const all = yield* endpoints.list
-      counts.retain(new Set(all.map(({ id }) => id)))
+      const listed = new Set<string>(all.map(({ id }) => id))
+      const built = yield* Effect.forEach(all, ({ id }) => observe(id, now))
+      const observed = [...built, ...(yield* unbuilt(listed, now))]
+      const watched = new Set(observed.map(({ id }) => id))
+      counts.retain(watched)
       const conditions = AlertRules.conditionsOf({
         now,
-        endpoints: yield* Effect.forEach(all, (endpoint) => observe(endpoint, now)),
+        endpoints: observed,
         hosts: counts.hosts(now),
         isDiskLow: storeCondition.isLow()
       }, thresholds)
-      const next = AlertMachine.step(state, conditions, now, pace)
+      const next = AlertMachine.step(yield* withoutMoved(watched), conditions, now, pace)
       state = next.state
       yield* Effect.forEach(next.notices, report, { discard: true })
     })
@@ -143,5 +172,5 @@ const make = Effect.fnUntraced(
 /** Watches while the layer's scope is open. */
 export const layer = (
   options: Options
-): Layer.Layer<never, never, EndpointStore | JobStore | WorkerRegistry | PublicAddress | GuardedHttp> =>
+): Layer.Layer<never, never, BuildStore | EndpointStore | JobStore | WorkerRegistry | PublicAddress | GuardedHttp> =>
   Layer.effect(Alerts, make(options))

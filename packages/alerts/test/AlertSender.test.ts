@@ -5,6 +5,7 @@ import { TestReceiver } from "@stint/webhooks-testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
 import * as Redacted from "effect/Redacted"
 import { TestClock } from "effect/testing"
 import * as AlertSender from "../src/AlertSender.ts"
@@ -35,6 +36,8 @@ const test = (title: string, run: Effect.Effect<void, never, TestReceiver.TestRe
   it.effect(title, () => Effect.provide(run, TestReceiver.layer))
 
 describe("the sender of alerts", () => {
+  const logged: Array<string> = []
+
   test(
     "signs each attempt with the operator's secret, and names the kind of message in a header",
     Effect.gen(function*() {
@@ -103,14 +106,17 @@ describe("the sender of alerts", () => {
       const receiver = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://hangs.example", "https://b.example")
       receiver.respondWith(({ url }) => url.includes("hangs") ? Effect.never : Effect.succeed({ status: 200 }))
-      for (let number = 0; number < 200; number += 1) {
+      for (let number = 0; number < 1_100; number += 1) {
         yield* sender.send(String(number), message)
         yield* Effect.yieldNow
       }
       yield* TestClock.adjust(100)
-      assert.strictEqual(receiver.received.filter(({ url }) => url.includes("b.example")).length, 200)
-      assert.strictEqual((yield* sender.receivers)[0]?.waiting, 100)
-    }).pipe(Effect.scoped)
+      assert.strictEqual(receiver.received.filter(({ url }) => url.includes("b.example")).length, 1_100)
+      assert.strictEqual((yield* sender.receivers)[0]?.waiting, 1_000)
+      assert.deepStrictEqual([...new Set(logged.filter((text) => text.includes("dropped")))], [
+        "An alert to https://hangs.example is dropped: 1000 wait."
+      ])
+    }).pipe(Effect.provide(Logger.layer([Logger.make(({ message: text }) => void logged.push(String(text)))])), Effect.scoped)
   )
 
   test(

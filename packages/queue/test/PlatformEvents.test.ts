@@ -4,7 +4,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
-import { layer, type NewPlatformEvent, PlatformEvents, type ReadEvent } from "../src/events/PlatformEvents.ts"
+import { isEventId, layer, type NewPlatformEvent, PlatformEvents, type ReadEvent } from "../src/events/PlatformEvents.ts"
 
 const submitted = (job: number, endpoint = "hello"): NewPlatformEvent => ({ type: "job.submitted", endpoint, job: String(job) })
 
@@ -19,8 +19,8 @@ const openReader = (options: { readonly after?: string; readonly accepts?: (even
   Effect.gen(function*() {
     const events = yield* PlatformEvents
     const scope = yield* Scope.make()
-    const { next } = yield* Scope.provide(events.open(options), scope)
-    return { next, end: Scope.close(scope, Exit.void) }
+    const { next, position } = yield* Scope.provide(events.open(options), scope)
+    return { next, position, end: Scope.close(scope, Exit.void) }
   })
 
 describe("the events of a platform", () => {
@@ -125,6 +125,65 @@ describe("the events of a platform", () => {
         yield* reader.end
       }
     }).pipe(Effect.provide(layer({ capacity: 2 }))))
+
+  it.effect("give a reader of an earlier platform an id from which it can resume, before there is any event", () =>
+    Effect.gen(function*() {
+      const events = yield* PlatformEvents
+      const first = yield* openReader({ after: "another-1-3" })
+      const [{ id } = { id: "" }] = yield* first.next
+      assert.isTrue(isEventId(id), id)
+      const second = yield* openReader({ after: id })
+      events.publish(submitted(1))
+      assert.deepStrictEqual(jobsOf(yield* second.next), ["1"])
+    }).pipe(Effect.provide(layer())))
+
+  it.effect("that are published together are read together, after the change that published them", () =>
+    Effect.gen(function*() {
+      const events = yield* PlatformEvents
+      const reader = yield* openReader()
+      const waiting = yield* Effect.forkChild(reader.next, { startImmediately: true })
+      for (let job = 0; job < 3; job += 1) events.publish(submitted(job))
+      assert.isUndefined(waiting.pollUnsafe())
+      assert.deepStrictEqual(jobsOf(yield* Fiber.join(waiting)), ["0", "1", "2"])
+    }).pipe(Effect.provide(layer())))
+
+  it.effect("end for each reader after its time, with the position from which another one reads on", () =>
+    Effect.gen(function*() {
+      const events = yield* PlatformEvents
+      const first = yield* openReader({ accepts: ofHello })
+      const waiting = yield* Effect.forkChild(first.next, { startImmediately: true })
+      events.publish(submitted(1, "other"))
+      yield* TestClock.adjust("299 seconds")
+      assert.isUndefined(waiting.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* Fiber.join(waiting), [])
+      events.publish(submitted(2))
+      // Its place is free, although nobody has closed it.
+      const second = yield* openReader({ accepts: ofHello, after: first.position() ?? "" })
+      assert.deepStrictEqual(jobsOf(yield* second.next), ["2"])
+      assert.deepStrictEqual(yield* first.next, [])
+    }).pipe(Effect.provide(layer({ maxReaders: 1 }))))
+
+  it.effect("that a reader missed are reported before it ends", () =>
+    Effect.gen(function*() {
+      const events = yield* PlatformEvents
+      const reader = yield* openReader()
+      for (let job = 0; job < 5; job += 1) events.publish(submitted(job))
+      yield* TestClock.adjust("5 minutes")
+      assert.deepStrictEqual(jobsOf(yield* reader.next), ["missed 3"])
+      assert.deepStrictEqual(yield* reader.next, [])
+      const resumed = yield* openReader({ after: reader.position() ?? "" })
+      assert.deepStrictEqual(jobsOf(yield* resumed.next), ["3", "4"])
+    }).pipe(Effect.provide(layer({ capacity: 2 }))))
+
+  it.effect("leave half of the places to readers of all endpoints", () =>
+    Effect.gen(function*() {
+      const events = yield* PlatformEvents
+      yield* Effect.replicateEffect(events.open({ isLimited: true }), 2)
+      assert.strictEqual((yield* Effect.flip(Effect.scoped(events.open({ isLimited: true })))).limit, 2)
+      yield* Effect.replicateEffect(events.open({}), 2)
+      assert.strictEqual((yield* Effect.flip(Effect.scoped(events.open({})))).limit, 4)
+    }).pipe(Effect.provide(layer({ maxReaders: 4 })), Effect.scoped))
 
   it.effect("are read by a bounded number of readers, and end with the server", () =>
     Effect.gen(function*() {

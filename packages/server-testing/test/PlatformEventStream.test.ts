@@ -1,5 +1,6 @@
 /** Readers of the platform's events that read slowly, or when the server closes. */
 import { expect, it } from "@effect/vitest"
+import { NewKey } from "@stint/contract/AccessKey"
 import { PlatformEvent } from "@stint/contract/PlatformEvent"
 import * as PlatformEvents from "@stint/queue/PlatformEvents"
 import * as Effect from "effect/Effect"
@@ -12,6 +13,7 @@ import { type IncomingMessage, request } from "node:http"
 import { setImmediate } from "node:timers/promises"
 import * as EventReader from "../src/EventReader.ts"
 import * as ServerTest from "../src/ServerTest.ts"
+import { expectJson } from "../src/WireClient.ts"
 
 const decode = Schema.decodeUnknownSync(Schema.fromJsonString(PlatformEvent))
 
@@ -73,6 +75,35 @@ it.live(
     }).pipe(Effect.provide(ServerTest.layer().pipe(Layer.provideMerge(PlatformEvents.layer({ capacity: 100 }))))),
   60_000
 )
+
+it.live("a reader's response ends after its time with its position, and a revoked key reads nothing more", () =>
+  Effect.gen(function*() {
+    const server = yield* ServerTest.ServerTest
+    const events = yield* PlatformEvents.PlatformEvents
+    const made = yield* Effect.flatMap(
+      server.call("/api/v1/keys", { json: { name: "viewer", scopes: ["jobs:read"], endpoints: "all" } }),
+      expectJson(201, NewKey)
+    )
+    const read = (secret: string, after?: string) =>
+      Effect.promise(async () => {
+        const query = after === undefined ? "" : `?lastEventId=${after}`
+        const response = await fetch(`${server.baseUrl}/api/v1/events${query}`, {
+          headers: { authorization: `Bearer ${secret}` }
+        })
+        return { status: response.status, text: await response.text() }
+      })
+    const first = yield* read(made.secret)
+    const position = /^id: (.*)\nevent: position\n\n/m.exec(first.text)?.[1]
+    events.publish({ type: "endpoint.removed", endpoint: "last" })
+    const second = yield* read(made.secret, position)
+    expect(second.text).toContain("event: endpoint.removed\n")
+    expect(second.text).not.toContain("event: missed\n")
+    yield* server.call(`/api/v1/keys/${made.key.id}/revoke`, { method: "POST" })
+    expect((yield* read(made.secret, position)).status).toBe(401)
+  }).pipe(
+    Effect.scoped,
+    Effect.provide(ServerTest.layer().pipe(Layer.provideMerge(PlatformEvents.layer({ readFor: "100 millis" }))))
+  ))
 
 it.live("a reader's response ends when the server closes", () =>
   Effect.gen(function*() {

@@ -51,6 +51,9 @@ const failWith = (status: number, body: Effect.Effect<unknown, unknown>) =>
     ({ error, hint }) => new CliFailure({ message: error, hint, status })
   )
 
+/** The platform restarts, its proxy says so, or all places for readers are taken. A lost connection that comes back is resumed. */
+const isTemporary = ({ code, status = 0 }: CliFailure): boolean => code === "unreachable" || status >= 500
+
 const print = (json: boolean, event: PlatformEvent) => json ? Output.jsonLine(event) : Output.text(line(event))
 
 /** Follows until the command is interrupted. A lost connection continues after the last event. */
@@ -78,7 +81,7 @@ const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: b
   while (more && failures < MAX_FAILURES) {
     failures += 1
     yield* Effect.sleep(RETRY_MILLIS)
-    more = yield* Effect.catchIf(connect, ({ code }) => code === "unreachable", () => Effect.succeed(true))
+    more = yield* Effect.catchIf(connect, isTemporary, () => Effect.succeed(true))
   }
   if (!more) return
   return yield* new CliFailure({

@@ -5,6 +5,7 @@ import type * as AlertWatch from "@stint/alerts/AlertWatch"
 import type { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { PublicAddress } from "@stint/server/PublicAddress"
+import type { BuildStore } from "@stint/store/BuildStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type * as Duration from "effect/Duration"
@@ -15,7 +16,7 @@ import type { AlertSettings } from "../config/AlertConfig.ts"
 import * as OwnedEndpoints from "./OwnedEndpoints.ts"
 
 /** What alerts read. */
-type Watched = EndpointStore | JobStore | WorkerRegistry | PublicAddress | GuardedHttp
+type Watched = BuildStore | EndpointStore | JobStore | WorkerRegistry | PublicAddress | GuardedHttp
 
 /** The settings, and the pace of the checks. */
 export type Options = AlertSettings & Pick<AlertWatch.Options, "interval" | "resolve">

@@ -28,7 +28,8 @@ export class EventsApi extends HttpApiGroup.make("events")
       description:
         "Sends what happens on the platform from now on as Server-Sent Events, on the endpoints that the key permits: jobs, workers, releases, " +
         "builds, webhooks, alerts and changed endpoints. Events are not stored. A reader that sends the last id as `Last-Event-ID` within a " +
-        "minute after a lost connection receives the events in between. A reader that is too slow receives `missed`, with the number of events " +
+        "minute after a lost connection receives the events in between. A connection ends after five minutes with an event `position` without " +
+        "data, whose id continues without a gap. A reader that is too slow receives `missed`, with the number of events " +
         "that it did not receive. Requires the scope `jobs:read`, `deploy` or `admin`.",
       parameters: [{
         name: "Last-Event-ID",

@@ -12,11 +12,15 @@
  * All readers share one ring, so a reader costs its position only. When the ring is full, the oldest event is overwritten: a reader that has not
  * received it yet continues behind it, and first receives the number of such events that it had asked for. The ring is kept for
  * {@link LINGER_MILLIS} after the last reader has gone, so that a reader whose connection was lost can resume.
+ *
+ * A reader ends after a few minutes and resumes at its position, so that its key is checked again. Then its place is free, also when its
+ * connection is stuck.
  */
 import type { PlatformEvent } from "@stint/contract/PlatformEvent"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -39,12 +43,16 @@ export interface ReadOptions {
   readonly after?: string | undefined
   /** Default: all events. */
   readonly accepts?: (event: NewPlatformEvent) => boolean
+  /** Whether the reader may take only the first half of the places, so that keys for some endpoints leave places for the others. */
+  readonly isLimited?: boolean
 }
 
 /** An open reader. */
 export interface EventReader {
-  /** The next events, at most {@link PAGE}. Waits for one. Empty when the platform shuts down. */
+  /** The next events, at most {@link PAGE}. Waits for one. Empty when the reader has ended: after its time, or when the platform shuts down. */
   readonly next: Effect.Effect<ReadonlyArray<ReadEvent>>
+  /** The id after which to resume: that of the last event that was read or not accepted. Undefined before its time has passed. */
+  readonly position: () => string | undefined
 }
 
 /** There are as many readers as there may be. */
@@ -72,7 +80,7 @@ export const PlatformEvents = Context.Reference<PlatformEventsService>("@stint/q
     isOpen: () => false,
     publish: () => {},
     listen: () => Effect.void,
-    open: () => Effect.succeed({ next: Effect.succeed([]) }),
+    open: () => Effect.succeed({ next: Effect.succeed([]), position: () => undefined }),
     close: Effect.void
   })
 })
@@ -83,6 +91,8 @@ export interface Options {
   readonly capacity?: number
   /** Default: 64. */
   readonly maxReaders?: number
+  /** After this time a reader ends. Default: 5 minutes. */
+  readonly readFor?: Duration.Input
 }
 
 /** The maximum number of events that `next` returns. */
@@ -102,6 +112,8 @@ interface Reader {
   position: number
   /** Accepted events that were overwritten before they were read; null: an unknown number. */
   missed: number | null
+  /** Its time has passed. */
+  isOver: boolean
   waiting: Deferred.Deferred<void> | undefined
 }
 
@@ -110,14 +122,17 @@ const ID = /^([a-z0-9]+-\d+)-(\d{1,15})$/
 /** Whether a text can be the id of an event of any platform. */
 export const isEventId = (text: string): boolean => ID.test(text)
 
-const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Options): PlatformEventsService => {
+const makeHub = (
+  clock: Clock.Clock,
+  { capacity = 4_096, maxReaders = 64, readFor = "5 minutes" }: Options
+): PlatformEventsService => {
   const startedAt = clock.currentTimeMillisUnsafe().toString(36)
   const listeners = new Set<Listener>()
   const readers = new Set<Reader>()
   let ring: Array<Entry> = []
-  /** The numbers of the oldest event in the ring, and of the next event. */
-  let first = 0
-  let end = 0
+  /** The numbers of the oldest event in the ring, and of the next event. They begin with 1, so that there is an id before the first event. */
+  let first = 1
+  let end = 1
   /** Changes whenever events were not kept: ids from before say nothing about what was missed since. */
   let series = 0
   /** Whether events are kept. */
@@ -138,8 +153,8 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
     if (isKeeping()) return
     keeping = true
     series += 1
-    first = 0
-    end = 0
+    first = 1
+    end = 1
   }
 
   const idOf = (number: number) => `${startedAt}-${series}-${number}`
@@ -149,6 +164,17 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
     if (waiting === undefined) return
     reader.waiting = undefined
     Deferred.doneUnsafe(waiting, Effect.void)
+  }
+
+  let waking = false
+  const wakeReaders = () => {
+    waking = false
+    for (const reader of readers) wake(reader)
+  }
+
+  /** Frees the place of a reader. */
+  const leave = (reader: Reader) => {
+    if (readers.delete(reader) && readers.size === 0) leftAt = clock.currentTimeMillisUnsafe()
   }
 
   const overwriteOldest = () => {
@@ -165,7 +191,10 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
     if (end - first === capacity) overwriteOldest()
     ring[end % capacity] = entry
     end += 1
-    for (const reader of readers) wake(reader)
+    // Later, because a reader that wakes runs at once: it would delay the change that is being published, and read one event at a time.
+    if (waking || readers.size === 0) return
+    waking = true
+    setImmediate(wakeReaders)
   }
 
   const positionAfter = (after: string | undefined): Pick<Reader, "position" | "missed"> => {
@@ -176,13 +205,17 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
     return isKnown ? { position, missed: 0 } : { position: first, missed: null }
   }
 
+  const positionOf = ({ position }: Reader): string => idOf(position - 1)
+
+  const takeMissed = (reader: Reader): Array<ReadEvent> => {
+    const count = reader.missed
+    if (count === 0) return []
+    reader.missed = 0
+    return [{ id: positionOf(reader), event: { type: "missed", at: clock.currentTimeMillisUnsafe(), count } }]
+  }
+
   const take = (reader: Reader): Array<ReadEvent> => {
-    const events: Array<ReadEvent> = []
-    if (reader.missed !== 0) {
-      const at = clock.currentTimeMillisUnsafe()
-      events.push({ id: idOf(reader.position - 1), event: { type: "missed", at, count: reader.missed } })
-      reader.missed = 0
-    }
+    const events = takeMissed(reader)
     for (; reader.position < end && events.length < PAGE; reader.position += 1) {
       const entry = ring[reader.position % capacity]
       if (entry === undefined || !reader.accepts(entry.event)) continue
@@ -193,12 +226,18 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
 
   const next = (reader: Reader): Effect.Effect<ReadonlyArray<ReadEvent>> =>
     Effect.suspend(() => {
-      const events = take(reader)
-      if (events.length > 0 || closed) return Effect.succeed(events)
+      const events = reader.isOver ? takeMissed(reader) : take(reader)
+      if (events.length > 0 || closed || reader.isOver) return Effect.succeed(events)
       const waiting = Deferred.makeUnsafe<void>()
       reader.waiting = waiting
       return Effect.andThen(Deferred.await(waiting), next(reader))
     })
+
+  const expire = (reader: Reader) => {
+    reader.isOver = true
+    leave(reader)
+    wake(reader)
+  }
 
   return {
     isOpen: () => listeners.size > 0 || isKeeping(),
@@ -212,21 +251,21 @@ const makeHub = (clock: Clock.Clock, { capacity = 4_096, maxReaders = 64 }: Opti
         Effect.sync(() => listeners.add(listener)),
         () => Effect.sync(() => listeners.delete(listener))
       )),
-    open: ({ accepts = () => true, after }) =>
+    open: ({ accepts = () => true, after, isLimited = false }) =>
       Effect.acquireRelease(
         Effect.suspend(() => {
-          if (readers.size >= maxReaders) return Effect.fail(new TooManyReaders({ limit: maxReaders }))
+          const limit = isLimited ? Math.ceil(maxReaders / 2) : maxReaders
+          if (readers.size >= limit) return Effect.fail(new TooManyReaders({ limit }))
           startKeeping()
-          const reader: Reader = { accepts, ...positionAfter(after), waiting: undefined }
+          const reader: Reader = { accepts, ...positionAfter(after), isOver: false, waiting: undefined }
           readers.add(reader)
           return Effect.succeed(reader)
         }),
-        (reader) =>
-          Effect.sync(() => {
-            readers.delete(reader)
-            if (readers.size === 0) leftAt = clock.currentTimeMillisUnsafe()
-          })
-      ).pipe(Effect.map((reader) => ({ next: next(reader) }))),
+        (reader) => Effect.sync(() => leave(reader))
+      ).pipe(
+        Effect.tap((reader) => Effect.forkScoped(Effect.delay(Effect.sync(() => expire(reader)), readFor))),
+        Effect.map((reader) => ({ next: next(reader), position: () => reader.isOver ? positionOf(reader) : undefined }))
+      ),
     close: Effect.sync(() => {
       closed = true
       for (const reader of readers) wake(reader)

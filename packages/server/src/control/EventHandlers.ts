@@ -6,6 +6,8 @@
  *                     ^ no event: a comment         |
  *                     +-- a full connection stops the pulls: the reader falls behind, and is told how many events it missed
  * ```
+ *
+ * The response ends after a few minutes with the position of the reader, which connects again. So a revoked key does not read on.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentViewer } from "@stint/contract/OverviewApi"
@@ -22,6 +24,10 @@ import { lastEventIdOf } from "../jobs/JobsHandlers.ts"
 
 /** One event as text. The JSON of an event has no line breaks. */
 const sseEvent = ({ event, id }: ReadEvent): string => `id: ${id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`
+
+/** Where to resume. An event without data is not delivered, but the client keeps its id. */
+const sseEnd = (position: string | undefined): ReadonlyArray<string> =>
+  position === undefined ? [] : [`id: ${position}\nevent: position\n\n`]
 
 const endpointOf = (event: NewPlatformEvent): string | undefined => "endpoint" in event ? event.endpoint : undefined
 
@@ -51,14 +57,15 @@ export const layer = HttpApiBuilder.group(
       "streamEvents",
       Effect.fnUntraced(function*({ query, request }) {
         const isWanted = yield* filterFor(query.endpoint)
+        const { endpoints } = yield* CurrentViewer
         const after = lastEventIdOf(request, query.lastEventId)
         if (after !== undefined && !isEventId(after)) return yield* invalidEventId(after)
         const reader = yield* Effect.mapError(
-          open({ after, accepts: (event) => isWanted(endpointOf(event)) }),
+          open({ after, accepts: (event) => isWanted(endpointOf(event)), isLimited: endpoints !== "all" }),
           ({ limit }) =>
             new Unavailable(
               problemMembers(
-                `${limit} readers follow this platform already, and no more may.`,
+                `${limit} readers follow this platform already, and no more may with this key.`,
                 "End one of them, or try again later."
               )
             )
@@ -66,7 +73,10 @@ export const layer = HttpApiBuilder.group(
         const events = Stream.paginate(undefined, () =>
           Effect.map(
             reader.next,
-            (some) => [some.map(sseEvent), some.length === 0 ? Option.none() : Option.some(undefined)] as const
+            (some) =>
+              some.length === 0
+                ? [sseEnd(reader.position()), Option.none()] as const
+                : [some.map(sseEvent), Option.some(undefined)] as const
           ))
         return sseResponse(events, limits.heartbeatMs)
       })
