@@ -17,6 +17,7 @@ import {
   type JournalResult,
   type JournalWrite,
   type NewEntry,
+  noEndpoint,
   type OpenPath,
   type RunEvent,
   type RunReport,
@@ -158,7 +159,7 @@ const make = Effect.gen(function*() {
       case "spawn": {
         const endpoint = yield* endpoints.get(record.endpoint)
         const child = endpoint === undefined
-          ? { refused: `There is no endpoint "${record.endpoint}".` }
+          ? noEndpoint(record.endpoint)
           : childOf(endpoint, record, time)
         return { kind, path, child, until: record.timeoutMs === undefined ? null : time + record.timeoutMs }
       }
