@@ -13,8 +13,10 @@ import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import { Client } from "pg"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
@@ -187,6 +189,34 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
         ["end", toJsonText({ status: "FAILED", error: `There is no endpoint "${CHILDREN}".` })]
       ])
     }).pipe(Effect.scoped))
+
+  it.live("a cancel of a run locks its children before their batches, as all other commands do", () =>
+    Effect.gen(function*() {
+      const { address, ids: [id], one } = yield* world(1)
+      if (id === undefined) return yield* Effect.die(new Error("no run"))
+      const child = spawn("stamp")
+      yield* one.write(id, { records: [child] })
+      yield* Effect.promise(() => execute(address, `UPDATE stint.running SET batch = 'batch_summer' WHERE id = '${id}'`))
+      yield* Effect.promise(() =>
+        execute(address, "INSERT INTO stint.batches (id, endpoint, owner, created_at, ended, due_at, body) VALUES ('batch_summer', 'letters', '', 0, false, 0, '{}')")
+      )
+      const other = new Client({ connectionString: address })
+      yield* Effect.acquireRelease(Effect.promise(() => other.connect()), () => Effect.promise(() => other.end()))
+      yield* Effect.promise(() => other.query("BEGIN; SELECT 1 FROM stint.batches WHERE id = 'batch_summer' FOR UPDATE"))
+      const cancelling = yield* Effect.forkChild(
+        Effect.exit(one.jobs.apply(ENDPOINT, id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT })),
+        { startImmediately: true }
+      )
+      yield* Effect.promise(() => execute(address, "SELECT count(*) FROM pg_locks WHERE NOT granted")).pipe(
+        Effect.repeat({ until: ([row]) => Number(row?.[0]) > 0 })
+      )
+      const free = yield* Effect.promise(() =>
+        execute(address, `SELECT id FROM stint.ready WHERE id = '${child.id}' FOR UPDATE SKIP LOCKED`)
+      )
+      assert.deepStrictEqual(free, [], "the cancel waits for the batch, and has not locked the child")
+      yield* Effect.promise(() => other.query("DELETE FROM stint.batches; COMMIT"))
+      yield* Fiber.join(cancelling)
+    }).pipe(Effect.scoped), 15_000)
 
   it.live("ends, cancels and heartbeats of nested runs on both nodes leave no child behind, and do not deadlock", () =>
     Effect.gen(function*() {
