@@ -17,7 +17,8 @@ const CHILDREN = EndpointId.make("stamps")
 const ENDPOINT = EndpointId.make("letters")
 const RUN = JobId.make(uuidV7At(0))
 
-const lost = () => Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "test", cause: new Error("no answer") }) }))
+const lost = () =>
+  Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "test", cause: new Error("no answer") }) }))
 
 /** A store whose answers to writes are lost. */
 const layerLost = Layer.effect(

@@ -198,7 +198,10 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       yield* one.write(id, { records: [child] })
       yield* Effect.promise(() => execute(address, `UPDATE stint.running SET batch = 'batch_summer' WHERE id = '${id}'`))
       yield* Effect.promise(() =>
-        execute(address, "INSERT INTO stint.batches (id, endpoint, owner, created_at, ended, due_at, body) VALUES ('batch_summer', 'letters', '', 0, false, 0, '{}')")
+        execute(
+          address,
+          "INSERT INTO stint.batches (id, endpoint, owner, created_at, ended, due_at, body) VALUES ('batch_summer', 'letters', '', 0, false, 0, '{}')"
+        )
       )
       const other = new Client({ connectionString: address })
       yield* Effect.acquireRelease(Effect.promise(() => other.connect()), () => Effect.promise(() => other.end()))
