@@ -1,6 +1,6 @@
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
-import { nodeOf, RunFinish, RunPath } from "../src/workers/RunJournal.ts"
+import { nodeOf, RunFinish, RunPath, SpawnBody } from "../src/workers/RunJournal.ts"
 
 describe("RunPath", () => {
   const isPath = Schema.is(RunPath)
@@ -27,6 +27,18 @@ describe("RunPath", () => {
       "charge",
       "a.b"
     ])
+  })
+})
+
+describe("SpawnBody", () => {
+  const isSpawn = Schema.is(SpawnBody)
+  const spawn = (tags: ReadonlyArray<string>) => ({ endpoint: "thumbnail", input: {}, tags })
+
+  it("accepts the tags that a submission may have, and no others", () => {
+    expect(isSpawn(spawn(["blue", "x".repeat(64)]))).toBe(true)
+    for (const tags of [["a\0b"], [""], ["x".repeat(65)], Array.from({ length: 17 }, (_, n) => `${n}`)]) {
+      expect(isSpawn(spawn(tags))).toBe(false)
+    }
   })
 })
 

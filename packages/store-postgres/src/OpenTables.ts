@@ -1,7 +1,7 @@
 /**
  * Prepares the tables for a node: checks the server, applies the migrations, and gives the node its number.
  */
-import type { Connection } from "./Connection.ts"
+import { type Connection, sqlStateOf } from "./Connection.ts"
 import * as Migrations from "./Migrations.ts"
 import { OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
 
@@ -35,6 +35,22 @@ const migrate = async (connection: Connection, database: string) => {
   await connection.execute("COMMIT")
 }
 
+const DEADLOCK = "40P01"
+
+/** How often a migration is tried. Transactions of an older node that still runs lock the same tables, in orders of their own. */
+const MAX_TRIES = 5
+
+const migrateRepeatedly = async (connection: Connection, database: string) => {
+  for (let attempt = 1;; attempt++) {
+    try {
+      return await migrate(connection, database)
+    } catch (cause) {
+      if (attempt === MAX_TRIES || sqlStateOf(cause) !== DEADLOCK) throw cause
+      await connection.execute("ROLLBACK")
+    }
+  }
+}
+
 /** Returns the number of the node. */
 export const openTables = async (connection: Connection, database: string): Promise<number> => {
   try {
@@ -44,7 +60,7 @@ export const openTables = async (connection: Connection, database: string): Prom
     if (Number(version?.[0]) < OLDEST_SERVER * 10_000) {
       throw new PostgresOpenError({ database, reason: new ServerTooOld({ version: String(version?.[1]) }) })
     }
-    await migrate(connection, database)
+    await migrateRepeatedly(connection, database)
     const [row] = await connection.query(
       `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
     )

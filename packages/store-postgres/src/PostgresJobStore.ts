@@ -205,6 +205,9 @@ const charactersOf = (event: JobMachineEvent): number => {
 const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
   _tag === "Heartbeat" || _tag === "Progress" || _tag === "Chunk" || _tag === "Recover" || _tag === "LeaveBatch"
 
+/** The most runs and children whose timers fire in one transaction. Each end of a run may change thousands of children. */
+const MAX_FAMILY_PART = 20
+
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
 
 /** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
@@ -271,13 +274,34 @@ const make = Effect.gen(function*() {
     )
   }
 
-  /** The same for runs and their children. */
+  let familyPart = MAX_FAMILY_PART
+
+  /**
+   * The same for runs and their children, in several transactions. When one fails because of the server, such as one that takes too long, the next
+   * tick tries each timer in its own transaction.
+   */
   const fireFamily = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
     Effect.flatMap(
       db.read("tick", (query) => query(DUE_FAMILY, [event.now, limit, db.unreadable.ids(event.now)])),
       (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
         const ids = rows.map(([id]) => JobId.make(decodeId(id)))
-        return ids.length === 0 ? Effect.succeed([]) : Effect.catchIf(fire(ids, event), isOwnFault, () => fireEach(ids, event))
+        const parts = Array.from(
+          { length: Math.ceil(ids.length / familyPart) },
+          (_, at) => ids.slice(at * familyPart, (at + 1) * familyPart)
+        )
+        return Effect.forEach(parts, (part) => Effect.catchIf(fire(part, event), isOwnFault, () => fireEach(part, event))).pipe(
+          Effect.tap(() =>
+            Effect.sync(() => {
+              familyPart = Math.min(MAX_FAMILY_PART, 2 * familyPart)
+            })
+          ),
+          Effect.tapError(() =>
+            Effect.sync(() => {
+              familyPart = 1
+            })
+          ),
+          Effect.map((results) => results.flat())
+        )
       }
     )
 

@@ -5,7 +5,7 @@
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JobId as toJobId } from "@stint/contract/Ids"
 import type { RunRecord } from "@stint/store/RunMachine"
-import { type JournalWrite, type RetryResult, RunStore } from "@stint/store/RunStore"
+import { type JournalWrite, noEndpoint, type RetryResult, RunStore } from "@stint/store/RunStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Query } from "./Connection.ts"
@@ -30,6 +30,16 @@ const charactersOf = ({ finish, records }: JournalWrite): number =>
     (finish?.output?.length ?? 0) + (finish?.error?.length ?? 0)
   )
 
+/** A child's endpoint may have been removed by another node after this one has read it. */
+const refuseRemoved = (write: JournalWrite, isRemoved: (endpoint: EndpointId) => boolean): JournalWrite => ({
+  ...write,
+  records: write.records.map((record) =>
+    record.kind === "spawn" && "endpoint" in record.child && isRemoved(record.child.endpoint)
+      ? { ...record, child: noEndpoint(record.child.endpoint) }
+      : record
+  )
+})
+
 const readGraph = async (query: Query, endpoint: EndpointId, hash: string) => {
   const [row] = await query(`SELECT graph FROM stint.definitions WHERE endpoint = $1 AND hash = $2`, [endpoint, hash])
   return row === undefined ? undefined : toGraph(row)
@@ -52,7 +62,8 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
             journals: writes.map((write) => ({ endpoint, write, now })),
             characters: writes.reduce((sum, write) => sum + charactersOf(write), 0)
           },
-          ({ work: { runs } }) => writes.map((write) => runs.journal(endpoint, worker, write, now))
+          ({ isRemoved, work: { runs } }) =>
+            writes.map((write) => runs.journal(endpoint, worker, refuseRemoved(write, isRemoved), now))
         ),
       define: Effect.fnUntraced(function*(endpoint, hash, graph, now) {
         // A worker defines its pipeline at each start, so most definitions are known.

@@ -78,6 +78,12 @@ export const lockNames = ({ journals, sends }: Required<RunNeeds>): ReadonlyArra
 export const insertionsOf = ({ journals }: Required<RunNeeds>): number =>
   journals.reduce((sum, { write: { records } }) => sum + records.filter(({ kind }) => kind === "spawn").length, 0)
 
+/** The endpoints of the jobs that the writes may insert. */
+export const childEndpoints = ({ journals }: Required<RunNeeds>): ReadonlyArray<EndpointId> =>
+  journals.flatMap(({ write: { records } }) =>
+    records.flatMap((record) => record.kind === "spawn" && "endpoint" in record.child ? [record.child.endpoint] : [])
+  )
+
 /** How many further waits and events of a key are read, because another command of the transaction may use or close the first ones. */
 const SPARE_ROWS = 8
 
@@ -270,6 +276,10 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
   const loadTimer = async (run: JobId) => {
     const state = work.runs.get(run)
     if (state === undefined) return
+    if (state.isOpenLoaded) {
+      state.otherTimer = null
+      return
+    }
     const [row] = await query(
       `SELECT min(e.until) FROM stint.run_entries e WHERE e.run = $1 AND e.open AND e.until IS NOT NULL AND e.n <> ALL($2::int[])`,
       [run, [...state.entries.keys()]]
@@ -283,7 +293,11 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
        WHERE w.endpoint = $1 AND w.name = $2 AND w.key = $3 ORDER BY w.at, w.run, w.path LIMIT $4`,
       [endpoint, escapeNul(name), escapeNul(key), limit]
     )
-    work.waits.set(eventKey(endpoint, name, key), rows.map(toWait))
+    const [id, found] = [eventKey(endpoint, name, key), rows.map(toWait)]
+    const last = found.at(-1)
+    if (last !== undefined && found.length === limit) work.lastWaits.set(id, last)
+    else work.lastWaits.delete(id)
+    work.waits.set(id, found)
   }
 
   /** The places at which the events of a transaction may arrive: as many waits of each key as there are events. */

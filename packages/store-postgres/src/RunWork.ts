@@ -78,6 +78,8 @@ export interface RunWork {
   readonly graphs: Map<string, JsonText | undefined>
   /** The first waits for a name and key, by {@link eventKey}. */
   readonly waits: Map<string, Array<Wait>>
+  /** The last wait that was loaded, where more may be stored behind it, by {@link eventKey}. */
+  readonly lastWaits: Map<string, Wait>
   /** The first events that are kept, by {@link eventKey}. */
   readonly events: Map<string, Array<WaitingEvent>>
   /** What an endpoint keeps. */
@@ -118,6 +120,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
   const places: RunWork["places"] = new Map()
   const graphs: RunWork["graphs"] = new Map()
   const waits: RunWork["waits"] = new Map()
+  const lastWaits: RunWork["lastWaits"] = new Map()
   const events: RunWork["events"] = new Map()
   const kept: RunWork["kept"] = new Map()
   const eventIds: RunWork["eventIds"] = new Map()
@@ -268,8 +271,12 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
       waits.get(eventKey(place.endpoint, name, key))?.push(wait)
     },
     firstWait: (endpoint, name, key) => {
-      const known = waits.get(eventKey(endpoint, name, key)) ?? missing(`the waits for ${name}`)
-      return known.toSorted(byAge)[0]
+      const id = eventKey(endpoint, name, key)
+      const [first] = (waits.get(id) ?? missing(`the waits for ${name}`)).toSorted(byAge)
+      const last = lastWaits.get(id)
+      // Other commands of the transaction have closed all that were loaded.
+      if (last !== undefined && (first === undefined || byAge(first, last) > 0)) missing(`further waits for ${name}`)
+      return first
     },
     removeWaits: (run) => {
       for (const some of waits.values()) some.splice(0, some.length, ...some.filter((wait) => wait.run !== run))
@@ -343,6 +350,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
     places,
     graphs,
     waits,
+    lastWaits,
     events,
     kept,
     eventIds,

@@ -347,7 +347,7 @@ export const begin = (
         quotaScopes(key?.owner ?? job.owner, job.endpoint, quotas).map((one) => [quotaLock(one), one] as const)
       )
     )
-    const endpoints = [...new Set(insertions.map(({ job }) => job.endpoint))]
+    const endpoints = [...new Set([...insertions.map(({ job }) => job.endpoint), ...RunLoads.childEndpoints(related)])]
     const wanted = new Map<EndpointId, { readonly limit: number; readonly now: number }>()
     for (const { endpoint, event: { now }, limit } of needs.flatMap(({ claims = [] }) => claims)) {
       wanted.set(endpoint, { limit: (wanted.get(endpoint)?.limit ?? 0) + limit, now })
@@ -381,8 +381,9 @@ export const begin = (
       await Promise.all([...first(), lockSent(jobs, workers), ...last()])
       await lockMoved(jobs)
     }
-    await lockBatchesOfJobs()
+    // Before batches: it locks the children of the run, and then the batches.
     if (!isRelated && isAlone && related.ends.some((id) => work.entries.get(id)?.isRun === true)) await lockRuns(related)
+    else await lockBatchesOfJobs()
   }
 
   return {

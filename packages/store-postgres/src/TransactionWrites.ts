@@ -27,12 +27,15 @@ const BATCH = {
   body: "text"
 } as const
 
-/** Changes a running job in its place. Changes no index. */
+/** Changes a running job in its place. Changes no index, unless `isolated` changes. */
 const TOUCH =
   `UPDATE stint.running r SET started_at = u.started_at, expires_at = u.expires_at, lease_expires_at = u.lease_expires_at,
-    chunks = u.chunks, drained = u.drained, due_at = u.due_at, outcome_bytes = u.outcome_bytes, chunk_bytes = u.chunk_bytes, is_run = u.is_run
-  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[])
-    AS u (id, started_at, expires_at, lease_expires_at, chunks, drained, due_at, outcome_bytes, chunk_bytes, is_run) WHERE r.id = u.id`
+    chunks = u.chunks, drained = u.drained, due_at = u.due_at, outcome_bytes = u.outcome_bytes, chunk_bytes = u.chunk_bytes, is_run = u.is_run,
+    retries = u.retries, isolated = u.isolated
+  FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::int[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[],
+    $11::int[], $12::boolean[])
+    AS u (id, started_at, expires_at, lease_expires_at, chunks, drained, due_at, outcome_bytes, chunk_bytes, is_run, retries, isolated)
+  WHERE r.id = u.id`
 
 const PROGRESS =
   `UPDATE stint.running r SET progress = u.progress FROM unnest($1::text[], $2::text[]) AS u (id, progress) WHERE r.id = u.id`
@@ -48,8 +51,7 @@ const staysInPlace = (before: JobHead, after: JobHead): boolean => {
   const place = placeOf(after)
   if (placeOf(before) !== place || before.attempt !== after.attempt) return false
   if (place === "ended") return before.status === after.status && before.finishedAt === after.finishedAt
-  return place === "running" && before.worker === after.worker && before.notBefore === after.notBefore &&
-    before.retries === after.retries && before.isolated === after.isolated
+  return place === "running" && before.worker === after.worker && before.notBefore === after.notBefore
 }
 
 /** The changes, by table. */
@@ -172,7 +174,9 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
         dueAt(head),
         outcomeBytes,
         chunkBytes,
-        isRun
+        isRun,
+        head.retries,
+        head.isolated
       ]))
     )
   }

@@ -13,8 +13,10 @@ import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
 import { uuidV7At } from "@stint/store/UuidV7"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import { Client } from "pg"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
@@ -87,7 +89,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       const [row] = await execute(address, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
       return Number(row?.[0])
     })
-    return { one, two, ids, deadlocks }
+    return { address, one, two, ids, deadlocks }
   })
 
   const both = <A, B, E, R>(a: Effect.Effect<A, E, R>, b: Effect.Effect<B, E, R>) =>
@@ -129,6 +131,95 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       assert.isAbove(kept, 0)
       assert.isBelow(kept, ids.length)
     }).pipe(Effect.scoped))
+
+  it.live("an event wakes the oldest wait that is stored when commands of the same transaction close all that were loaded", () =>
+    Effect.gen(function*() {
+      const { ids, one } = yield* world(12)
+      const oldest = ids.toSorted()
+      const wait: NewEntry = { kind: "wait", path: "approved", name: "approval", key: "", until: null }
+      for (const id of ids) yield* one.write(id, { records: [wait] })
+      const event = { name: "approval", key: "", body: toJsonText("yes"), id: null, expiresAt: 50_000 }
+      const finish = { output: toJsonText("done"), error: null, cancelled: false }
+      const [, sent] = yield* both(
+        Effect.forEach(oldest.slice(0, 9), (id) => one.write(id, { finish }), { concurrency: "unbounded" }),
+        one.runs.send(ENDPOINT, event, 0)
+      )
+      assert.strictEqual(sent.run, oldest[9])
+    }).pipe(Effect.scoped))
+
+  it.live("timers of many runs fire even if the server cannot change them all in one transaction", () =>
+    Effect.gen(function*() {
+      const { address, ids, one } = yield* world(24)
+      for (const id of ids) yield* one.write(id, { park: { seen: 0, wakeAfter: 1, until: 1 } })
+      // Stands for a statement that takes longer than the server allows.
+      yield* Effect.acquireRelease(
+        Effect.promise(() =>
+          execute(
+            address,
+            `CREATE FUNCTION stint.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+               IF (SELECT count(*) FROM arrived) > 5 THEN RAISE 'too slow' USING ERRCODE = '57014'; END IF;
+               RETURN NULL;
+             END $$`
+          ).then(() =>
+            execute(
+              address,
+              `CREATE TRIGGER refuse AFTER INSERT ON stint.ready REFERENCING NEW TABLE AS arrived
+               FOR EACH STATEMENT EXECUTE FUNCTION stint.refuse()`
+            )
+          )
+        ),
+        () => Effect.promise(() => execute(address, "DROP FUNCTION stint.refuse CASCADE"))
+      )
+      const tick = Effect.ignore(one.jobs.tick({ _tag: "Tick", now: 10 }, 200))
+      yield* Effect.andThen(tick, tick)
+      for (const id of ids) {
+        const job = yield* one.jobs.get(ENDPOINT, id)
+        assert.strictEqual(job?.status, "IN_QUEUE")
+      }
+    }).pipe(Effect.scoped))
+
+  it.live("a run cannot start a child in an endpoint that another node has removed", () =>
+    Effect.gen(function*() {
+      const { address, ids: [id], one } = yield* world(1)
+      if (id === undefined) return yield* Effect.die(new Error("no run"))
+      yield* Effect.promise(() => execute(address, `INSERT INTO stint.removed_endpoints (id) VALUES ('${CHILDREN}')`))
+      const { entries, spawned } = yield* one.write(id, { records: [spawn("stamp")] })
+      assert.deepStrictEqual(spawned, [])
+      assert.deepStrictEqual(entries.map(({ body, kind }) => [kind, body]), [
+        ["end", toJsonText({ status: "FAILED", error: `There is no endpoint "${CHILDREN}".` })]
+      ])
+    }).pipe(Effect.scoped))
+
+  it.live("a cancel of a run locks its children before their batches, as all other commands do", () =>
+    Effect.gen(function*() {
+      const { address, ids: [id], one } = yield* world(1)
+      if (id === undefined) return yield* Effect.die(new Error("no run"))
+      const child = spawn("stamp")
+      yield* one.write(id, { records: [child] })
+      yield* Effect.promise(() => execute(address, `UPDATE stint.running SET batch = 'batch_summer' WHERE id = '${id}'`))
+      yield* Effect.promise(() =>
+        execute(
+          address,
+          "INSERT INTO stint.batches (id, endpoint, owner, created_at, ended, due_at, body) VALUES ('batch_summer', 'letters', '', 0, false, 0, '{}')"
+        )
+      )
+      const other = new Client({ connectionString: address })
+      yield* Effect.acquireRelease(Effect.promise(() => other.connect()), () => Effect.promise(() => other.end()))
+      yield* Effect.promise(() => other.query("BEGIN; SELECT 1 FROM stint.batches WHERE id = 'batch_summer' FOR UPDATE"))
+      const cancelling = yield* Effect.forkChild(
+        Effect.exit(one.jobs.apply(ENDPOINT, id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT })),
+        { startImmediately: true }
+      )
+      yield* Effect.promise(() => execute(address, "SELECT count(*) FROM pg_locks WHERE NOT granted")).pipe(
+        Effect.repeat({ until: ([row]) => Number(row?.[0]) > 0 })
+      )
+      const free = yield* Effect.promise(() =>
+        execute(address, `SELECT id FROM stint.ready WHERE id = '${child.id}' FOR UPDATE SKIP LOCKED`)
+      )
+      assert.deepStrictEqual(free, [], "the cancel waits for the batch, and has not locked the child")
+      yield* Effect.promise(() => other.query("DELETE FROM stint.batches; COMMIT"))
+      yield* Fiber.join(cancelling)
+    }).pipe(Effect.scoped), 15_000)
 
   it.live("ends, cancels and heartbeats of nested runs on both nodes leave no child behind, and do not deadlock", () =>
     Effect.gen(function*() {

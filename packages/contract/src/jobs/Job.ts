@@ -4,7 +4,9 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
-import { PrintableText } from "../PrintableText.ts"
+import { Tags } from "./Tags.ts"
+
+export { Tag, Tags } from "./Tags.ts"
 
 /**
  * The status of a job (docs/spec/job-lifecycle.md#statuses).
@@ -143,15 +145,6 @@ export const PointInTime = Schema.Union([millis(0, MAX_TIME), TimeText])
 
 /** 30 days: the longest time from a submission until the job may start. */
 export const MAX_START_DELAY_MILLIS = 30 * 24 * 60 * 60 * 1000
-
-/** The maximum number of tags of a job. */
-const MAX_TAGS = 16
-
-/** A tag for finding jobs: 1 to 64 characters. */
-export const Tag = PrintableText.check(Schema.isBetweenLength(1, 64))
-
-/** The tags of a job, at most {@link MAX_TAGS}. Duplicates count once. */
-export const Tags = Schema.Array(Tag).check(Schema.isMaxLength(MAX_TAGS))
 
 /**
  * Identifies a submission: as long as the job exists, a submission with the same key to the same endpoint returns that job. 1 to 255

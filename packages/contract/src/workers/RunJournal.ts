@@ -13,6 +13,7 @@
  * A worker loads this module, so it contains only constants and small Schemas, and no HTTP code.
  */
 import * as Schema from "effect/Schema"
+import { Tags } from "../jobs/Tags.ts"
 
 /** The longest path of an entry, in characters. */
 export const MAX_PATH = 512
@@ -70,7 +71,7 @@ export const SpawnBody = Schema.Struct({
   endpoint: Schema.String,
   input: Schema.Unknown,
   priority: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: -1000, maximum: 1000 }))),
-  tags: Schema.optionalKey(Schema.Array(Schema.String)),
+  tags: Schema.optionalKey(Tags),
   executionTimeoutMs: Schema.optionalKey(duration),
   /** After this time the child is cancelled, and the path ends with TIMED_OUT. */
   timeoutMs: Schema.optionalKey(duration)

@@ -7,7 +7,7 @@
  *   insert                    waiters of the endpoint
  *   apply, append             waiters of the job and of its endpoint
  *   applyRunning/-Waiting     waiters of the endpoint, and every reader and follower
- *   tick                      every waiter
+ *   tick, writes to runs      every waiter
  *   claim                     none: claimed jobs return to the queue when their leases expire
  * ```
  *
@@ -15,6 +15,7 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStore } from "@stint/store/JobStore"
+import type { RunStore } from "@stint/store/RunStore"
 import * as Effect from "effect/Effect"
 
 /** The endpoint and job that a write may affect. A missing key means every endpoint or every job. */
@@ -41,3 +42,13 @@ export const notifyOnUncertainWrite = (
     applyWaiting: (endpoint, event, limit) => notifyOnError(store.applyWaiting(endpoint, event, limit), { endpoint })
   }
 }
+
+/** The same for runs: an entry may start, end and cancel jobs of any endpoint. */
+export const notifyOnUncertainRun = (store: RunStore["Service"], notifyUncertain: Effect.Effect<void>): RunStore["Service"] => ({
+  ...store,
+  journal: (endpoint, worker, writes, now) =>
+    Effect.tapError(store.journal(endpoint, worker, writes, now), () => notifyUncertain),
+  define: (endpoint, hash, graph, now) => Effect.tapError(store.define(endpoint, hash, graph, now), () => notifyUncertain),
+  send: (endpoint, event, now) => Effect.tapError(store.send(endpoint, event, now), () => notifyUncertain),
+  retry: (endpoint, id, from, now) => Effect.tapError(store.retry(endpoint, id, from, now), () => notifyUncertain)
+})

@@ -144,6 +144,9 @@ export class JobQueue extends Context.Service<
     /** Wakes the waiters and webhook senders for changes that were made directly in the store. */
     readonly notifyChanged: (applied: ReadonlyArray<ApplyResult>, by?: string) => Effect.Effect<void>
 
+    /** Wakes every waiter, because a failed write that was made directly in the store may have been stored. */
+    readonly notifyUncertain: Effect.Effect<void>
+
     /** Registers a waiter for any change of a job or of its run's journal, before the caller reads. */
     readonly watch: (job: JobId) => Effect.Effect<WaitList.Ticket>
 
@@ -369,6 +372,7 @@ const make = Effect.gen(function*() {
         if (count > 0 && events.isOpen()) events.publish({ type: "jobs.submitted", endpoint, count })
       }),
     notifyChanged: (applied, by) => Effect.andThen(notifyAll(applied, by), Effect.sync(() => webhookSenders.wake(""))),
+    notifyUncertain: Effect.sync(() => notifier.notifyUncertain({})),
     watch: (job) => followers.register(job),
     isClosing: () => notifier.isClosing(),
     awaitDemand: (endpoint, waitMs) =>

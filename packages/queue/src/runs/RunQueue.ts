@@ -17,6 +17,7 @@ import {
   type JournalResult,
   type JournalWrite,
   type NewEntry,
+  noEndpoint,
   type OpenPath,
   type RunEvent,
   type RunReport,
@@ -31,6 +32,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { monotonicMillis } from "../ClockWatch.ts"
+import { notifyOnUncertainRun } from "../events/UncertainWrites.ts"
 import { JobMissing, NotRetryable } from "../jobs/JobErrors.ts"
 import { JobQueue } from "../jobs/JobQueue.ts"
 import { toJobRecord } from "../jobs/Submission.ts"
@@ -131,9 +133,9 @@ export class RunQueue extends Context.Service<RunQueue, {
 const isJobId = Schema.is(JobId)
 
 const make = Effect.gen(function*() {
-  const store = yield* RunStore
   const endpoints = yield* EndpointStore
   const queue = yield* JobQueue
+  const store = notifyOnUncertainRun(yield* RunStore, queue.notifyUncertain)
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
@@ -158,7 +160,7 @@ const make = Effect.gen(function*() {
       case "spawn": {
         const endpoint = yield* endpoints.get(record.endpoint)
         const child = endpoint === undefined
-          ? { refused: `There is no endpoint "${record.endpoint}".` }
+          ? noEndpoint(record.endpoint)
           : childOf(endpoint, record, time)
         return { kind, path, child, until: record.timeoutMs === undefined ? null : time + record.timeoutMs }
       }

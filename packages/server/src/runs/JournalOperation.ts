@@ -52,6 +52,9 @@ const isJobId = Schema.is(JobId)
 /** What proves that a worker holds a run: the attempt, or why not. */
 export type Proof = (write: RunWrite) => { readonly attempt: number } | { readonly cause: string }
 
+/** How many outputs of children are read at the same time. Each may be as large as a result. */
+const OUTPUTS_AT_ONCE = 8
+
 /** The size of the entries in a response, with the outputs of children. One entry may be larger. */
 const RESPONSE_CHARACTERS = 32 * 1024 * 1024
 
@@ -143,10 +146,19 @@ const make = Effect.gen(function*() {
     const entries: Array<string> = []
     let { upTo } = result
     let isCut = false
-    for (const entry of result.entries) {
+    let outputs = new Map<number, string | undefined>()
+    for (const [at, entry] of result.entries.entries()) {
       const isOwn = own.has(entry.path)
       if (isCut && !isOwn) continue
-      const text = entryJson(entry, yield* outputOf(entry))
+      if (!outputs.has(entry.n)) {
+        const next = result.entries.slice(at, at + OUTPUTS_AT_ONCE)
+        outputs = new Map(
+          yield* Effect.forEach(next, (one) => Effect.map(outputOf(one), (output) => [one.n, output] as const), {
+            concurrency: "unbounded"
+          })
+        )
+      }
+      const text = entryJson(entry, outputs.get(entry.n))
       // The first entry of a response is always part of it, so that a worker that asks again makes progress.
       if (!isOwn && text.length > space.left && space.left < RESPONSE_CHARACTERS) {
         isCut = true

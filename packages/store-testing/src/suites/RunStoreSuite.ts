@@ -132,6 +132,32 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       }))
 
     rule(
+      "keeps the progress of a run whose worker was lost before, when its next worker records an entry",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, jobs, started, write } = yield* make
+          const { id } = yield* started()
+          yield* apply(id, { _tag: "LoseLease", endpoint: ENDPOINT, worker: "ann", cause: "gone", now: 0 })
+          const [job] = yield* claim("ann", 100_000)
+          if (job === undefined) return yield* Effect.die(new Error("no job"))
+          const identity = { endpoint: ENDPOINT, worker: "ann", now: 100_000 }
+          yield* apply(id, { _tag: "Progress", output: toJsonText("50 %"), ...identity })
+          yield* write(job, { records: [step("write")] }, { now: 100_000 })
+          assert.deepInclude(yield* jobs.get(ENDPOINT, id), { progress: toJsonText("50 %"), retries: 0, isolated: false })
+        })
+    )
+
+    rule("a run that sleeps until the latest time can be read and cancelled", () =>
+      Effect.gen(function*() {
+        const { apply, head, started, write } = yield* make
+        const job = yield* started()
+        yield* write(job, { records: [{ kind: "sleep", path: "cool", until: Number.MAX_SAFE_INTEGER }] })
+        assert.strictEqual((yield* head(job.id)).expiresAt, Number.MAX_SAFE_INTEGER)
+        yield* apply(job.id, { _tag: "Cancel", now: 0, endpoint: ENDPOINT })
+        assert.strictEqual((yield* head(job.id)).status, "CANCELLED")
+      }))
+
+    rule(
       "says up to which entry a full page reaches, beside the entries that the write itself stores",
       () =>
         Effect.gen(function*() {

@@ -31,6 +31,9 @@ export type NewEntry =
   | { readonly kind: "sleep"; readonly path: string; readonly until: number }
   | { readonly kind: "wait"; readonly path: string; readonly name: string; readonly key: string; readonly until: number | null }
 
+/** Why a child job of an endpoint that does not exist does not start. */
+export const noEndpoint = (id: string): { readonly refused: string } => ({ refused: `There is no endpoint "${id}".` })
+
 /** What a worker writes to one run, in one commit. */
 export interface JournalWrite {
   readonly run: JobId

@@ -56,7 +56,7 @@ const lifeOf = ({ createdAt }: JobHead, ttlMs: number, records: ReadonlyArray<Ne
   let end = createdAt + ttlMs
   for (const record of records) {
     const until = "until" in record ? record.until : null
-    if (until !== null) end = Math.max(end, until + LIFE_AFTER_TIMER_MILLIS)
+    if (until !== null) end = Math.min(Number.MAX_SAFE_INTEGER, Math.max(end, until + LIFE_AFTER_TIMER_MILLIS))
   }
   return end
 }

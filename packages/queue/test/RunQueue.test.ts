@@ -1,0 +1,57 @@
+import { assert, describe, it } from "@effect/vitest"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import * as EndpointStore from "@stint/store/EndpointStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import { RunStore } from "@stint/store/RunStore"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as JobQueue from "../src/jobs/JobQueue.ts"
+import * as RunQueue from "../src/runs/RunQueue.ts"
+import * as WorkerRegistry from "../src/workers/WorkerRegistry.ts"
+
+const CHILDREN = EndpointId.make("stamps")
+const ENDPOINT = EndpointId.make("letters")
+const RUN = JobId.make(uuidV7At(0))
+
+const lost = () =>
+  Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "test", cause: new Error("no answer") }) }))
+
+/** A store whose answers to writes are lost. */
+const layerLost = Layer.effect(
+  RunStore,
+  Effect.map(RunStore, (store) => RunStore.of({ ...store, journal: lost, define: lost, send: lost, retry: lost }))
+)
+
+const world = RunQueue.layer.pipe(
+  Layer.provideMerge(JobQueue.layer),
+  Layer.provide(layerLost),
+  Layer.provide(Layer.mergeAll(MemoryJobStore.layer, WorkerRegistry.layer, EndpointStore.layerMemory))
+)
+
+describe("a write to a run whose answer is lost", () => {
+  const writes: ReadonlyArray<
+    readonly [name: string, write: (runs: RunQueue.RunQueue["Service"]) => Effect.Effect<unknown, unknown>]
+  > = [
+    ["journal", (runs) => runs.journal(ENDPOINT, "ann", [{ run: RUN, attempt: 1, records: [] }], 0)],
+    ["event", (runs) => runs.send(ENDPOINT, { name: "approval", key: "", body: toJsonText(1), id: null, ttlMs: 1_000 })],
+    ["retry", (runs) => runs.retryFrom(ENDPOINT, RUN, "list")],
+    ["definition", (runs) => runs.define(ENDPOINT, [{ hash: "a".repeat(64), graph: toJsonText({}) }])]
+  ]
+
+  for (const [name, write] of writes) {
+    it.effect(`R5: wakes everyone who may wait for what it stored: ${name}`, () =>
+      Effect.gen(function*() {
+        const queue = yield* JobQueue.JobQueue
+        const runs = yield* RunQueue.RunQueue
+        const waiting = yield* Effect.forkChild(queue.awaitDemand(CHILDREN, 60_000), { startImmediately: true })
+        const error = yield* Effect.flip(write(runs))
+        assert.instanceOf(error, StoreError)
+        // No time passes.
+        yield* Fiber.join(waiting)
+      }).pipe(Effect.provide(world)), 5_000)
+  }
+})
