@@ -60,18 +60,6 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
       status: 409,
       body: { hint: "Back up the database with its own tools: pg_dump, or a base backup." }
     })
-    const journal = await platform.request("POST", "/v2/joined/run-journal/ann", {
-      definitions: [{ hash: "a".repeat(64), graph: { name: "gallery", nodes: [] } }],
-      runs: []
-    }, await platform.workerKey("joined"))
-    expect(journal).toMatchObject({
-      status: 400,
-      body: { detail: "A platform with a PostgreSQL database does not run pipelines yet." }
-    })
-    expect(await platform.request("POST", "/v2/joined/events", { name: "approved" })).toMatchObject({
-      status: 400,
-      body: { detail: "A platform with a PostgreSQL database does not run pipelines yet." }
-    })
   }, LIMIT)
 
   it(
