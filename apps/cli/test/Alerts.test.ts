@@ -159,7 +159,7 @@ describe("alerts of a platform", () => {
 
   it.live("appear in the stream of events, and a test says when a receiver cannot be reached", () =>
     Effect.gen(function*() {
-      const { baseUrl, call, env } = yield* startPlatform("http://127.0.0.1:9/nobody")
+      const { baseUrl, call, env } = yield* startPlatform("http://127.0.0.1:9/closed")
       const tested = yield* Effect.promise(() => runCommand(["alerts", "test"], { env }))
       expect(tested.code).toBe(1)
       expect(tested.stdout).toContain("failed")

@@ -66,7 +66,7 @@ export const firing = (state: AlertState): ReadonlyArray<Alert> =>
     .flatMap(({ condition, firedAt }) => firedAt === null ? [] : [alertOf(condition, firedAt)])
     .sort((a, b) => a.firedAt - b.firedAt)
 
-/** A condition that holds: fires, repeats, or says nothing. */
+/** A condition that holds: fires, repeats, or sends nothing. */
 const holds = (
   known: TrackedAlert | undefined,
   condition: Condition,

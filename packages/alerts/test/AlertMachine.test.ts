@@ -108,7 +108,7 @@ describe("the alert machine", () => {
     }))
   })
 
-  it("says nothing about a condition that comes back before it is resolved", () => {
+  it("sends nothing about a condition that comes back before it is resolved", () => {
     const first = step(new Map(), [condition("a")], 0, PACE)
     assert.deepStrictEqual(first.notices.map(({ type }) => type), ["alert.firing"])
     const gone = step(first.state, [], 1_000, PACE)

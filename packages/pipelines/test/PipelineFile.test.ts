@@ -229,7 +229,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a member that nobody takes",
+    "a member that the step does not take",
     step({ run: "words-count", input: { words: [], titel: "x" } }),
     "steps[0].input: The input at .titel of \"words-count\" is not taken here; known are words, title.",
     false

@@ -24,7 +24,7 @@ const openReader = (options: { readonly after?: string; readonly accepts?: (even
   })
 
 describe("the events of a platform", () => {
-  it.effect("are not made while nobody watches, and not even by default", () =>
+  it.effect("are not made without readers, nor by default", () =>
     Effect.gen(function*() {
       assert.isFalse((yield* PlatformEvents).isOpen())
       yield* Effect.gen(function*() {
@@ -158,7 +158,7 @@ describe("the events of a platform", () => {
       yield* TestClock.adjust("1 second")
       assert.deepStrictEqual(yield* Fiber.join(waiting), [])
       events.publish(submitted(2))
-      // Its place is free, although nobody has closed it.
+      // Its place is free, although its scope is still open.
       const second = yield* openReader({ accepts: ofHello, after: first.position() ?? "" })
       assert.deepStrictEqual(jobsOf(yield* second.next), ["2"])
       assert.deepStrictEqual(yield* first.next, [])

@@ -20,6 +20,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
+import type { SettingName } from "./SettingNames.ts"
 
 /** Where alerts go, and when they fire. */
 export interface AlertSettings {
@@ -66,6 +67,14 @@ const durationOf = (shortest: Duration.Duration, longest: Duration.Duration, wor
     Schema.makeFilter((duration) => Duration.between(duration, { minimum: shortest, maximum: longest }) || words)
   )
 
+/** A threshold in milliseconds. `words`: the allowed range. */
+const millisSetting = (name: SettingName, schema: ReturnType<typeof durationOf>, words: string, fallback: number) =>
+  setting(
+    name,
+    words,
+    Config.schema(schema, name).pipe(Config.map((duration) => Duration.toMillis(duration)), Config.withDefault(fallback))
+  )
+
 const Window = durationOf(Duration.seconds(10), Duration.days(1), "10 seconds to 1 day")
 const Age = durationOf(Duration.seconds(1), Duration.days(30), "1 second to 30 days")
 const Repeat = durationOf(Duration.minutes(1), Duration.days(30), "1 minute to 30 days")
@@ -93,22 +102,8 @@ export const load: Effect.Effect<AlertVariables, CliFailure> = Effect.all({
       "a number from 1 to 1000000, for example 10",
       Config.schema(range(1, 1_000_000), "STINT_ALERT_FAILED_JOBS").pipe(Config.withDefault(defaults.failedJobs))
     ),
-    windowMs: setting(
-      "STINT_ALERT_WINDOW",
-      "a duration from \"10 seconds\" to \"1 day\"",
-      Config.schema(Window, "STINT_ALERT_WINDOW").pipe(
-        Config.map((duration) => Duration.toMillis(duration)),
-        Config.withDefault(defaults.windowMs)
-      )
-    ),
-    queueAgeMs: setting(
-      "STINT_ALERT_QUEUE_AGE",
-      "a duration from \"1 second\" to \"30 days\"",
-      Config.schema(Age, "STINT_ALERT_QUEUE_AGE").pipe(
-        Config.map((duration) => Duration.toMillis(duration)),
-        Config.withDefault(defaults.queueAgeMs)
-      )
-    )
+    windowMs: millisSetting("STINT_ALERT_WINDOW", Window, "a duration from \"10 seconds\" to \"1 day\"", defaults.windowMs),
+    queueAgeMs: millisSetting("STINT_ALERT_QUEUE_AGE", Age, "a duration from \"1 second\" to \"30 days\"", defaults.queueAgeMs)
   }),
   repeat: setting(
     "STINT_ALERT_REPEAT",

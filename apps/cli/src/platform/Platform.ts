@@ -126,7 +126,7 @@ export interface PlatformOptions {
   readonly volumes?: NamedVolumes
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
-  /** The schedules that packages contribute. Undefined: without a configuration, nobody knows. */
+  /** The schedules that packages contribute. Undefined: unknown, because there is no configuration. */
   readonly schedules?: ReadonlyArray<ScheduleContribution> | undefined
   /** Default: the platform's log contains the workers' output, and the starts, exits and failures of workers. */
   readonly observer?: Observer

@@ -258,7 +258,7 @@ export const oneOf = (shapes: ReadonlyArray<Shape>): Shape => {
 /** A list of values of this shape. */
 export const listOf = (element: Shape): Shape => ({ schema: { type: "array", items: embedded(element) }, defs: {} })
 
-/** An object that is written out in the file: a member that nobody takes is a mistake in it. */
+/** An object that is written out in the file: a member that the step does not take is a mistake in it. */
 export const objectOf = (members: ReadonlyArray<readonly [string, Shape]>): Shape => ({
   schema: {
     type: "object",

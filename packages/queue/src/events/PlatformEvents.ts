@@ -6,7 +6,7 @@
  *                                      `-------> ring of the newest events --next--> readers, each with a position
  * ```
  *
- * The source checks `isOpen` before it makes an event: while nobody watches, an event costs this call and nothing else. Events are published
+ * The source checks `isOpen` before it makes an event: without readers and listeners, an event costs this call and nothing else. Events are published
  * after their commit, are never stored, and belong to this node.
  *
  * All readers share one ring, so a reader costs its position only. When the ring is full, the oldest event is overwritten: a reader that has not
