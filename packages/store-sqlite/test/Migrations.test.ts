@@ -15,11 +15,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from "node
 import { dirname } from "node:path"
 import { DatabaseSync } from "node:sqlite"
 import { fileURLToPath } from "node:url"
+import * as SqliteStores from "../src/index.ts"
 import * as MigrationCopy from "../src/MigrationCopy.ts"
 import * as Migrations from "../src/Migrations.ts"
 import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import { columnsOf, expectKept, rowsOf } from "./KeptRows.ts"
 import { tempFile } from "./TestDatabase.ts"
 
 it.live("finds the job of an idempotency key, and a batch, that an earlier version stored without an owner", () =>
@@ -179,19 +181,29 @@ describe("files of earlier versions", () => {
   })
 
   for (const schema of readdirSync(schemas)) {
-    it.live(`opens a file with the tables of ${schema}, keeps its jobs and accepts new ones`, () =>
+    it.live(`opens a file with the tables of ${schema}, keeps every row of every table and accepts new jobs`, () =>
       Effect.gen(function*() {
         const fresh = yield* tempFile
         const file = yield* tempFile
         const version = writeOld(file, schema)
+        const columns = columnsOf(file)
+        const before = rowsOf(file, columns)
+        const empty = [...before].flatMap(([table, rows]) =>
+          (columns.get(table) ?? []).filter((column) => rows.every((row) => row[column] === null)).map((column) => `${table}.${column}`)
+        )
+        assert.deepStrictEqual(empty, [], "Add rows to fixtures/schemaRows.ts, and run fixtures/schemaWriter.ts.")
         const lines: Array<string> = []
         const layer = (file: string) =>
-          Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
-            Layer.provide(SqliteDatabase.layer({ file, lockWaitMs: 0 })),
+          SqliteStores.layer({ file, lockWaitMs: 0 }).pipe(
             Layer.provideMerge(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
           )
         yield* Effect.provide(Effect.void, layer(fresh), { local: true })
         assert.deepStrictEqual(lines, [])
+        yield* Effect.provide(expectKept(columns), layer(file), { local: true })
+        for (const [table, rows] of rowsOf(file, columns)) {
+          const kept = table === "upgrades" ? rows.filter((row) => row["tables"] !== Migrations.LATEST) : rows
+          assert.deepStrictEqual(kept, before.get(table), table)
+        }
         yield* Effect.gen(function*() {
           const store = yield* JobStore
           const red = EndpointId.make("red")
@@ -207,8 +219,10 @@ describe("files of earlier versions", () => {
         }).pipe(Effect.provide(layer(file), { local: true }))
         assert.deepStrictEqual(schemaOf(file), schemaOf(fresh))
 
+        // Nothing but the migration is logged: the counts of the quotas fit the jobs.
         const copy = MigrationCopy.pathOf(file, version)
         assert.strictEqual(existsSync(copy), version < Migrations.LATEST)
+        assert.strictEqual(lines.length, version < Migrations.LATEST ? 1 : 0, lines.join("\n"))
         if (version === Migrations.LATEST) return
         assert.include(
           lines.join("\n"),
@@ -216,10 +230,9 @@ describe("files of earlier versions", () => {
         )
         assert.include(schemaOf(copy), `version ${version}`)
         assert.strictEqual(statSync(copy).mode & 0o777, 0o600)
-        const kept = new DatabaseSync(copy, { readOnly: true })
-        assert.strictEqual(kept.prepare("SELECT count(*) AS jobs FROM jobs").get()?.["jobs"], 3)
+        assert.deepStrictEqual(rowsOf(copy, columns), before)
+        using kept = new DatabaseSync(copy, { readOnly: true })
         assert.strictEqual(kept.prepare("PRAGMA application_id").get()?.["application_id"], SqliteDatabase.APPLICATION_ID)
-        kept.close()
       }))
   }
 
