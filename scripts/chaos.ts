@@ -25,6 +25,8 @@ const vitest = await startVitest(
     "packages/store-sqlite/test/SqliteConformance",
     "packages/webhooks-testing/test/PlantedBugs",
     "apps/cli/test/Faults.long",
+    "apps/cli/test/Pipelines.long",
+    "apps/cli/test/Outages.long",
     "apps/cli/test/PlantedBugs.long",
     "packages/server-testing/test/Fuzz.long"
   ],
@@ -45,11 +47,13 @@ const vitest = await startVitest(
 /** Counts that are sums over jobs, faults, connections and requests. Other counts are extremes, which only the scenario's own line shows. */
 const SUMMED = [
   "jobs",
+  "runs",
   "keys",
   "duplicate jobs",
   "cancels",
   "worker kills",
   "platform kills",
+  "outages",
   "freezes",
   "stale writes refused",
   "failed writes",

@@ -53,6 +53,8 @@ export class FaultWorld implements AsyncDisposable {
   slowness = 1
   /** The number of times that the platform was started again. */
   restarts = 0
+  /** The number of submissions that the platform refused because it could not store them. */
+  refusals = 0
   #variables: Readonly<Record<string, string>> = {}
   #closed = false
   #made = 0
@@ -92,9 +94,13 @@ export class FaultWorld implements AsyncDisposable {
     return worker
   }
 
-  /** Submits a job until the call is acknowledged, and records it. */
-  async submit(input: object, { key, webhook }: { readonly key?: string; readonly webhook?: string } = {}): Promise<string> {
+  /** Submits a job until the call is acknowledged, and records it. `patient`: also while the platform answers 503. */
+  async submit(
+    input: object,
+    { key, patient = false, webhook }: { readonly key?: string; readonly patient?: boolean; readonly webhook?: string } = {}
+  ): Promise<string> {
     while (true) {
+      if (this.#closed) throw new Error("the world is closed")
       try {
         const response = await fetch(`${this.proxy.url}/v2/storm/run`, {
           method: "POST",
@@ -107,6 +113,11 @@ export class FaultWorld implements AsyncDisposable {
           body: JSON.stringify({ input: { log: this.log, ...input }, ...(webhook === undefined ? {} : { webhook }) })
         })
         const body: unknown = await response.json()
+        if (patient && response.status === 503) {
+          this.refusals += 1
+          await pause(100)
+          continue
+        }
         if (response.status !== 200 || !isReceipt(body)) {
           throw new Error(`run returned ${response.status}: ${JSON.stringify(body)}`)
         }

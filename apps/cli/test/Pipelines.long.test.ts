@@ -3,22 +3,20 @@
  * at random moments of many runs (R14).
  */
 import { createClient } from "@stint/client"
-import * as ProcessTable from "@stint/pool-process/ProcessTable"
-import { execute, missing, startCluster } from "@stint/store-postgres/testing"
+import { missing } from "@stint/store-postgres/testing"
 import { reportChaos, SeededRandom } from "@stint/store-testing"
-import { randomBytes } from "node:crypto"
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
-import { DatabaseSync } from "node:sqlite"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import type { Answer } from "../../../examples/08-pipelines/Answer.ts"
 import type { Summary } from "../../../examples/08-pipelines/Summary.ts"
-import { pause } from "./FaultWorld.ts"
 import { JournalKills, linesOf } from "./JournalKills.ts"
-import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProcess.ts"
+import { endOf, killedRuns, OPEN_RUNS } from "./PipelineScenario.ts"
+import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 import { RecordingProxy } from "./RecordingProxy.ts"
+import { startDatabase } from "./SharedDatabase.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 
@@ -37,29 +35,6 @@ beforeAll(async () => {
 }, 2 * GENEROUS)
 
 afterAll(() => rm(cache, { recursive: true, force: true }))
-
-/** An empty PostgreSQL database for one or several platforms, and the settings that they share. */
-const startDatabase = async () => {
-  const cluster = await startCluster({})
-  return {
-    url: cluster.url("postgres"),
-    settings: {
-      STINT_DATABASE: cluster.url("postgres"),
-      STINT_API_KEY: randomBytes(24).toString("hex"),
-      STINT_SECRETS_KEY: randomBytes(32).toString("base64")
-    },
-    [Symbol.asyncDispose]: () => cluster.stop()
-  }
-}
-
-const isEnded = ({ status }: JobObject): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
-
-/** Waits until the job has ended, also while the platform is killed. */
-const endOf = (platform: PlatformProcess, endpoint: string, id: string): Promise<JobObject> =>
-  until(`job ${id} of ${endpoint} to end`, async () => {
-    const job = await platform.job(endpoint, id).catch(() => undefined)
-    return job !== undefined && isEnded(job) ? job : undefined
-  }, 4 * GENEROUS)
 
 /** The median and the largest value. */
 const spread = (values: ReadonlyArray<number>): string => {
@@ -226,141 +201,23 @@ describe.concurrent("a cancelled run", () => {
 
 const minutes = SeededRandom.chaosMinutes()
 
-/** How many runs are open at any time. */
-const OPEN_RUNS = 40
-
-interface Begun {
-  readonly n: number
-  readonly path: string
-  readonly run?: string
-  readonly at: number
-}
-
-const settledIn = (rows: ReadonlyArray<ReadonlyArray<unknown>>): ReadonlyMap<string, number> =>
-  new Map(rows.map(([run, path, at]) => [`${String(run)} ${String(path)}`, Number(at)]))
-
-/** When each path was settled: a step was recorded, or a job ended. Read from the database of a stopped platform. */
-const settledOf = (dataDir: string): ReadonlyMap<string, number> => {
-  using db = new DatabaseSync(join(dataDir, "stint.db"), { readOnly: true })
-  const rows = db.prepare("SELECT run, path, at FROM run_entries WHERE kind IN ('step', 'end')").all()
-  return settledIn(rows.map(({ at, path, run }) => [run, path, at]))
-}
-
-/** The same in PostgreSQL. */
-const settledInDatabase = async (url: string): Promise<ReadonlyMap<string, number>> =>
-  settledIn(await execute(url, "SELECT run, path, at FROM stint.run_entries WHERE kind IN ('step', 'end')"))
-
-/** The processes of the workers that the platform has started. */
-const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.ProcessIdentity>> => {
-  const folder = join(dataDir, "workers")
-  const files = (await readdir(folder)).filter((name) => name.endsWith(".json"))
-  const records = await Promise.all(files.map((name) => readFile(join(folder, name), "utf8").catch(() => "null")))
-  return records.flatMap((text) => {
-    const record = JSON.parse(text) as { readonly identity: ProcessTable.ProcessIdentity | null } | null
-    return record?.identity !== null && record !== null && ProcessTable.isRunning(record.identity) ? [record.identity] : []
-  })
-}
-
 describe.each([
-  { world: "one platform", isShared: false, millis: 25_000 },
-  { world: "two nodes with a PostgreSQL database", isShared: true, millis: 10_000 }
-])("chaos: kill -9 at random moments of many runs: $world", ({ isShared, millis, world }) => {
+  { world: "one platform", isShared: false, millis: 25_000, millisPerMinute: 10_000 },
+  { world: "two nodes with a PostgreSQL database", isShared: true, millis: 10_000, millisPerMinute: 5_000 }
+])("chaos: kill -9 at random moments of many runs: $world", ({ isShared, millis, millisPerMinute, world }) => {
   it("R14: ends every run with its output, and begins no recorded step and no ended job again", async (context) => {
     if (isShared && missing !== undefined) context.skip(missing)
     const seed = SeededRandom.runSeed()
-    const random = SeededRandom.seededRandom(seed)
-    const pick = <A>(list: ReadonlyArray<A>): A | undefined => list[Math.floor(random() * list.length)]
-    await using database = isShared ? await startDatabase() : undefined
-    await using platform = await startPlatform(database?.settings)
-    await using other = isShared ? await startPlatform(database?.settings) : undefined
-    const platforms = other === undefined ? [platform] : [platform, other]
-    const any = () => pick(platforms) ?? platform
-    const log = join(platform.dataDir, "begun")
-    let restarting: Promise<void> = Promise.resolve()
-    const storm = new AbortController()
-    let submitted = 0
-    const ends: Array<{ readonly n: number; readonly job: JobObject }> = []
-
-    /** Repeats a call until a platform answers it. */
-    const persistently = async <A>(call: () => Promise<A>): Promise<A> => {
-      while (true) {
-        try {
-          return await call()
-        } catch {
-          await pause(100)
-          await restarting
-        }
-      }
-    }
-    const caller = async (): Promise<void> => {
-      while (!storm.signal.aborted) {
-        // A call without an answer may have started a run, so the next one has another number.
-        const { id, n } = await persistently(async () => {
-          const n = ++submitted
-          return { n, id: await any().run("storm", { log, n }) }
-        })
-        ends.push({ n, job: await persistently(() => any().ended("storm", id)) })
-      }
-    }
-    const callers = Promise.all(Array.from({ length: OPEN_RUNS }, caller))
-
-    let workerKills = 0
-    let platformKills = 0
-    let lines = 0
-    const stopAt = performance.now() + millis + (minutes ?? 0) * 60_000
-    while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
-      // Otherwise a busy machine would kill only workers that start.
-      lines = await until("a step to begin since the last kill", async () => {
-        const { length } = await linesOf(log)
-        return length > lines ? length : undefined
-      }, GENEROUS)
-      await pause(random() * 1_500)
-      const dice = random()
-      if (dice < 0.8) {
-        await until("a worker", async () => {
-          const worker = pick((await Promise.all(platforms.map(({ dataDir }) => workersOf(dataDir)))).flat())
-          if (worker === undefined || !ProcessTable.isRunning(worker)) return undefined
-          return process.kill(worker.pid, "SIGKILL")
-        }, GENEROUS)
-        workerKills++
-      }
-      if (dice > 0.6) {
-        const victim = any()
-        restarting = victim.end("SIGKILL").then(() => victim.start())
-        await restarting
-        platformKills++
-      }
-    }
-    storm.abort()
-    await callers
-    // Runs whose submission was not answered have ended, too.
-    const { failed } = await until("all runs to end", async () => {
-      const { body } = await platform.request("GET", "/v2/storm/health")
-      const { jobs } = body as { readonly jobs: Readonly<Record<string, number>> }
-      return jobs["inQueue"] === 0 && jobs["inProgress"] === 0 ? jobs : undefined
-    }, GENEROUS)
-    for (const one of platforms) await one.end("SIGTERM")
-
-    const settled = database === undefined ? settledOf(platform.dataDir) : await settledInDatabase(database.url)
-    const begun = (await linesOf(log)).map((line) => JSON.parse(line) as Begun)
-    const runs = new Map(begun.flatMap(({ n, run }) => run === undefined ? [] : [[n, run]]))
-    const again = begun.filter(({ at, n, path }) => at > (settled.get(`${runs.get(n)} ${path}`) ?? Infinity))
-    const counts = {
-      runs: ends.length,
-      "worker kills": workerKills,
-      "platform kills": platformKills,
-      "settled paths": settled.size,
-      begun: begun.length,
-      "begun more than once": begun.length - new Set(begun.map(({ n, path }) => `${n} ${path}`)).size
-    }
+    const { counts, violations } = await killedRuns({
+      env: { NODE_COMPILE_CACHE: cache },
+      seed,
+      isShared,
+      millis: millis + (minutes ?? 0) * millisPerMinute
+    })
     reportChaos(context, counts)
     const told = `seed ${seed}, ${JSON.stringify(counts)}`
     process.stdout.write(`kill -9 at random moments, ${world}: ${told}\n`)
-    expect(failed, told).toBe(0)
-    expect(ends.filter(({ job, n }) => job.status !== "COMPLETED" || job.output !== 60 * (n + 1)), told).toEqual([])
-    expect(ends.length, told).toBeGreaterThanOrEqual(OPEN_RUNS)
-    expect(again, told).toEqual([])
-    // Every line belongs to a run and a path that is in the journal.
-    expect(begun.filter(({ n, path }) => !settled.has(`${runs.get(n)} ${path}`)), told).toEqual([])
+    expect(violations, told).toEqual([])
+    expect(counts["runs"], told).toBeGreaterThanOrEqual(OPEN_RUNS)
   }, 5 * GENEROUS + (minutes ?? 0) * 60_000)
 })
