@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { type PreparedSetting, prepare } from "../doc-settings.ts"
+import { prepare, type PreparedSetting } from "../doc-settings.ts"
 
 /** How long npx may take to find or load pnpm. Milliseconds. */
 const REGISTRY_MILLIS = 60_000
@@ -42,7 +42,11 @@ const processes = (): ReadonlyArray<Process> =>
       const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
       const [state, parent] = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
       if (state === "Z") return []
-      return [{ pid: Number(pid), parent: Number(parent), command: readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ") }]
+      return [{
+        pid: Number(pid),
+        parent: Number(parent),
+        command: readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ")
+      }]
     } catch {
       return []
     }
@@ -94,7 +98,7 @@ describe.skipIf(missing !== undefined)(missing ?? "npx -y pnpm@12 start", () => 
 
   it.each([
     { victim: "npx", isVictim: undefined },
-    { victim: "pnpm", isVictim: (command: string) => /pnpm\S* start/.test(command) && !/^\S*(?:sh|npm) /.test(command) }
+    { victim: "pnpm", isVictim: (command: string) => /pnpm\S* start/.test(command) && !/^(?:\S*\/)?(?:sh|npm) /.test(command) }
   ])("ends with its workers and frees its port on SIGTERM to $victim", async ({ isVictim }) => {
     const { env, folder } = setting.next()
     const home = join(folder, ".stint-home")
@@ -133,6 +137,6 @@ describe.skipIf(missing !== undefined)(missing ?? "npx -y pnpm@12 start", () => 
     const ms = Date.now() - begun
     expect(await isFree(Number(new URL(url).port))).toBe(true)
     expect(output).toContain("no new jobs are started")
-    process.stdout.write(`${tree.length} processes ended within ${ms} ms: ${/.*no new jobs are started/.exec(output)?.[0]}\n`)
+    process.stdout.write(`SIGTERM to ${victim}: ${tree.length} processes ended within ${ms} ms: ${/.*no new jobs are started/.exec(output)?.[0]}\n`)
   }, START_MILLIS + 120_000)
 })

@@ -55,7 +55,9 @@ describe("the invariants", () => {
   })
 
   it.each(INVARIANTS)("%s has a row with a figure, and a planted bug", (invariant) => {
-    expect(rows.filter((row) => row.invariant === invariant)).toEqual([expect.objectContaining({ figures: expect.stringMatching(/\d/) })])
+    expect(rows.filter((row) => row.invariant === invariant)).toEqual([
+      expect.objectContaining({ figures: expect.stringMatching(/\d/) })
+    ])
     expect(plantedRows.map((row) => row.invariant)).toContain(invariant)
   })
 

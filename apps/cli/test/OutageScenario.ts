@@ -4,7 +4,7 @@
  * PlantedBugs.long.test.ts can require that a planted bug is detected.
  */
 import { execute, type TestCluster } from "@stint/store-postgres/testing"
-import { History, SeededRandom } from "@stint/store-testing"
+import { type History, SeededRandom } from "@stint/store-testing"
 import process from "node:process"
 import { result, type ScenarioOptions, type ScenarioResult, STORM } from "./FaultScenarios.ts"
 import { FaultWorld, pause } from "./FaultWorld.ts"
@@ -69,10 +69,10 @@ export const outages = async (
   const broken = (text: string) => found.push({ rule: "R7", job: "-", text })
   const claimAfter = (index: number) => () => history.events().slice(index).find(({ _tag }) => _tag === "Started")
   const ids: Array<string> = []
-  let isOver = false
+  const over = new AbortController()
 
   const caller = async (name: number): Promise<void> => {
-    for (let n = 0; !isOver; n++) {
+    for (let n = 0; !over.signal.aborted; n++) {
       ids.push(await world.submit({ n, ms: 50 }, { key: `caller ${name}, order ${n}`, patient: true }))
       await pause(200)
     }
@@ -105,7 +105,7 @@ export const outages = async (
     else if (took > limit) broken(`the first claim came ${took} ms after the return of the database`)
     if (!isRunning(pid)) broken("the platform has ended")
   }
-  isOver = true
+  over.abort()
   const figures = { outages: rounds, "away in ms": away, "refused submissions": world.refusals, "slowest claim in ms": slowest }
   // A platform without its database answers nothing.
   if (found.length > 0) return result(world, { ended: false }, figures, found)

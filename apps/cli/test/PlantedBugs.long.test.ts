@@ -78,7 +78,8 @@ const planted: ReadonlyArray<Planted> = [
 ]
 
 describe("chaos: planted bugs between real processes", () => {
-  it.for(planted)("$rule: the scenario detects that $what", async ({ bug, lacks, rule, run, says = "" }, context) => {
+  it.for(planted)("$rule: the scenario detects that $what", { timeout: 240_000 }, async (plant, context) => {
+    const { bug, lacks, rule, run, says = "" } = plant
     if (lacks !== undefined) context.skip(lacks)
     const preload = pathToFileURL(join(FIXTURES, "planted.ts")).href
     const begun = performance.now()
@@ -87,5 +88,5 @@ describe("chaos: planted bugs between real processes", () => {
     const caught = violations.filter((violation) => violation.rule === rule && violation.text.includes(says))
     process.stdout.write(`planted ${bug}: ${caught.length} violations of ${rule} within ${seconds} s: ${caught[0]?.text}\n`)
     expect(caught, JSON.stringify({ counts, violations: violations.slice(0, 10) })).not.toEqual([])
-  }, 240_000)
+  })
 })

@@ -3,6 +3,7 @@
  */
 import { assert } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
+import { BatchId } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
 import { ScheduleName } from "@stint/contract/Schedule"
@@ -51,7 +52,7 @@ export const rowsOf = (file: string, columns: Columns): ReadonlyMap<string, Read
 
 const red = EndpointId.make("red")
 const blue = EndpointId.make("blue")
-const id = JobId.make
+const id = (text: string) => JobId.make(text)
 
 /** Reads every row through the stores. `columns`: those of the file before its migration. Changes nothing. */
 export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
@@ -64,7 +65,7 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
   assert.deepInclude(yield* get("done"), {
     status: "COMPLETED",
     output: toJsonText({ n: 5 }),
-    batchId: has("jobs", "batch") ? "batch_1" : null,
+    batchId: has("jobs", "batch") ? BatchId.make("batch_1") : null,
     owner: has("jobs", "owner") ? KEY : "",
     release: has("jobs", "release") ? 1 : null
   })
@@ -105,7 +106,12 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
       traceparent: has("delivery_bodies", "traceparent") ? "00-trace" : null,
       tracestate: has("delivery_bodies", "traceparent") ? "c=d" : null
     })
-    assert.deepInclude(yield* webhooks.get(red, "02-pending"), { state: "pending", attempts: 2, nextAt: 90_000, lastError: "HTTP 500" })
+    assert.deepInclude(yield* webhooks.get(red, "02-pending"), {
+      state: "pending",
+      attempts: 2,
+      nextAt: 90_000,
+      lastError: "HTTP 500"
+    })
     assert.deepStrictEqual((yield* webhooks.list({ limit: 10 })).deliveries.map((delivery) => delivery.id), [
       "02-pending",
       "01-delivered"
@@ -168,15 +174,24 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
   }
   if (has("runs", "run")) {
     const runs = yield* RunStore
-    assert.deepInclude((yield* runs.get(blue, id("run")))?.run, { definition: DEFINITION, phase: "doing", undo: true, last: 4, held: null })
+    assert.deepInclude((yield* runs.get(blue, id("run")))?.run, {
+      definition: DEFINITION,
+      phase: "doing",
+      undo: true,
+      last: 4,
+      held: null
+    })
     assert.deepInclude((yield* runs.get(blue, id("other-run")))?.run, { undo: false, held: "another definition" })
     const entries = yield* runs.entries(blue, id("run"), 0, 10)
-    assert.deepStrictEqual(entries.map(({ body, kind, path, until }) => [path, kind, until, body === null ? null : JSON.parse(body)]), [
-      ["list", "step", null, [1, 2]],
-      ["child", "spawn", 50_000, { endpoint: "blue", job: "step-child" }],
-      ["nap", "sleep", 45_000, null],
-      ["approval", "wait", null, { name: "approved", key: "order 17" }]
-    ])
+    assert.deepStrictEqual(
+      entries.map(({ body, kind, path, until }) => [path, kind, until, body === null ? null : JSON.parse(body)]),
+      [
+        ["list", "step", null, [1, 2]],
+        ["child", "spawn", 50_000, { endpoint: "blue", job: "step-child" }],
+        ["nap", "sleep", 45_000, null],
+        ["approval", "wait", null, { name: "approved", key: "order 17" }]
+      ]
+    )
     assert.deepStrictEqual((yield* runs.open(blue, id("run"), 10)).map(({ path }) => path), ["child", "nap", "approval"])
     assert.strictEqual(yield* runs.definition(blue, DEFINITION), toJsonText({ name: "blue", nodes: [] }))
     for (const event of ["e0", "e1"]) {

@@ -189,7 +189,9 @@ describe("files of earlier versions", () => {
         const columns = columnsOf(file)
         const before = rowsOf(file, columns)
         const empty = [...before].flatMap(([table, rows]) =>
-          (columns.get(table) ?? []).filter((column) => rows.every((row) => row[column] === null)).map((column) => `${table}.${column}`)
+          (columns.get(table) ?? []).filter((column) => rows.every((row) => row[column] === null)).map((column) =>
+            `${table}.${column}`
+          )
         )
         assert.deepStrictEqual(empty, [], "Add rows to fixtures/schemaRows.ts, and run fixtures/schemaWriter.ts.")
         const lines: Array<string> = []
