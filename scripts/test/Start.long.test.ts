@@ -137,6 +137,8 @@ describe.skipIf(missing !== undefined)(missing ?? "npx -y pnpm@12 start", () => 
     const ms = Date.now() - begun
     expect(await isFree(Number(new URL(url).port))).toBe(true)
     expect(output).toContain("no new jobs are started")
-    process.stdout.write(`SIGTERM to ${victim}: ${tree.length} processes ended within ${ms} ms: ${/.*no new jobs are started/.exec(output)?.[0]}\n`)
+    process.stdout.write(
+      `SIGTERM to ${victim}: ${tree.length} processes ended within ${ms} ms: ${/.*no new jobs are started/.exec(output)?.[0]}\n`
+    )
   }, START_MILLIS + 120_000)
 })

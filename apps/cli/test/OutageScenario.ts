@@ -80,7 +80,7 @@ export const outages = async (
 
   for (let started = 0; started < 3; started++) world.startWorker()
   const callers = Promise.all(Array.from({ length: CALLERS }, (_, name) => caller(name)))
-  const limit = CLAIM_WITHIN * world.slowness
+  const limit = Math.round(CLAIM_WITHIN * world.slowness)
   // A caller fails when the world is closed, or when the platform answers neither 200 nor 503.
   let failure: unknown
   callers.catch((error: unknown) => {
