@@ -32,6 +32,7 @@ import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
@@ -42,7 +43,6 @@ import * as FiberMap from "effect/FiberMap"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
 import { targetOf } from "./WorkerTemplate.ts"
@@ -189,7 +189,7 @@ export const layer = (
     })
     const reconciling = yield* Effect.tap(reconcileEndpoints(), outage.succeeded).pipe(
       Effect.catch((error) => outage.failed(error.message)),
-      Effect.repeat(Schedule.spaced(reconcile)),
+      Effect.repeat(AlignedSleep.schedule(reconcile)),
       Effect.forkScoped
     )
 
