@@ -132,12 +132,24 @@ export const layer = (
     })
 
     let secretsRevision = secrets.revision()
+    /** The list that was reconciled last. Undefined when there is more to do for it: a loop has ended, and its endpoint may exist again. */
+    let reconciled: ReadonlyArray<Endpoint> | undefined
+    let endedLoops = 0
+    const loopEnded = (id: EndpointId) =>
+      Effect.sync(() => {
+        managed.delete(id)
+        endedLoops += 1
+        reconciled = undefined
+      })
 
     const target = (endpoint: Endpoint) => Effect.provideService(targetOf(endpoint, secrets), ReleaseStore, releases)
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       const secretsChanged = secretsRevision !== secrets.revision()
+      // Stores that cache the list return the same one until an endpoint changes.
+      if (endpoints === reconciled && !secretsChanged) return
+      const endedBefore = endedLoops
       secretsRevision = secrets.revision()
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
@@ -154,7 +166,7 @@ export const layer = (
           const workers = yield* EndpointWorkers.make(yield* target(endpoint), settings, fibers)
           yield* adopt(endpoint.id, workers)
           managed.set(endpoint.id, { workers, endpoint })
-          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => managed.delete(endpoint.id))))
+          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, loopEnded(endpoint.id)))
         }
         const { type } = endpoint.source
         // The code of a release is bundled when it is deployed.
@@ -181,6 +193,8 @@ export const layer = (
         entry.endpoint = undefined
         entry.workers.update(undefined)
       }
+      // Only now: after a failure above, the next look reconciles the same list again.
+      reconciled = endedLoops === endedBefore ? endpoints : undefined
     })
 
     const outage = OutageLog.make({
