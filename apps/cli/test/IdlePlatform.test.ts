@@ -38,7 +38,12 @@ const endpoints = Array.from({ length: 100 }, (_, n) =>
 const recording = (clock: Clock.Clock) => {
   const times = new Array<number>()
   const recorder: Clock.Clock = {
-    ...clock,
+    currentTimeMillisUnsafe: () => clock.currentTimeMillisUnsafe(),
+    currentTimeMillis: clock.currentTimeMillis,
+    currentTimeNanosUnsafe: () => clock.currentTimeNanosUnsafe(),
+    currentTimeNanos: clock.currentTimeNanos,
+    monotonicTimeNanosUnsafe: () => clock.monotonicTimeNanosUnsafe(),
+    monotonicTimeNanos: clock.monotonicTimeNanos,
     sleep: (duration) => Effect.tap(clock.sleep(duration), () => Effect.sync(() => void times.push(clock.currentTimeMillisUnsafe())))
   }
   return { recorder, times }

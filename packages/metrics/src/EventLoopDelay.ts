@@ -12,7 +12,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberHandle from "effect/FiberHandle"
 import type * as Scope from "effect/Scope"
-import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks"
+import { monitorEventLoopDelay } from "node:perf_hooks"
 
 /** The time between two measurements, and the error of each. Milliseconds. */
 const RESOLUTION = 20
@@ -21,7 +21,7 @@ const RESOLUTION = 20
 const KEEP: Duration.Input = "10 minutes"
 
 /** What is used of Node's histogram. Its values are nanoseconds. */
-export type Histogram = Pick<IntervalHistogram, "count" | "disable" | "enable" | "percentile" | "reset">
+export type Histogram = Pick<ReturnType<typeof monitorEventLoopDelay>, "count" | "disable" | "enable" | "percentile" | "reset">
 
 /** Seconds by percentile, since the previous reading. Empty when nothing was measured. */
 export type Delays = ReadonlyMap<number, number>
