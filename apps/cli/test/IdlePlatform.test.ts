@@ -13,9 +13,9 @@ import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
-import { StatementSync } from "node:sqlite"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { StatementSync } from "node:sqlite"
 import { vi } from "vitest"
 import * as PlatformConfig from "../src/config/PlatformConfig.ts"
 import { Environment } from "../src/config/SettingNames.ts"
@@ -61,7 +61,10 @@ const recording = (clock: Clock.Clock) => {
 /** Counts the statements that the database runs. */
 const countStatements = Effect.acquireRelease(
   Effect.sync(() => (["all", "get", "iterate", "run"] as const).map((method) => vi.spyOn(StatementSync.prototype, method))),
-  (spies) => Effect.sync(() => { for (const spy of spies) spy.mockRestore() })
+  (spies) =>
+    Effect.sync(() => {
+      for (const spy of spies) spy.mockRestore()
+    })
 )
 
 it.effect("wakes four times a second, and reads the database ten times a second", () =>

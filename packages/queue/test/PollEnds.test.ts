@@ -20,8 +20,8 @@ const endsOf = Effect.fnUntraced(function*(waitMs: number, starts: ReadonlyArray
   const fibers = yield* Effect.forEach(starts, (start, n) => {
     const worker = `w-${n}`
     const poll = n % 2 === 0
-      ? take({ endpoint, worker, limit: 1, waitMs, holding: true })
-      : stopSignals(endpoint, worker, waitMs)
+      ? Effect.asVoid(take({ endpoint, worker, limit: 1, waitMs, holding: true }))
+      : Effect.asVoid(stopSignals(endpoint, worker, waitMs))
     return Effect.forkChild(Effect.delay(Effect.andThen(poll, Clock.currentTimeMillis), start - began))
   })
   yield* TestClock.adjust("3 minutes")

@@ -7,7 +7,9 @@ import { Hmac } from "node:crypto"
 import { vi } from "vitest"
 import * as AccessKeys from "../src/auth/AccessKeys.ts"
 
-const keys = AccessKeys.layer(AccessKeys.secretsOf(Redacted.make("test-key-1234567890"))).pipe(Layer.provide(KeyStore.layerMemory))
+const keys = AccessKeys.layer(AccessKeys.secretsOf(Redacted.make("test-key-1234567890"))).pipe(
+  Layer.provide(KeyStore.layerMemory)
+)
 
 const countDerivations = Effect.map(
   Effect.acquireRelease(

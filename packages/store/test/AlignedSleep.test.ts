@@ -36,12 +36,14 @@ describe("an aligned sleep", () => {
     Effect.gen(function*() {
       const times: Array<number> = []
       const look = Effect.map(Clock.currentTimeMillis, (now) => void times.push(now))
-      for (const [start, loop] of [
-        [13, Effect.repeat(look, AlignedSleep.schedule("250 millis"))],
-        [90, Effect.forever(Effect.andThen(look, AlignedSleep.sleep("1 second")))],
-        [101, Effect.repeat(look, AlignedSleep.schedule("1 second"))],
-        [140, Effect.forever(Effect.andThen(look, AlignedSleep.sleep("5 seconds")))]
-      ] as const) {
+      for (
+        const [start, loop] of [
+          [13, Effect.repeat(look, AlignedSleep.schedule("250 millis"))],
+          [90, Effect.forever(Effect.andThen(look, AlignedSleep.sleep("1 second")))],
+          [101, Effect.repeat(look, AlignedSleep.schedule("1 second"))],
+          [140, Effect.forever(Effect.andThen(look, AlignedSleep.sleep("5 seconds")))]
+        ] as const
+      ) {
         yield* Effect.forkScoped(Effect.delay(loop, start))
       }
       yield* TestClock.adjust("250 millis")
