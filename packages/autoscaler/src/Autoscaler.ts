@@ -32,6 +32,7 @@ import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
@@ -42,7 +43,6 @@ import * as FiberMap from "effect/FiberMap"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
 import { targetOf } from "./WorkerTemplate.ts"
@@ -132,12 +132,24 @@ export const layer = (
     })
 
     let secretsRevision = secrets.revision()
+    /** The list that was reconciled last. Undefined when there is more to do for it: a loop has ended, and its endpoint may exist again. */
+    let reconciled: ReadonlyArray<Endpoint> | undefined
+    let endedLoops = 0
+    const loopEnded = (id: EndpointId) =>
+      Effect.sync(() => {
+        managed.delete(id)
+        endedLoops += 1
+        reconciled = undefined
+      })
 
     const target = (endpoint: Endpoint) => Effect.provideService(targetOf(endpoint, secrets), ReleaseStore, releases)
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       const secretsChanged = secretsRevision !== secrets.revision()
+      // Stores that cache the list return the same one until an endpoint changes.
+      if (endpoints === reconciled && !secretsChanged) return
+      const endedBefore = endedLoops
       secretsRevision = secrets.revision()
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
@@ -154,7 +166,7 @@ export const layer = (
           const workers = yield* EndpointWorkers.make(yield* target(endpoint), settings, fibers)
           yield* adopt(endpoint.id, workers)
           managed.set(endpoint.id, { workers, endpoint })
-          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => managed.delete(endpoint.id))))
+          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, loopEnded(endpoint.id)))
         }
         const { type } = endpoint.source
         // The code of a release is bundled when it is deployed.
@@ -181,6 +193,8 @@ export const layer = (
         entry.endpoint = undefined
         entry.workers.update(undefined)
       }
+      // Only now: after a failure above, the next look reconciles the same list again.
+      reconciled = endedLoops === endedBefore ? endpoints : undefined
     })
 
     const outage = OutageLog.make({
@@ -189,7 +203,7 @@ export const layer = (
     })
     const reconciling = yield* Effect.tap(reconcileEndpoints(), outage.succeeded).pipe(
       Effect.catch((error) => outage.failed(error.message)),
-      Effect.repeat(Schedule.spaced(reconcile)),
+      Effect.repeat(AlignedSleep.schedule(reconcile)),
       Effect.forkScoped
     )
 

@@ -31,6 +31,7 @@ import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { TimeWindows } from "@stint/schedule"
 import { Secrets } from "@stint/secrets/Secrets"
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as OutageLog from "@stint/store/OutageLog"
 import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import * as Clock from "effect/Clock"
@@ -485,7 +486,7 @@ export const make = Effect.fnUntraced(function*(
       if (allowed < wanted && failures.notBefore() > time) times.push(failures.notBefore())
     }
     const quiet = jobs?.waiting === 0 && [...lifecycles.values()].every((life) => life.ready && life.draining === undefined)
-    const latest = time + settings.intervalMs * (quiet ? QUIET_INTERVALS : 1)
+    const latest = time + AlignedSleep.alignedMillis(time, settings.intervalMs * (quiet ? QUIET_INTERVALS : 1))
     plannedAt = Math.max(time + 1, Math.min(latest, ...times.map((at) => at ?? Infinity)))
     return { wakeIn: plannedAt - time, resting: quiet && lifecycles.size === 0 && jobs.running === 0 }
   })
@@ -501,9 +502,10 @@ export const make = Effect.fnUntraced(function*(
     while (true) {
       yield* wakeUp.close
       // Subscribe before the check, so that a change during the check is not missed.
-      const demand = yield* Effect.forkChild(queue.awaitDemand(id, settings.intervalMs * QUIET_INTERVALS), {
+      const demand = yield* Effect.forkChild(queue.awaitDemand(id, settings.intervalMs * QUIET_INTERVALS * 2), {
         startImmediately: true
       })
+      const checkedAt = now()
       const { resting, wakeIn } = yield* safeReconcile
       if (target === undefined && lifecycles.size === 0) {
         yield* Fiber.interrupt(demand)
@@ -511,7 +513,7 @@ export const make = Effect.fnUntraced(function*(
       }
       // The first job after a quiet period triggers a check at once; further jobs within `throttle` share the next check.
       if (!resting) yield* Effect.raceFirst(wakeUp.await, Effect.sleep(settings.throttleMs))
-      const time = wakeIn === Infinity ? Effect.never : Effect.sleep(wakeIn)
+      const time = wakeIn === Infinity ? Effect.never : Effect.sleep(Math.max(1, wakeIn - (now() - checkedAt)))
       yield* Effect.raceFirst(wakeUp.await, wakeIn === Infinity ? time : Effect.raceFirst(Fiber.await(demand), time))
       yield* Fiber.interrupt(demand)
     }

@@ -12,8 +12,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
-import { monitorEventLoopDelay } from "node:perf_hooks"
 import process from "node:process"
+import * as EventLoopDelay from "./EventLoopDelay.ts"
 import { EndpointLabels } from "./MetricLabels.ts"
 
 const STATES: ReadonlyArray<WorkerState> = ["initializing", "idle", "running", "draining", "unhealthy", "throttled"]
@@ -38,9 +38,6 @@ const started = Metric.gauge("process_start_time_seconds", {
   description: "When the platform's process started, in seconds since 1970."
 })
 
-/** How precisely the delay of timers is measured. Milliseconds. */
-const RESOLUTION = 10
-
 /** Gauges of one scrape. */
 class Scrape {
   readonly context = Context.make(Metric.MetricRegistry, new Map())
@@ -59,16 +56,10 @@ class Scrape {
   }
 }
 
-const addProcess = (scrape: Scrape, delays: ReturnType<typeof monitorEventLoopDelay>) => {
-  for (const percentile of [50, 99, 100]) {
-    const nanos = delays.percentile(percentile) - RESOLUTION * 1e6
-    // The histogram is empty directly after a reset.
-    scrape.set(
-      Metric.withAttributes(loopDelay, { percentile: String(percentile) }),
-      Number.isFinite(nanos) ? Math.max(0, nanos / 1e9) : 0
-    )
+const addProcess = (scrape: Scrape, delays: EventLoopDelay.Delays) => {
+  for (const [percentile, seconds] of delays) {
+    scrape.set(Metric.withAttributes(loopDelay, { percentile: String(percentile) }), seconds)
   }
-  delays.reset()
   const { system, user } = process.cpuUsage()
   const { heapUsed, rss } = process.memoryUsage()
   scrape.set(cpu, (system + user) / 1e6)
@@ -82,14 +73,7 @@ const make = Effect.gen(function*() {
   const jobs = yield* JobStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
-  const delays = yield* Effect.acquireRelease(
-    Effect.sync(() => {
-      const histogram = monitorEventLoopDelay({ resolution: RESOLUTION })
-      histogram.enable()
-      return histogram
-    }),
-    (histogram) => Effect.sync(() => histogram.disable())
-  )
+  const delays = yield* EventLoopDelay.make([50, 99, 100])
 
   const addEndpoint = Effect.fnUntraced(function*(scrape: Scrape, labels: EndpointLabels, { id, workers: limits }: Endpoint) {
     const depth = yield* jobs.depth(id)
@@ -111,7 +95,7 @@ const make = Effect.gen(function*() {
     const scrape = new Scrape()
     const labels = new EndpointLabels()
     for (const endpoint of yield* endpoints.list) yield* addEndpoint(scrape, labels, endpoint)
-    addProcess(scrape, delays)
+    addProcess(scrape, yield* delays.read)
     return scrape.context
   })
   return PlatformGauges.of({ take })

@@ -6,7 +6,10 @@
  *     |---false-------------------> again after the interval
  *     `---failed------------------> again after the interval; logs the first failure and the recovery
  * ```
+ *
+ * The intervals are aligned (`AlignedSleep`): the sweeps of an idle platform wake the process together.
  */
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as OutageLog from "@stint/store/OutageLog"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -38,7 +41,7 @@ export const start = <E, R>(
       return Effect.void
     })
     return outage.watch(once).pipe(
-      Effect.flatMap((succeeded) => succeeded && more ? Effect.yieldNow : Effect.sleep(interval)),
+      Effect.flatMap((succeeded) => succeeded && more ? Effect.yieldNow : AlignedSleep.sleep(interval)),
       Effect.forever,
       Effect.forkScoped,
       Effect.asVoid

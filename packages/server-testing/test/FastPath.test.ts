@@ -27,12 +27,13 @@ const identifiers = {
   "job-take": "jobTake",
   "job-take-batch": "jobTakeBatch",
   "job-done": "jobDone",
+  "job-stop": "jobStop",
   ping: "ping",
   pingByPost: "pingByPost"
 } as const
 
 describe("the fast path", () => {
-  it("handles the operations that every job uses", () => {
+  it("handles the operations that every job and every idle worker use", () => {
     expect(matchFastPath("POST", "/v2/hello/run")).toEqual({ operation: "run", endpoint: "hello" })
     expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({
       operation: "runsync",
@@ -46,6 +47,11 @@ describe("the fast path", () => {
         worker: "w-1"
       })
       expect(matchFastPath("GET", `/v2/hello/ping/w-1${tail}`)).toEqual({ operation: "ping", endpoint: "hello", worker: "w-1" })
+      expect(matchFastPath("GET", `/v2/hello/job-stop/w-1${tail}`)).toEqual({
+        operation: "job-stop",
+        endpoint: "hello",
+        worker: "w-1"
+      })
       expect(matchFastPath("POST", `/v2/hello/job-done/w-1/sync-1${tail}`)).toEqual({
         operation: "job-done",
         endpoint: "hello",
@@ -62,6 +68,7 @@ describe("the fast path", () => {
         ["HEAD", "/v2/hello/ping/w-1"],
         ["OPTIONS", "/v2/hello/run"],
         ["POST", "/v2/hello/job-take/w-1"],
+        ["POST", "/v2/hello/job-stop/w-1"],
         ["POST", "/v2/hello/run/"],
         ["POST", "//v2/hello/run"],
         ["POST", "/v2//run"],
@@ -92,6 +99,7 @@ describe("the fast path", () => {
         "job-take",
         "job-take-batch",
         "job-done",
+        "job-stop",
         "ping",
         "w-1",
         "sync-1",
@@ -106,7 +114,7 @@ describe("the fast path", () => {
     const url = fc.oneof(
       fc.tuple(fc.array(part, { minLength: 1, maxLength: 6 }), tail).map(([parts, tail]) => `/${parts.join("/")}${tail}`),
       fc.tuple(
-        fc.constantFrom("run", "runsync", "job-take/", "job-take-batch/", "job-done/w-1/", "ping/"),
+        fc.constantFrom("run", "runsync", "job-take/", "job-take-batch/", "job-done/w-1/", "job-stop/", "ping/"),
         mostly("hello"),
         mostly("w-1"),
         tail
@@ -159,6 +167,8 @@ const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["a runsync whose answer begins before its body", `/v2/${ENDPOINT}/runsync?wait=100`, { json: { input: 2 } }],
   ["a batch", `/v2/${ENDPOINT}/job-take-batch/w-2?batch_size=3`, { authorization: "worker" }],
   ["a take that finds nothing", `/v2/${ENDPOINT}/job-take/w-3`, { authorization: "worker" }],
+  ["a stop poll that finds nothing", `/v2/${ENDPOINT}/job-stop/w-3`, { authorization: "worker" }],
+  ["a stop poll with a wrong key", `/v2/${ENDPOINT}/job-stop/w-3`, { authorization: "wrong" }],
   ["a heartbeat", `/v2/${ENDPOINT}/ping/w-1?runpod_version=1`, { authorization: "worker" }],
   ["a heartbeat by POST", `/v2/${ENDPOINT}/ping/w-1`, { authorization: "worker", json: { job_id: [] } }],
   ["a heartbeat that is none", `/v2/${ENDPOINT}/ping/w-1`, { authorization: "worker", json: { job_id: 5 } }],

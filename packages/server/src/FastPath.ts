@@ -1,5 +1,5 @@
 /**
- * The fast path for the operations that every job uses: submit, take, deliver, heartbeat.
+ * The fast path for the operations that every job and every idle worker use: submit, take, deliver, heartbeat, stop poll.
  *
  * ```
  *   request --> a plain URL of such an operation? --yes--> guard --> operation --> response
@@ -29,7 +29,7 @@ import { WorkerOperations } from "./workers/WorkerOperations.ts"
 const SUBMIT = /^\/v2\/([\w-]+)\/(run|runsync)(?:\?wait=(\d{1,9}))?$/
 
 /** `/v2/{endpoint}/job-take/{worker}` and similar, with the query that existing SDKs append (WorkerUrl.ts). */
-const WORKER = /^\/v2\/([\w-]+)\/(job-take|job-take-batch|ping)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
+const WORKER = /^\/v2\/([\w-]+)\/(job-take|job-take-batch|job-stop|ping)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
 
 /** `/v2/{endpoint}/job-done/{worker}/{job}`. */
 const DONE = /^\/v2\/([\w-]+)\/job-done\/([\w-][\w.-]*)\/([\w-][\w.-]*)(?:&[^/?#;%]*)?(?:\?[^#]*)?$/
@@ -42,7 +42,7 @@ export type FastPathCall =
     readonly wait: string | undefined
   }
   | {
-    readonly operation: "job-take" | "job-take-batch" | "ping" | "pingByPost"
+    readonly operation: "job-take" | "job-take-batch" | "job-stop" | "ping" | "pingByPost"
     readonly endpoint: string
     readonly worker: string
   }
@@ -63,9 +63,16 @@ const doneOf = (url: string): FastPathCall | undefined => {
 const workerOf = (method: "GET" | "POST", url: string): FastPathCall | undefined => {
   const [, endpoint, operation, worker] = WORKER.exec(url) ?? []
   if (endpoint === undefined || worker === undefined) return undefined
-  if (operation === "ping") return { operation: method === "GET" ? "ping" : "pingByPost", endpoint, worker }
-  if (method === "POST") return undefined
-  return { operation: operation === "job-take" ? "job-take" : "job-take-batch", endpoint, worker }
+  switch (operation) {
+    case "ping":
+      return { operation: method === "GET" ? "ping" : "pingByPost", endpoint, worker }
+    case "job-take":
+    case "job-take-batch":
+    case "job-stop":
+      return method === "GET" ? { operation, endpoint, worker } : undefined
+    default:
+      return undefined
+  }
 }
 
 /** The operation that a request calls, if the fast path serves it and its URL is plain; otherwise undefined. */
@@ -87,6 +94,7 @@ const routes: { readonly [operation in FastPathCall["operation"]]: string } = {
   "job-take": "/v2/:endpoint/job-take/:worker",
   "job-take-batch": "/v2/:endpoint/job-take-batch/:worker",
   "job-done": "/v2/:endpoint/job-done/:worker/:id",
+  "job-stop": "/v2/:endpoint/job-stop/:worker",
   ping: "/v2/:endpoint/ping/:worker",
   pingByPost: "/v2/:endpoint/ping/:worker"
 }
@@ -94,9 +102,9 @@ const routes: { readonly [operation in FastPathCall["operation"]]: string } = {
 const make = Effect.gen(function*() {
   const guards = yield* AuthGuards
   const { run, runsync } = yield* SubmitOperations
-  const { done, ping, pingByPost, take, takeBatch } = yield* WorkerOperations
+  const { done, ping, pingByPost, stop, take, takeBatch } = yield* WorkerOperations
 
-  /** Runs the call behind its guard. A disconnect interrupts the call, but a take can be interrupted only while it waits. */
+  /** Runs the call behind its guard. A disconnect interrupts the call, but a take or a stop poll can be interrupted only while it waits. */
   return (call: FastPathCall, request: HttpServerRequest.HttpServerRequest) => {
     const credential = Redacted.make(request.headers["authorization"] ?? "")
     const { operation } = call
@@ -119,6 +127,8 @@ const make = Effect.gen(function*() {
         return guards.worker((identity) => take({ params: call, request, identity }), credential, call.endpoint, call.worker)
       case "job-take-batch":
         return guards.worker((identity) => takeBatch({ params: call, request, identity }), credential, call.endpoint, call.worker)
+      case "job-stop":
+        return guards.worker((identity) => stop({ params: call, request, identity }), credential, call.endpoint, call.worker)
       case "job-done":
         return Effect.interruptible(
           guards.worker((identity) => done({ params: call, request, identity }), credential, call.endpoint, call.worker)

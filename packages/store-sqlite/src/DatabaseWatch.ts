@@ -6,6 +6,7 @@
  * - Once a day, and for large files also after the start: {@link IntegrityCheck}. Also after the modification time has changed without a
  *   write of the platform, but then at most once a minute: some file systems over a network change it late.
  */
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -101,7 +102,7 @@ export const start = (
     yield* update
     // The file and the disk do not follow a test clock: moving it by a week must not look 600,000 times.
     const onSystemClock = Effect.provideService(Clock.Clock, Clock.Clock.defaultValue())
-    yield* look.pipe(Effect.repeat(Schedule.spaced(intervalMs)), onSystemClock, Effect.forkScoped)
+    yield* look.pipe(Effect.repeat(AlignedSleep.schedule(intervalMs)), onSystemClock, Effect.forkScoped)
     const isLarge = statSync(file).size > IntegrityCheck.MAX_START_BYTES
     yield* checkFile.pipe(
       Effect.repeat(Schedule.spaced(CHECK_INTERVAL)),

@@ -42,6 +42,12 @@ const make = Effect.gen(function*() {
     unmarkRemoved: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
   }))
 
+  /** All endpoints by id, until one changes: the autoscaler compares the list itself, four times a second. */
+  let sorted: ReadonlyArray<Endpoint> | undefined
+  const changed = () => {
+    sorted = undefined
+  }
+
   const write = (endpoint: Endpoint) => {
     put.run(endpoint.id, encodeBody(endpoint))
     unmarkRemoved.run(endpoint.id)
@@ -56,24 +62,36 @@ const make = Effect.gen(function*() {
       write,
       written: (endpoint) => {
         endpoints.set(endpoint.id, endpoint)
+        changed()
       }
     }))
 
   const service = EndpointStore.of({
     get: (id) => Effect.sync(() => endpoints.get(id)),
-    list: Effect.sync(() => [...endpoints.values()].sort((a, b) => (a.id < b.id ? -1 : 1))),
+    list: Effect.sync(() => sorted ??= [...endpoints.values()].sort((a, b) => (a.id < b.id ? -1 : 1))),
     create: (endpoint) =>
       db.write("create endpoint", () => {
         if (isKept.get(endpoint.id) !== undefined) return false
         write(endpoint)
         return true
       }).pipe(
-        Effect.tap((created) => Effect.sync(() => created && endpoints.set(endpoint.id, endpoint))),
+        Effect.tap((created) =>
+          Effect.sync(() => {
+            if (!created) return
+            endpoints.set(endpoint.id, endpoint)
+            changed()
+          })
+        ),
         Effect.uninterruptible
       ),
     put: (endpoint) =>
       db.write("put endpoint", () => write(endpoint)).pipe(
-        Effect.tap(() => Effect.sync(() => endpoints.set(endpoint.id, endpoint))),
+        Effect.tap(() =>
+          Effect.sync(() => {
+            endpoints.set(endpoint.id, endpoint)
+            changed()
+          })
+        ),
         Effect.uninterruptible
       ),
     remove: (id) =>
@@ -85,7 +103,11 @@ const make = Effect.gen(function*() {
         markRemoved.run(id)
         return "removed"
       }).pipe(
-        Effect.tap((removal) => Effect.sync(() => removal === "removed" && endpoints.delete(id))),
+        Effect.tap((removal) =>
+          Effect.sync(() => {
+            if (removal === "removed" && endpoints.delete(id)) changed()
+          })
+        ),
         Effect.uninterruptible
       )
   })

@@ -25,6 +25,7 @@ import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PlatformEvents } from "@stint/queue/PlatformEvents"
+import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -244,20 +245,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return claimed.length > 0
   }).pipe(Effect.uninterruptible)
 
+  /** Sleeps until the next delivery is due, but not much longer than the interval. */
   const untilDue = Effect.gen(function*() {
-    if (isFull()) return interval
-    const [now, next] = yield* Effect.all([Clock.currentTimeMillis, store.nextDueAt])
-    return next === null ? interval : Math.min(interval, Math.max(1, next - now))
+    const [now, next] = yield* Effect.all([Clock.currentTimeMillis, isFull() ? Effect.succeed(null) : store.nextDueAt])
+    yield* next !== null && next - now < interval ? Effect.sleep(Math.max(1, next - now)) : AlignedSleep.sleep(interval)
   })
 
   const once = Effect.gen(function*() {
     yield* recheck.close
     // Subscribe before the check, so that no notification between the check and the wait is lost.
-    const notification = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
-    if (!(yield* claim)) {
-      const due = yield* untilDue
-      yield* Effect.raceAllFirst([Fiber.join(notification), recheck.await, Effect.sleep(due)])
-    }
+    const notification = yield* Effect.forkChild(queue.awaitDeliveries(2 * interval), { startImmediately: true })
+    if (!(yield* claim)) yield* Effect.raceAllFirst([Fiber.join(notification), recheck.await, untilDue])
     yield* Fiber.interrupt(notification)
   }).pipe(Effect.scoped)
 

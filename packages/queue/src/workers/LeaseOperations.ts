@@ -46,6 +46,19 @@ export type Delivery = "accepted" | "ignored"
 /** How long a take or a stop poll of a draining worker waits before it returns nothing, in milliseconds. */
 const DRAINING_POLL_DELAY_MILLIS = 1_000
 
+/**
+ * Polls of at least this length end at a full second, at most a second early. The polls of many idle workers then end together, and so their
+ * next ones arrive together: each on its own would wake an idle platform twice. Milliseconds.
+ */
+const ALIGNED_POLL_MILLIS = 10_000
+const POLL_END_INTERVAL_MILLIS = 1_000
+
+/** When a poll ends that begins at the monotonic time `time`, without an event. */
+const endOfPoll = (time: number, waitMs: number): number =>
+  waitMs < ALIGNED_POLL_MILLIS
+    ? time + waitMs
+    : Math.floor((time + waitMs) / POLL_END_INTERVAL_MILLIS) * POLL_END_INTERVAL_MILLIS
+
 /** For how long a take continues past its wait while it finds only expired jobs, in milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
 
@@ -235,7 +248,7 @@ export const make = (
         if (woken) notifier.waitingWorkers.wake(endpoint, 1)
         woken = false
         const time = elapsed()
-        until ??= time + waitMs
+        until ??= endOfPoll(time, waitMs)
         const left = timeLeft(endpoint, worker, until, time)
         if (left <= 0) return []
         const ticket = yield* notifier.waitingWorkers.register(heldBackKey(endpoint))
@@ -265,7 +278,7 @@ export const make = (
       }
       // The clock is read only now, because a take that finds a job does not wait.
       const time = elapsed()
-      until ??= time + waitMs
+      until ??= endOfPoll(time, waitMs)
       const left = timeLeft(endpoint, worker, until, time)
       if (mustClaimAgain) {
         yield* ticket.cancel
@@ -399,7 +412,7 @@ export const make = (
   const stopSignals = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
     if (yield* registry.touch(endpoint, worker)) yield* renewLeases(endpoint, worker)
     const key = workerKey(endpoint, worker)
-    const until = elapsed() + waitMs
+    const until = endOfPoll(elapsed(), waitMs)
     // Workers do not pause for long between polls, so a draining worker would send its next poll at once.
     if (registry.mayExit(endpoint, worker)) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))

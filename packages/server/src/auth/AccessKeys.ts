@@ -110,10 +110,11 @@ const LEASE_MAC_LENGTH = 22
 const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
 
 /**
- * Maximum number of cached worker keys. Deriving a key costs more than the rest of a worker's authentication. Requests for endpoints that do
- * not exist can only evict cached keys.
+ * At least this many of the worker keys that were used last are cached, and at most twice as many. Deriving a key costs more than the rest of a
+ * worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for endpoints that
+ * do not exist can only evict cached keys. A key takes about 300 bytes.
  */
-const MAX_DERIVED_KEYS = 1_000
+const CACHED_KEYS = 10_000
 
 /** The bytes of a text that is kept. `Buffer.from` would return a slice of a pool, which keeps all 64 KiB of the pool in memory. */
 const ownBytes = (text: string): Buffer => {
@@ -155,13 +156,18 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
         return true
       }
 
-      const derived = new Map<string, Buffer>()
+      let derived = new Map<string, Buffer>()
+      /** The keys before those. Two maps, so that a full cache does not forget the keys in use. */
+      let earlier = new Map<string, Buffer>()
       const workerBytes = (endpoint: string, worker?: string): Buffer => {
         const name = worker === undefined ? endpoint : `${endpoint}\n${worker}`
         const known = derived.get(name)
         if (known !== undefined) return known
-        if (derived.size >= MAX_DERIVED_KEYS) derived.clear()
-        const bytes = ownBytes(workerKeyOf(endpoint, worker))
+        const bytes = earlier.get(name) ?? ownBytes(workerKeyOf(endpoint, worker))
+        if (derived.size >= CACHED_KEYS) {
+          earlier = derived
+          derived = new Map()
+        }
         derived.set(name, bytes)
         return bytes
       }
@@ -198,8 +204,9 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
           }),
         identifyWorker: (endpoint, worker, key) => {
           const bytes = Buffer.from(Redacted.value(key))
-          if (isSame(bytes, workerBytes(endpoint, worker))) return "worker"
-          return isSame(bytes, workerBytes(endpoint)) ? "endpoint" : undefined
+          // The endpoint's key first: its workers have no cached keys of their own.
+          if (isSame(bytes, workerBytes(endpoint))) return "endpoint"
+          return isSame(bytes, workerBytes(endpoint, worker)) ? "worker" : undefined
         },
         hasWorkerKeyPrefix: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
         workerKey: (endpoint, worker) => Redacted.make(workerKeyOf(endpoint, worker)),

@@ -1,0 +1,48 @@
+/**
+ * Sleeps that end together, for duties that look at something again and again.
+ *
+ * ```
+ *   250 ms   |    |    |    |    |    |    |    |    |      each loop sleeps until the monotonic time is a multiple of its interval,
+ *   1 s      |                   |                   |      so a loop with a longer interval wakes when another one wakes anyway
+ * ```
+ *
+ * On an idle platform, the wake-ups themselves are the cost, not what is done in them: each finds cold processor caches. With loops that each
+ * count from their own last end, every loop wakes the process on its own (docs/decisions/0061-an-idle-platform.md).
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+
+/** A timer may run this much too early. The sleep after it must not end at the same multiple again. Milliseconds. */
+const EARLY_MILLIS = 2
+
+/**
+ * The shortest sleep, as a share of the interval. Work that takes longer than the rest of the interval, such as on a slow store, then skips
+ * a multiple instead of running without a pause.
+ */
+const SHORTEST_SHARE = 1 / 4
+
+/** How long to sleep at a monotonic time, in milliseconds: until the next multiple of the interval that is not too near. */
+export const alignedMillis = (now: number, interval: number): number => {
+  const left = interval - now % interval
+  return left < Math.max(interval * SHORTEST_SHARE, Math.min(EARLY_MILLIS, interval / 2)) ? left + interval : left
+}
+
+/** Repeats like `Schedule.spaced`, after an aligned sleep. */
+export const schedule = (interval: Duration.Input): Schedule.Schedule<number> => {
+  const millis = Duration.toMillis(interval)
+  return Schedule.modifyDelay(
+    Schedule.spaced(interval),
+    () => Effect.map(Clock.monotonicTimeNanos, (now) => Duration.millis(alignedMillis(Number(now) / 1_000_000, millis)))
+  )
+}
+
+/** Sleeps between a quarter of the interval and one and a quarter, and ends when the monotonic time is a multiple of the interval. */
+export const sleep = (interval: Duration.Input): Effect.Effect<void> => {
+  const millis = Duration.toMillis(interval)
+  return Effect.flatMap(
+    Clock.monotonicTimeNanos,
+    (now) => Effect.sleep(alignedMillis(Number(now) / 1_000_000, millis))
+  )
+}
