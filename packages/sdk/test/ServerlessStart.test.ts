@@ -58,8 +58,7 @@ describe("serverless.start on a platform", () => {
     const stub = await startStub()
     startWorker(form, [], stub.environment())
     expect(await stub.resultOf(stub.submit({}))).toEqual({ output })
-    const notices = stub.of("ping").map(({ text }) => JSON.parse(text) as unknown)
-    expect(notices).toContainEqual({ runpod_version: "0.0.0", status: "setup", setup_timeout: 420_000 })
+    await stub.until(() => stub.of("ping").some(({ text }) => text.includes(`"status":"setup","setup_timeout":420000`)))
   })
 
   it.each<[string, Record<string, string>, RegExp, string]>([

@@ -10,7 +10,7 @@
  * ```
  *
  * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. It is sent
- * while the setup runs, and repeated once a second until the platform has accepted it, so it delays no cold start.
+ * while the setup runs, and repeated once a second while the platform does not answer, so it delays no cold start.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"
@@ -18,7 +18,6 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
@@ -57,13 +56,13 @@ export const fromFunction = (run: (context: SetupContext) => unknown): Layer.Lay
 
 const secondsText = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-/** Tells the platform that the setup has begun, and its limit. */
-const announce = (limit: number) =>
+/** Tells the platform that the setup has begun, and its limit. A late notice changes nothing, so only its repetition ends with the setup. */
+const announce = (limit: number, isRunning: () => boolean) =>
   Effect.gen(function*() {
     const { identity } = yield* WorkerConfig
     const source = yield* JobSource
     yield* source.ping({ runpod_version: identity.version, status: "setup", setup_timeout: limit }).pipe(
-      Effect.retry({ schedule: Schedule.spaced("1 second"), while: ({ reason }) => reason._tag === "Unreachable" }),
+      Effect.retry({ schedule: Schedule.spaced("1 second"), while: ({ reason }) => reason._tag === "Unreachable" && isRunning() }),
       // A platform that does not know the notice may refuse it, and the setup does not depend on it.
       Effect.catch((error) => Effect.logDebug(`The platform did not accept that the setup began: ${error.message}.`))
     )
@@ -77,11 +76,12 @@ export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, N
       const wanted = setupTimeout ?? Duration.toMillis(Duration.fromInputUnsafe(setup.timeout ?? DEFAULT_TIMEOUT))
       const limit = Math.min(wanted, MAX_SETUP_MILLIS)
       const began = yield* Clock.currentTimeMillis
-      const announcing = platform === undefined ? undefined : yield* Effect.forkIn(announce(limit), scope)
+      let isRunning = true
+      if (platform !== undefined) yield* Effect.forkIn(announce(limit, () => isRunning), scope)
       const name = endpoint === undefined ? "setup" : `setup ${endpoint}`
       const exit = yield* StartStep.awaitExit(withSpan(name)(Layer.buildWithMemoMap(setup.layer, memoMap, scope)), limit)
       const took = (yield* Clock.currentTimeMillis) - began
-      if (announcing !== undefined) yield* Fiber.interrupt(announcing)
+      isRunning = false
       if (Option.isSome(exit) && Exit.isSuccess(exit.value)) {
         yield* Effect.logDebug(`The setup took ${took} ms.`)
         return exit.value.value
