@@ -82,12 +82,12 @@ export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, N
       const exit = yield* StartStep.awaitExit(withSpan(name)(Layer.buildWithMemoMap(setup.layer, memoMap, scope)), limit)
       const took = (yield* Clock.currentTimeMillis) - began
       isRunning = false
-      if (Option.isSome(exit) && Exit.isSuccess(exit.value)) {
+      const ended = Option.getOrUndefined(exit)
+      if (ended !== undefined && Exit.isSuccess(ended)) {
         yield* Effect.logDebug(`The setup took ${took} ms.`)
-        return exit.value.value
+        return ended.value
       }
-      // Its interruption is that of the worker.
-      const cause = Option.isNone(exit) ? undefined : exit.value.cause
+      const cause = ended?.cause
       const reason = cause === undefined ? `it did not end within ${secondsText(limit)}` : StartStep.reasonOf(cause)
       const text = cause === undefined || Cause.hasInterruptsOnly(cause) ? reason : traceback(StartStep.thrownBy(cause))
       yield* Effect.logError(`The setup failed after ${took} ms: ${text}`)

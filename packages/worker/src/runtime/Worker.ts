@@ -63,18 +63,12 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
-/** The services that jobs need from the layers of the program. */
-type Needed<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<
-  JobRunner.JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>,
-  Scope.Scope
->
-
 /** The layers of a worker, from the last to the first that is built. */
 const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
   handler: Runnable<R>,
   options: Options<Middleware>,
   setup: Layer.Layer<Loaded, never, Needs>
-): Layer.Layer<never, never, Services | Exclude<Needed<R, Middleware>, Loaded> | Needs> =>
+) =>
   TakeLoop.layer(
     handler.concurrency === undefined || options.concurrency !== undefined || options.concurrencyModifier !== undefined
       ? options
@@ -96,7 +90,11 @@ const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded,
 export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
   handler: Runnable<R>,
   options: Options<Middleware> = {}
-): Layer.Layer<never, never, Services | Needed<R, Middleware>> => compose(handler, options, Layer.empty)
+): Layer.Layer<
+  never,
+  never,
+  Services | Exclude<JobRunner.JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>, Scope.Scope>
+> => compose(handler, options, Layer.empty)
 
 /**
  * The worker of this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
@@ -114,8 +112,7 @@ export const layerWithSetup = <R, Loaded, Needs, const Middleware extends Readon
   handler: Runnable<R>,
   setup: Setup.Setup<Loaded, Needs>,
   options: Options<Middleware> = {}
-): Layer.Layer<never, never, Services | Exclude<Needed<R, Middleware>, Loaded> | Needs> =>
-  compose(handler, options, Setup.layer(setup))
+) => compose(handler, options, Setup.layer(setup))
 
 /** Options of the program. */
 export interface LaunchOptions {
