@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { chmodSync, cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import process from "node:process"
@@ -128,6 +128,8 @@ export class TestEngine {
     without?: RegExp
   ): Promise<void> {
     const root = mkdtempSync(join(this.folder, "image-"))
+    // A temporary folder is for its owner alone, and would be the image's root, which other users of the image must enter.
+    chmodSync(root, 0o755)
     for (const [to, from] of Object.entries(files)) {
       mkdirSync(join(root, dirname(to)), { recursive: true })
       cpSync(from, join(root, to), {
