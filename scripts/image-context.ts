@@ -44,7 +44,17 @@ export const writeContext = (folder: string, cpu: string = process.arch): void =
     execFileSync(
       "npm",
       // Without scripts: those of the dependencies only replace a launcher, and would run for this machine.
-      ["install", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--os=linux", `--cpu=${cpu}`, "--libc=glibc"],
+      [
+        "install",
+        "--omit=dev",
+        "--ignore-scripts",
+        "--no-audit",
+        "--no-fund",
+        "--loglevel=error",
+        "--os=linux",
+        `--cpu=${cpu}`,
+        "--libc=glibc"
+      ],
       { cwd: work, stdio: ["ignore", "ignore", "inherit"] }
     )
     cpSync(join(work, "node_modules"), join(folder, "node_modules"), { recursive: true, verbatimSymlinks: true })

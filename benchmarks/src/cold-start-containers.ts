@@ -29,7 +29,10 @@ const LIMITS = ["--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"]
 const measure = async (engine: TestEngine): Promise<void> => {
   const bare = join(engine.folder, "bare.mjs")
   const worker = join(engine.folder, "worker.mjs")
-  await writeFile(bare, "const handler = (job) => `Hello, ${job.input.name}!`\nconsole.log(handler({ input: { name: \"Ada\" } }))\n")
+  await writeFile(
+    bare,
+    "const handler = (job) => `Hello, ${job.input.name}!`\nconsole.log(handler({ input: { name: \"Ada\" } }))\n"
+  )
   await build({
     entryPoints: [handler],
     outfile: worker,

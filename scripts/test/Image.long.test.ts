@@ -53,11 +53,18 @@ describe.skipIf(missing !== undefined)(`the platform's image${missing === undefi
   beforeAll(async () => {
     await engine.start()
     await engine.makeNodeImage(BASE, {})
-    const [program = "", ...args] = [...pnpm, "build", "--output-logs=errors-only"]
+    const [program, ...args] = [...pnpm, "build", "--output-logs=errors-only"]
     execFileSync(program, args, { cwd: root, stdio: ["ignore", "ignore", "inherit"] })
     const context = join(engine.folder, "context")
     writeContext(context)
-    await engine.podman("build", "--isolation=chroot", "--format=docker", `--build-arg=NODE_IMAGE=${BASE}`, `--tag=${STINT}`, context)
+    await engine.podman(
+      "build",
+      "--isolation=chroot",
+      "--format=docker",
+      `--build-arg=NODE_IMAGE=${BASE}`,
+      `--tag=${STINT}`,
+      context
+    )
     mkdirSync(project)
     writeFileSync(join(project, "package.json"), JSON.stringify({ name: "mounted", private: true, type: "module" }))
     writeFileSync(

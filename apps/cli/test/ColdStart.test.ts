@@ -39,7 +39,9 @@ it("counts the setup of a worker as a part of its own, and tells waiting jobs wh
   const config = join(folder, "setup.config.ts")
   const handler = JSON.stringify(join(FIXTURES, "loading.ts"))
   const endpoints = ["", "fails", "hangs"].map((setup) => {
-    const env = setup === "" ? "" : `, env: { SETUP: "${setup}", PLATFORM_SETUP_TIMEOUT: "${setup === "hangs" ? 600_000 : 60_000}" }`
+    const env = setup === ""
+      ? ""
+      : `, env: { SETUP: "${setup}", PLATFORM_SETUP_TIMEOUT: "${setup === "hangs" ? 600_000 : 60_000}" }`
     return `${setup === "" ? "works" : setup}: { handler: ${handler}${env} }`
   })
   await using platform = await PlatformProcess.create(

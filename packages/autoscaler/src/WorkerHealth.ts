@@ -78,7 +78,10 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
     if (now < until) return healthy(until)
     return {
       _tag: "Kill",
-      reason: `The setup of worker ${worker} did not end within ${seconds(limitAt - startedAt)}, and it was killed. Give it more time with ` +
+      reason:
+        `The setup of worker ${worker} did not end within ${
+          seconds(limitAt - startedAt)
+        }, and it was killed. Give it more time with ` +
         `PLATFORM_SETUP_TIMEOUT, or see in its last output why it hangs.`
     }
   }

@@ -79,7 +79,8 @@ describe("WorkerHealth", () => {
     assert.strictEqual(setup({}, NOW - 9_999)._tag, "Healthy")
     assert.deepStrictEqual(setup({}, NOW - 10_000), {
       _tag: "Kill",
-      reason: "The setup of worker w-1 did not end within 3490 s, and it was killed. Give it more time with PLATFORM_SETUP_TIMEOUT, or " +
+      reason:
+        "The setup of worker w-1 did not end within 3490 s, and it was killed. Give it more time with PLATFORM_SETUP_TIMEOUT, or " +
         "see in its last output why it hangs."
     })
     assert.strictEqual(setup({ unreachableUntil: NOW - 1_000 }, NOW - 60_000)._tag, "Healthy")

@@ -50,7 +50,11 @@ describe("the config", () => {
       /does not support return_aggregate_stream with batch/
     ],
     ["a setup that is no function", { handler: () => 1, setup: "model" }, /a function under "setup", not string/],
-    ["a setup without time", { handler: () => 1, setup: () => 1, setup_timeout: 0 }, /from 1 to 86400000 under "setup_timeout", not 0/],
+    [
+      "a setup without time",
+      { handler: () => 1, setup: () => 1, setup_timeout: 0 },
+      /from 1 to 86400000 under "setup_timeout", not 0/
+    ],
     ["a limit of no setup", { handler: () => 1, setup_timeout: 60_000 }, /a function under "setup" with setup_timeout/],
     [
       "a string instead of a boolean",

@@ -177,7 +177,8 @@ describe("the wait in explain", () => {
   it("has a part for the setup of the worker", () => {
     const setupAt = NOW - 160
     expect(waitOf({ ...ago(809, 800, 160, 19), setupAt })).toMatchObject({
-      words: "3 ms until its worker was requested, 9 ms to create the worker, 640 ms for the worker to start, 141 ms for its setup, " +
+      words:
+        "3 ms until its worker was requested, 9 ms to create the worker, 640 ms for the worker to start, 141 ms for its setup, " +
         "19 ms to be taken",
       parts: [
         { phase: "queue", millis: 3 },

@@ -60,7 +60,10 @@ export interface Measured {
 export const obstacleOf = ({ id, source, workers }: Pick<Endpoint, "id" | "source" | "workers">): CliFailure | undefined => {
   const failure = (message: string, hint: string) => new CliFailure({ message, hint, code: "no-cold-start" })
   if (source.type === "external") {
-    return failure(`The platform starts no workers of endpoint ${id}.`, "Measure an endpoint with a handler, a command or an image.")
+    return failure(
+      `The platform starts no workers of endpoint ${id}.`,
+      "Measure an endpoint with a handler, a command or an image."
+    )
   }
   if (workers.max === 0) {
     return failure(`Endpoint ${id} is paused.`, `Let it have a worker: stint endpoints update ${id} --workers-max 1`)
@@ -103,7 +106,10 @@ const runProgram = ([program = "", ...args]: ReadonlyArray<string>): Effect.Effe
   Effect.callback((resume) => {
     const failed = (problem: string) =>
       resume(Effect.fail(
-        new CliFailure({ message: `The program of --against ${problem}: ${[program, ...args].join(" ")}`, hint: "Run it by hand first." })
+        new CliFailure({
+          message: `The program of --against ${problem}: ${[program, ...args].join(" ")}`,
+          hint: "Run it by hand first."
+        })
       ))
     const child = spawn(program, args, { stdio: "ignore" })
     child.once("error", ({ message }) => failed(`does not start (${message})`))

@@ -94,7 +94,10 @@ const coldStart = Command.make(
 ).pipe(
   Command.withDescription("Measure the cold starts of an endpoint that scales to zero, by part"),
   Command.withExamples([
-    { command: "stint bench cold-start hello --input '{\"name\":\"Ada\"}'", description: "Ten cold requests, against a bare Node" },
+    {
+      command: "stint bench cold-start hello --input '{\"name\":\"Ada\"}'",
+      description: "Ten cold requests, against a bare Node"
+    },
     {
       command: "stint bench cold-start llm -n 5 --against \"podman run --rm --network=none localhost/llm:1 -e 0\"",
       description: "Compare an image with a bare container of it"

@@ -24,32 +24,30 @@ export const followLog = Effect.fnUntraced(function*(
   after: number,
   print: (line: BuildLogLine) => Effect.Effect<void>
 ) {
-  let cursor = after
-  let hasEnded = false
-  let failures = 0
+  const progress = { cursor: after, hasEnded: false, failures: 0 }
   const connect = Effect.gen(function*() {
     const response = yield* call((api) =>
-      api.builds.buildLogEvents({ params: { endpoint, number }, query: { after: cursor }, responseMode: "response-only" })
+      api.builds.buildLogEvents({ params: { endpoint, number }, query: { after: progress.cursor }, responseMode: "response-only" })
     )
     if (response.status === NO_MORE) {
-      hasEnded = true
+      progress.hasEnded = true
       return
     }
     if (response.status !== 200) return yield* failWith(response.status, response.json)
     yield* readEvents(response.stream, (found) => {
-      failures = 0
+      progress.failures = 0
       // A newer platform may send events that this version does not know.
       const event = Option.getOrUndefined(decodeEvent(found))
-      if (event?.event === "end") hasEnded = true
+      if (event?.event === "end") progress.hasEnded = true
       if (event?.event !== "line") return Effect.void
-      cursor = event.data.number
+      progress.cursor = event.data.number
       return print(event.data)
     })
   })
   // A wrong key or build is an error, and not a lost connection.
   yield* connect
-  while (!hasEnded) {
-    if (failures++ >= MAX_FAILURES) return yield* gone
+  while (!progress.hasEnded) {
+    if (progress.failures++ >= MAX_FAILURES) return yield* gone
     yield* Effect.sleep(RETRY_MILLIS)
     yield* Effect.catchIf(connect, isTemporary, () => Effect.void)
   }

@@ -336,11 +336,13 @@ const heartbeats = (it: ServerIt) => {
         const report = (values: Readonly<Record<string, string | number>>) =>
           form === "body"
             ? call(addresses.ping, { json: values })
-            : call(`${addresses.ping}&${new URLSearchParams(Object.entries(values).map(([key, value]) => [key, String(value)]))}`)
+            : call(`${addresses.ping}&${Object.entries(values).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`)
         expect((yield* report({ status: "setup", setup_timeout: 60_000 })).status).toBe(200)
         expect((yield* endpoint.health).workers).toMatchObject({ initializing: 1, idle: 0, ready: 0 })
         expect((yield* report({ status: "unhealthy", check: "setup", reason: "no file /models" })).status).toBe(200)
-        const found = (yield* Effect.flatMap(WorkerRegistry, ({ list }) => list(endpoint.endpoint.id))).find(({ id }) => id === worker.id)
+        const found = (yield* Effect.flatMap(WorkerRegistry, ({ list }) => list(endpoint.endpoint.id))).find(({ id }) =>
+          id === worker.id
+        )
         expect(found).toMatchObject({ state: "unhealthy", reason: "its setup failed: no file /models" })
         yield* worker.ping([])
         // A notice that arrives late changes nothing.

@@ -10,7 +10,16 @@ import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { JobChunk, JobDone, LEASE_TOKEN_HEADER, Ping, pingJobs, pingTokens, SETUP_CHECK, setupMillis } from "@stint/contract/WorkerProtocol"
+import {
+  JobChunk,
+  JobDone,
+  LEASE_TOKEN_HEADER,
+  Ping,
+  pingJobs,
+  pingTokens,
+  SETUP_CHECK,
+  setupMillis
+} from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"

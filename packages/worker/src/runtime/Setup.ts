@@ -62,7 +62,10 @@ const announce = (limit: number, isRunning: () => boolean) =>
     const { identity } = yield* WorkerConfig
     const source = yield* JobSource
     yield* source.ping({ runpod_version: identity.version, status: "setup", setup_timeout: limit }).pipe(
-      Effect.retry({ schedule: Schedule.spaced("1 second"), while: ({ reason }) => reason._tag === "Unreachable" && isRunning() }),
+      Effect.retry({
+        schedule: Schedule.spaced("1 second"),
+        while: ({ reason }) => reason._tag === "Unreachable" && isRunning()
+      }),
       // A platform that does not know the notice may refuse it, and the setup does not depend on it.
       Effect.catch((error) => Effect.logDebug(`The platform did not accept that the setup began: ${error.message}.`))
     )
