@@ -11,7 +11,6 @@
  */
 import { missingEngine, TestEngine } from "@stint/pool-container/testing"
 import { build } from "esbuild"
-import { spawn } from "node:child_process"
 import { writeFile } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import process from "node:process"
@@ -64,16 +63,11 @@ const measure = async (engine: TestEngine): Promise<void> => {
     return response.text()
   }
 
-  const podmanRun = (...args: ReadonlyArray<string>) => (): Promise<number> =>
-    new Promise((done, failed) => {
-      const started = performance.now()
-      const child = spawn("podman", [...engine.options, "run", "--rm", "--network=none", ...LIMITS, IMAGE, ...args], {
-        stdio: ["ignore", "ignore", "inherit"]
-      })
-      child.once("error", failed)
-      child.once("exit", (code) =>
-        code === 0 ? done(performance.now() - started) : failed(new Error(`podman run exited with code ${code}`)))
-    })
+  const podmanRun = (...args: ReadonlyArray<string>) => async (): Promise<number> => {
+    const started = performance.now()
+    await engine.podman("run", "--rm", "--network=none", ...LIMITS, IMAGE, ...args)
+    return performance.now() - started
+  }
 
   /** Waits until nothing of the round before is left, so that its end does not slow the next start. */
   const untilCold = async (endpoint: string): Promise<void> => {

@@ -27,7 +27,11 @@ export const followLog = Effect.fnUntraced(function*(
   const progress = { cursor: after, hasEnded: false, failures: 0 }
   const connect = Effect.gen(function*() {
     const response = yield* call((api) =>
-      api.builds.buildLogEvents({ params: { endpoint, number }, query: { after: progress.cursor }, responseMode: "response-only" })
+      api.builds.buildLogEvents({
+        params: { endpoint, number },
+        query: { after: progress.cursor },
+        responseMode: "response-only"
+      })
     )
     if (response.status === NO_MORE) {
       progress.hasEnded = true

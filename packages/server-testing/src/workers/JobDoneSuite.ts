@@ -336,7 +336,9 @@ const heartbeats = (it: ServerIt) => {
         const report = (values: Readonly<Record<string, string | number>>) =>
           form === "body"
             ? call(addresses.ping, { json: values })
-            : call(`${addresses.ping}&${Object.entries(values).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`)
+            : call(
+              `${addresses.ping}&${Object.entries(values).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`
+            )
         expect((yield* report({ status: "setup", setup_timeout: 60_000 })).status).toBe(200)
         expect((yield* endpoint.health).workers).toMatchObject({ initializing: 1, idle: 0, ready: 0 })
         expect((yield* report({ status: "unhealthy", check: "setup", reason: "no file /models" })).status).toBe(200)

@@ -21,7 +21,7 @@ import * as Stream from "effect/Stream"
 import { dataLines } from "../jobs/JobEventStream.ts"
 
 /** How often the log of a running build is read; it is stored as often. */
-export const INTERVAL = "250 millis"
+const INTERVAL = "250 millis"
 
 /** After this time, a response ends. Milliseconds. */
 export const LONGEST_MILLIS = 300_000

@@ -33,7 +33,7 @@ export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
  * The default limit: the time that a platform gives a worker for its whole start. A shorter limit tells waiting jobs sooner that a load hangs; a
  * longer one lets large models load from slow disks.
  */
-export const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
+const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
 
 /** A setup as a layer: its services are those that the handler needs from it. */
 export interface Setup<R, Needs> {
