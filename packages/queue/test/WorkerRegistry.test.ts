@@ -64,6 +64,7 @@ describe("WorkerRegistry", () => {
       // A notice that was late.
       yield* registry.settingUp(E, "ann", 60_000)
       assert.deepInclude(yield* only(registry), { state: "idle" })
+      assert.notProperty(yield* only(registry), "setup")
     }))
 
   test("does not forget a worker without a pool while its setup runs", (registry) =>
