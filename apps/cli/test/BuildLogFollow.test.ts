@@ -17,7 +17,8 @@ const build = {
   warnings: []
 }
 
-const line = (number: number, text: string) => `id: ${number}\nevent: line\ndata: ${JSON.stringify({ number, time: 0, text })}\n\n`
+const line = (number: number, text: string) =>
+  `id: ${number}\nevent: line\ndata: ${JSON.stringify({ number, time: 0, text })}\n\n`
 
 it("prints each line once, and continues after the last line of a lost connection until the build has ended", async () => {
   const after: Array<string | null> = []
