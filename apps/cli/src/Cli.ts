@@ -7,6 +7,7 @@ import * as AlertsCommand from "./commands/AlertsCommand.ts"
 import * as AuditCommand from "./commands/AuditCommand.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
+import * as BenchCommand from "./commands/BenchCommand.ts"
 import * as BuildCommand from "./commands/BuildCommand.ts"
 import * as BuildsCommand from "./commands/BuildsCommand.ts"
 import * as DeployCommand from "./commands/DeployCommand.ts"
@@ -59,6 +60,7 @@ const client = [
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
   BuildCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BuildsCommand.builds.pipe(Command.provide(PlatformClient.layer)),
+  BenchCommand.bench.pipe(Command.provide(PlatformClient.layer)),
   DeployCommand.command.pipe(Command.provide(PlatformClient.layer)),
   ReleasesCommand.releases.pipe(Command.provide(PlatformClient.layer)),
   RollbackCommand.command.pipe(Command.provide(PlatformClient.layer)),

@@ -17,6 +17,8 @@ const COLD = `export default { endpoints: { cold: { handler: ${
   JSON.stringify(join(FIXTURES, "slow.ts"))
 }, workers: { idleTimeout: 0 } } } }`
 
+const decodeExplained = Schema.decodeUnknownSync(Schema.Struct({ explain: Explanation }))
+
 const decode = Schema.decodeUnknownSync(Schema.Struct({ delayTime: Schema.Int, explain: Explanation }))
 
 it("breaks the wait for a cold start down into parts that add up, and shows them in `stint status`", async () => {
@@ -32,6 +34,49 @@ it("breaks the wait for a cold start down into parts that add up, and shows them
   expect(stdout).toContain(`waited   ${wait?.millis} ms: ${wait?.words}\n`)
   expect(stdout).not.toContain("why ")
 }, 60_000)
+
+it("counts the setup of a worker as a part of its own, and tells waiting jobs why a setup failed", async () => {
+  const config = join(folder, "setup.config.ts")
+  const handler = JSON.stringify(join(FIXTURES, "loading.ts"))
+  const endpoints = ["", "fails", "hangs"].map((setup) => {
+    const env = setup === ""
+      ? ""
+      : `, env: { SETUP: "${setup}", PLATFORM_SETUP_TIMEOUT: "${setup === "hangs" ? 600_000 : 60_000}" }`
+    return `${setup === "" ? "works" : setup}: { handler: ${handler}${env} }`
+  })
+  await using platform = await PlatformProcess.create(
+    ["serve", "--config", config],
+    {},
+    () => writeFile(config, `export default { endpoints: { ${endpoints.join(", ")} } }`)
+  )
+  const explained = async (endpoint: string, id: string) =>
+    decodeExplained((await platform.request("GET", `/v2/${endpoint}/status/${id}?explain`)).body).explain
+
+  const { id, output } = await platform.runSync("works", {})
+  expect(output).toBe("tiny")
+  const { wait } = await explained("works", id)
+  const setup = wait?.parts.find(({ phase }) => phase === "setup")
+  expect(setup?.millis).toBeGreaterThan(500)
+  expect(wait?.words).toContain(`${setup?.millis} ms for its setup`)
+  expect((await stint(platform, ["status", "works", id])).stdout).toContain(`${setup?.millis} ms for its setup`)
+
+  const failing = await platform.run("fails", {})
+  const cause = await until("the reason", async () => {
+    const found = await explained("fails", failing)
+    // The last lines of the worker, which are known after its exit.
+    return found.cause?.includes("reading /models/tiny") === true ? found : undefined
+  }, 60_000)
+  expect(cause.reason).toBe("failing")
+  expect(cause.words).toContain("is unhealthy: its setup failed: the model /models/tiny is damaged")
+  expect((await stint(platform, ["status", "fails", failing, "--explain"])).stdout).toContain("the model /models/tiny is damaged")
+
+  const hanging = await platform.run("hangs", {})
+  const words = await until("the setup to run", async () => {
+    const found = await explained("hangs", hanging)
+    return found.words.includes("Its setup has run for") ? found.words : undefined
+  }, 60_000)
+  expect(words).toMatch(/1 worker is starting, the oldest for .+\. Its setup has run for .+ of at most 10 min\.$/)
+}, 120_000)
 
 it("starts a worker in a standby process with STINT_SPARE_WORKERS, and says so in the explanation of the job", async () => {
   const config = join(folder, "stint.config.ts")

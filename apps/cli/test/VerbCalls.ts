@@ -235,6 +235,7 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
 export const STATUSES: Readonly<Record<string, number>> = {
   "jobs.events": 204,
   "events.streamEvents": 204,
+  "builds.buildLogEvents": 204,
   "control.createEndpoint": 201,
   "releases.rollback": 201,
   "builds.startBuild": 201,

@@ -135,7 +135,10 @@ export const make = Effect.fnUntraced(function*(
         ...status,
         firstSeenAt: toMonotonic(status.firstSeenAt),
         lastSeenAt: toMonotonic(status.lastSeenAt),
-        idleSince: status.idleSince === null ? null : toMonotonic(status.idleSince)
+        idleSince: status.idleSince === null ? null : toMonotonic(status.idleSince),
+        ...(status.setup === undefined ? {} : {
+          setup: { startedAt: toMonotonic(status.setup.startedAt), limitAt: toMonotonic(status.setup.limitAt) }
+        })
       }]))
   )
 

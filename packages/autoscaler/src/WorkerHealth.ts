@@ -5,6 +5,8 @@
  *
  * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
  *   (docs/spec/endpoints.md#worker-supervision).
+ * - *setup*: it reported that its setup began, and how long it may take. It ends itself after that time. A setup that blocks its thread
+ *   cannot, so the worker is killed `stopGrace` later.
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
  * - *announced its exit*: it takes no more jobs, because of a signal that it received. Its exit is requested when it does not exit.
  * - *asked to be replaced*: a result of it had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
@@ -70,6 +72,19 @@ const healthy = (checkAt?: number): HealthAssessment => ({ _tag: "Healthy", chec
 /** Checks one worker that is not draining. */
 export const assessHealth = (observation: WorkerObservation, limits: HealthLimits): HealthAssessment => {
   const { now, status, worker } = observation
+  if (!observation.ready && status?.setup !== undefined) {
+    const { limitAt, startedAt } = status.setup
+    const until = Math.max(limitAt, observation.unreachableUntil) + limits.stopGraceMs
+    if (now < until) return healthy(until)
+    return {
+      _tag: "Kill",
+      reason:
+        `The setup of worker ${worker} did not end within ${
+          seconds(limitAt - startedAt)
+        }, and it was killed. Give it more time with ` +
+        `PLATFORM_SETUP_TIMEOUT, or see in its last output why it hangs.`
+    }
+  }
   if (!observation.ready && status?.state !== "unhealthy") {
     const until = Math.max(observation.startedAt, observation.unreachableUntil) + limits.initLimitMs
     if (now < until) return healthy(until)

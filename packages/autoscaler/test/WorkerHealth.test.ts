@@ -67,6 +67,25 @@ describe("WorkerHealth", () => {
     assert.strictEqual(assess(late)._tag, "Kill")
   })
 
+  it("lets a setup run as long as the worker said, and kills a worker that exceeds it", () => {
+    const setup = (rest: Partial<WorkerObservation>, limitAt: number) =>
+      assess({
+        ready: false,
+        ...rest,
+        status: status({ state: "initializing", idleSince: null, setup: { startedAt: NOW - 3_500_000, limitAt } })
+      })
+    // Longer than the limit of a start.
+    assert.deepStrictEqual(setup({}, NOW + 5_000), { _tag: "Healthy", checkAt: NOW + 15_000 })
+    assert.strictEqual(setup({}, NOW - 9_999)._tag, "Healthy")
+    assert.deepStrictEqual(setup({}, NOW - 10_000), {
+      _tag: "Kill",
+      reason:
+        "The setup of worker w-1 did not end within 3490 s, and it was killed. Give it more time with PLATFORM_SETUP_TIMEOUT, or " +
+        "see in its last output why it hangs."
+    })
+    assert.strictEqual(setup({ unreachableUntil: NOW - 1_000 }, NOW - 60_000)._tag, "Healthy")
+  })
+
   it("gives a worker that announces its exit or is unhealthy time to exit by itself", () => {
     for (const state of ["draining", "unhealthy"] as const) {
       const result = assess({ status: status({ state, exitAnnounced: state === "draining" }) })

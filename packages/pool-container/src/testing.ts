@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
-import { cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { chmodSync, cpSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
 import process from "node:process"
@@ -43,21 +43,28 @@ const librariesOf = async (programs: ReadonlyArray<string>): Promise<Readonly<Re
 /** How long the engine may take to start. Milliseconds. */
 const START_LIMIT = 60_000
 
-/** A running engine. Dispose of it, or its storage remains. */
+/**
+ * A running engine. Dispose of it, or its storage remains. `storage`: Podman's driver. The default, `vfs`, works on every file system and copies the
+ * image for each container; `overlay` does not copy.
+ */
 export class TestEngine {
   readonly folder = join(tmpdir(), `stint-podman-${randomUUID().slice(0, 8)}`)
   readonly socket = join(this.folder, "podman.sock")
   /** The options of `podman` that select this engine. */
-  readonly options: ReadonlyArray<string> = [
-    ...["--root", join(this.folder, "storage")],
-    ...["--runroot", join(this.folder, "run")],
-    ...["--tmpdir", join(this.folder, "tmp")],
-    ...["--storage-driver", "vfs"],
-    ...["--cgroup-manager", "cgroupfs"],
-    ...["--events-backend", "file"],
-    ...["--runtime", "runc"]
-  ]
+  readonly options: ReadonlyArray<string>
   #service: ChildProcess | undefined
+
+  constructor(storage: "vfs" | "overlay" = "vfs") {
+    this.options = [
+      ...["--root", join(this.folder, "storage")],
+      ...["--runroot", join(this.folder, "run")],
+      ...["--tmpdir", join(this.folder, "tmp")],
+      ...["--storage-driver", storage],
+      ...["--cgroup-manager", "cgroupfs"],
+      ...["--events-backend", "file"],
+      ...["--runtime", "runc"]
+    ]
+  }
 
   /** Starts the service, and returns when it answers. */
   async start(): Promise<void> {
@@ -121,6 +128,8 @@ export class TestEngine {
     without?: RegExp
   ): Promise<void> {
     const root = mkdtempSync(join(this.folder, "image-"))
+    // A temporary folder is for its owner alone, and would be the image's root, which other users of the image must enter.
+    chmodSync(root, 0o755)
     for (const [to, from] of Object.entries(files)) {
       mkdirSync(join(root, dirname(to)), { recursive: true })
       cpSync(from, join(root, to), {

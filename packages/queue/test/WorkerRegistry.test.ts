@@ -45,6 +45,37 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
+  test("reports a setup with its limit until the worker asks for a job, and remembers when it began", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.starting(E, "ann")
+      yield* TestClock.adjust(100)
+      yield* registry.settingUp(E, "ann", 60_000)
+      yield* TestClock.adjust(50)
+      // A repeated notice changes nothing.
+      yield* registry.settingUp(E, "ann", 90_000)
+      const setup = { startedAt: 100, limitAt: 60_100 }
+      assert.deepInclude(yield* only(registry), { state: "initializing", setup })
+      assert.deepInclude(registry.startOf(E, "ann"), { calledAt: 100, setupAt: 100, readyAt: null })
+      yield* TestClock.adjust(900)
+      yield* registry.touch(E, "ann", "take")
+      assert.notProperty(yield* only(registry), "setup")
+      assert.deepInclude(yield* only(registry), { state: "idle" })
+      assert.deepInclude(registry.startOf(E, "ann"), { calledAt: 100, setupAt: 100, readyAt: 1_050 })
+      // A notice that was late.
+      yield* registry.settingUp(E, "ann", 60_000)
+      assert.deepInclude(yield* only(registry), { state: "idle" })
+      assert.notProperty(yield* only(registry), "setup")
+    }))
+
+  test("does not forget a worker without a pool while its setup runs", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.settingUp(E, "external", 600_000)
+      yield* TestClock.adjust(599_999)
+      assert.deepInclude(yield* only(registry), { state: "initializing" })
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual(yield* registry.list(E), [])
+    }))
+
   test("remembers when a pool requested, created and first heard of a worker, also after its removal", (registry) =>
     Effect.gen(function*() {
       yield* TestClock.adjust(10)

@@ -6,7 +6,11 @@ import { fromFunction } from "@stint/worker/HandlerFunction"
 import type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
+import { MAX_SETUP_MILLIS } from "@stint/worker/Setup"
+import type { SetupContext } from "@stint/worker/Setup"
 import { didYouMean } from "@stint/worker/Suggestion"
+
+export type { SetupContext } from "@stint/worker/Setup"
 
 /** The job that a handler receives: its `id`, the caller's `input`, and any other members that the platform sent. */
 export type Job<Input = unknown> = FunctionJob<Input>
@@ -64,6 +68,14 @@ interface BatchStart<Input> extends StartOptions<Input> {
 
 interface StartOptions<Input> {
   /**
+   * Runs once before the worker takes its first job, for example to load a model. When it throws, exceeds `setup_timeout`, or its promise
+   * rejects, the worker reports the reason to the platform and exits with code 1, and the waiting jobs show the reason. Also runs in local test
+   * mode.
+   */
+  readonly setup?: (context: SetupContext) => unknown
+  /** How long `setup` may take, in milliseconds. The variable `PLATFORM_SETUP_TIMEOUT` overrides it. Default: 420000 (7 minutes). */
+  readonly setup_timeout?: number
+  /**
    * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
    * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` of `@stint/worker`, which has its own option.
    */
@@ -87,12 +99,18 @@ interface StartOptions<Input> {
 const KEYS = [
   "handler",
   "batch",
+  "setup",
+  "setup_timeout",
   "return_aggregate_stream",
   "concurrency_modifier",
   "refresh_worker",
   "jobs_fetcher",
   "jobs_handler"
 ] as const satisfies ReadonlyArray<keyof StartConfig<unknown>>
+
+/** What a message says about an invalid value: its type, or a number that is out of bounds. */
+const shown = (key: (typeof KEYS)[number], value: unknown): string =>
+  value === null ? "null" : key === "setup_timeout" && typeof value === "number" ? String(value) : typeof value
 
 const isOfType = (type: "function" | "boolean") => (value: unknown) => typeof value === type
 
@@ -104,6 +122,11 @@ const EXPECTED: {
     matches: (value) => typeof value === "function" || isRunnable(value)
   },
   batch: { type: "{ max, wait }", matches: (value) => typeof value === "object" && value !== null },
+  setup: { type: "a function", matches: isOfType("function") },
+  setup_timeout: {
+    type: `a number of milliseconds from 1 to ${MAX_SETUP_MILLIS}`,
+    matches: (value) => typeof value === "number" && value >= 1 && value <= MAX_SETUP_MILLIS
+  },
   return_aggregate_stream: { type: "true or false", matches: isOfType("boolean") },
   concurrency_modifier: { type: "a function from the current concurrency to the new one", matches: isOfType("function") },
   refresh_worker: { type: "true or false", matches: isOfType("boolean") },
@@ -144,7 +167,10 @@ export const problemOf = (config: unknown): string | undefined => {
     const value: unknown = Reflect.get(config, key)
     const { matches, type } = EXPECTED[key]
     if (value === undefined && key !== "handler") continue
-    if (!matches(value)) return `serverless.start needs ${type} under "${key}", not ${value === null ? "null" : typeof value}.`
+    if (!matches(value)) return `serverless.start needs ${type} under "${key}", not ${shown(key, value)}.`
+  }
+  if (Reflect.get(config, "setup_timeout") !== undefined && Reflect.get(config, "setup") === undefined) {
+    return "serverless.start needs a function under \"setup\" with setup_timeout."
   }
   return problemOfBatch(config)
 }

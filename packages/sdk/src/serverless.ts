@@ -7,6 +7,7 @@ import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import { fromBatchFunction } from "@stint/worker/BatchFunction"
 import { isMain, type MainModule } from "@stint/worker/MainModule"
+import * as Setup from "@stint/worker/Setup"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
 import * as Layer from "effect/Layer"
@@ -22,7 +23,7 @@ export type { MainModule } from "@stint/worker/MainModule"
 export { register_fitness_check } from "./FitnessRegistration.ts"
 export type { FitnessCheck } from "./FitnessRegistration.ts"
 export { progress_update } from "./ProgressFacade.ts"
-export type { BatchHandler, Context, Handler, Job, StartConfig } from "./StartConfig.ts"
+export type { BatchHandler, Context, Handler, Job, SetupContext, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
 /** Whether this process has started its worker. */
@@ -40,7 +41,7 @@ const plugins = Layer.mergeAll(
 
 /**
  * Starts the worker: takes jobs from the platform and runs the handler once per job, until the platform or a signal stops the process.
- * Call it last. Code before it runs once per worker, so load models there and not in the handler.
+ * Call it last. `setup` and the code before this call run once per worker, so load models in `setup` and not in the handler.
  *
  * Without the platform's variables the process is in local test mode: it runs the handler once with `test_input.json`, or serves it over
  * HTTP with `--rp_serve_api`.
@@ -77,7 +78,8 @@ export const start = <Input = any>( // oxlint-disable-line typescript/no-explici
   }
   started.worker = true
   const local = isLocal(process.env, process.argv.slice(2))
-  const { concurrency_modifier, jobs_fetcher, jobs_handler, refresh_worker = false, return_aggregate_stream = false } = config
+  const { concurrency_modifier, jobs_fetcher, jobs_handler, setup, setup_timeout } = config
+  const { refresh_worker = false, return_aggregate_stream = false } = config
   if (!local && (jobs_fetcher !== undefined || jobs_handler !== undefined)) {
     log.warn("jobs_fetcher and jobs_handler are for local test mode only and are ignored here.")
   }
@@ -87,6 +89,14 @@ export const start = <Input = any>( // oxlint-disable-line typescript/no-explici
     : config.batch === undefined
     ? runnableOf(config.handler, options)
     : fromBatchFunction(config.handler, config.batch)
+  const running = {
+    middleware,
+    refreshWorker: refresh_worker,
+    ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
+  }
+  const worker = setup === undefined
+    ? Worker.layer(runnable, running)
+    : Worker.layerWithSetup(runnable, { layer: Setup.fromFunction(setup), timeout: setup_timeout }, running)
   Worker.launchWith({
     local: {
       // Loaded only with --rp_serve_api, because a worker on a platform does not need it.
@@ -94,11 +104,7 @@ export const start = <Input = any>( // oxlint-disable-line typescript/no-explici
       ...(jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher })
     }
   })(
-    Worker.layer(runnable, {
-      middleware,
-      refreshWorker: refresh_worker,
-      ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
-    }).pipe(
+    worker.pipe(
       Layer.provide(plugins),
       // Provided last, so that the spans of the other plugins belong to the job.
       Layer.provide(Telemetry.layer)

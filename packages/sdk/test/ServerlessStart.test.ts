@@ -49,6 +49,35 @@ describe("serverless.start on a platform", () => {
     expect(stub.chunks(id)).toEqual(chunks.map((output) => ({ output })))
   })
 
+  it.each<[string, unknown]>([
+    ["setup of a function", "loaded"],
+    ["setup of a generator", ["loaded"]],
+    ["setup of several jobs at once", "loaded"],
+    ["setup of a Handler", "loaded"]
+  ])("runs the %s once, before the first job", async (form, output) => {
+    const stub = await startStub()
+    startWorker(form, [], stub.environment())
+    expect(await stub.resultOf(stub.submit({}))).toEqual({ output })
+    await stub.until(() => stub.of("ping").some(({ text }) => text.includes(`"status":"setup","setup_timeout":420000`)))
+  })
+
+  it.each<[string, Record<string, string>, RegExp, string]>([
+    ["setup that fails", {}, /The setup failed after \d+ ms: Error: no file \/models\/sd15\\n {4}at /, "no file /models/sd15"],
+    ["setup that hangs", {}, /The setup failed after \d+ ms: it did not end within 0\.3 s/, "it did not end within 0.3 s"],
+    ["setup that hangs", { PLATFORM_SETUP_TIMEOUT: "100" }, /it did not end within 0\.1 s/, "it did not end within 0.1 s"]
+  ])("reports a %s, takes no job and exits with 1 (%o)", async (form, env, line, reason) => {
+    const stub = await startStub()
+    stub.submit("never taken")
+    const { code, stdout } = await startWorker(form, [], { ...stub.environment(), ...env }).ended
+    expect(code).toBe(1)
+    expect(stdout).toMatch(line)
+    expect(stdout).toContain("This worker takes no jobs and exits with code 1, because its setup failed.")
+    if (form === "setup that hangs") expect(stdout).toContain("aborted\n")
+    expect([...stub.of("job-take"), ...stub.of("job-take-batch")]).toEqual([])
+    const reports = stub.of("ping").map(({ text }) => JSON.parse(text) as unknown)
+    expect(reports).toContainEqual({ runpod_version: "0.0.0", status: "unhealthy", check: "setup", reason })
+  })
+
   it("concurrency_modifier lets the worker run several jobs at once", async () => {
     const stub = await startStub()
     startWorker("two at once", [], stub.environment({ pingIntervalMs: 50 }))
@@ -107,6 +136,14 @@ describe("serverless.start in local test mode", () => {
     const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
     expect(stdout).toMatch(/COMPLETED\n\{\n {2}"doubled": 6\n\}\n/)
     expect(code).toBe(0)
+  })
+
+  it("runs the setup, and ends with 1 when it fails", async () => {
+    const loaded = await startWorker("setup of a function", ["--test_input", `{"input":{}}`]).ended
+    expect(loaded).toMatchObject({ code: 0, stdout: expect.stringContaining(`COMPLETED\n"loaded"`) })
+    const failed = await startWorker("setup that fails", ["--test_input", `{"input":{}}`]).ended
+    expect(failed).toMatchObject({ code: 1, stdout: expect.stringContaining("The setup failed after") })
+    expect(failed.stdout).not.toContain("COMPLETED")
   })
 
   it.each(["generator", "async generator"])("does not consume a %s, and names --rp_serve_api", async (form) => {

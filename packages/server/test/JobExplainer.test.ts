@@ -140,6 +140,19 @@ describe("the endpoint's model in explain", () => {
   })
 })
 
+describe("the setup of a starting worker in explain", () => {
+  it("is shown with its limit while it runs", () => {
+    const workers = [
+      worker("initializing"),
+      worker("initializing", { setup: { startedAt: NOW - 1_500, limitAt: NOW + 418_500 } }),
+      worker("initializing", { setup: { startedAt: NOW - 2_000, limitAt: NOW + 418_000 } })
+    ]
+    expect(explain(facts({ workers })).words).toBe(
+      "It is first in the queue; 3 workers are starting, the oldest for 3 s. Its setup has run for 2 s of at most 7 min."
+    )
+  })
+})
+
 describe("the wait in explain", () => {
   const ago = (requested: number, created: number | null, called: number | null, ready: number | null) => {
     const at = (millis: number | null) => millis === null ? null : NOW - millis
@@ -159,6 +172,29 @@ describe("the wait in explain", () => {
         { phase: "take", millis: 19 }
       ]
     })
+  })
+
+  it("has a part for the setup of the worker", () => {
+    const setupAt = NOW - 160
+    expect(waitOf({ ...ago(809, 800, 160, 19), setupAt })).toMatchObject({
+      words:
+        "3 ms until its worker was requested, 9 ms to create the worker, 640 ms for the worker to start, 141 ms for its setup, " +
+        "19 ms to be taken",
+      parts: [
+        { phase: "queue", millis: 3 },
+        { phase: "create", millis: 9 },
+        { phase: "start", millis: 640 },
+        { phase: "setup", millis: 141 },
+        { phase: "take", millis: 19 }
+      ]
+    })
+    // A worker that called before.
+    expect(waitOf({ ...ago(809, 800, 169, 19), setupAt })?.parts.slice(2)).toEqual([
+      { phase: "start", millis: 631 },
+      { phase: "prepare", millis: 9 },
+      { phase: "setup", millis: 141 },
+      { phase: "take", millis: 19 }
+    ])
   })
 
   it("says when a standby process became the worker, if the job waited for its start", () => {

@@ -3,6 +3,7 @@
  *
  * ```
  *   requested --create--> process exists --start--> first call --prepare--> asks for a job
+ *                                                 setup begins --setup--> asks for a job
  * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -35,12 +36,15 @@ export class FirstTakes {
 
 /** The parts of a start within a wait, in order. None when the worker was ready before the wait began. */
 export const startParts = (
-  { calledAt, createdAt, readyAt, requestedAt }: Readonly<WorkerStart>,
+  { calledAt, createdAt, readyAt, requestedAt, setupAt }: Readonly<WorkerStart>,
   wait: { readonly start: number; readonly end: number }
 ): ReadonlyArray<StartPart> => {
   const parts: Array<StartPart> = []
   let from = Math.max(wait.start, requestedAt)
-  for (const [name, at] of [["create", createdAt], ["start", calledAt], ["prepare", readyAt]] as const) {
+  const last = setupAt === undefined
+    ? [["prepare", readyAt] as const]
+    : [["prepare", setupAt] as const, ["setup", readyAt] as const]
+  for (const [name, at] of [["create", createdAt] as const, ["start", calledAt] as const, ...last]) {
     const end = Math.max(from, Math.min(at ?? from, wait.end))
     if (end > from) parts.push({ name, start: from, end })
     from = end

@@ -216,6 +216,28 @@ describe("the trace of a job", () => {
       })
     ))
 
+  it.effect("shows the setup of the worker as a part of its start", () =>
+    run((recorder) =>
+      Effect.gen(function*() {
+        const registry = yield* WorkerRegistry.WorkerRegistry
+        const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
+        yield* submit()
+        yield* registry.starting(endpoint.id, "ann")
+        yield* Scenario.pass(10)
+        yield* registry.created(endpoint.id, "ann")
+        yield* Scenario.pass(90)
+        yield* registry.settingUp(endpoint.id, "ann", 60_000)
+        yield* Scenario.pass(3_000)
+        yield* registry.touch(endpoint.id, "ann", "take")
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.settle
+        const parent = recorder.named(`cold start ${endpoint.id}`)
+        expect(parent).toMatchObject({ start: 0, end: 3_100 })
+        expect(recorder.named("start worker")).toMatchObject({ start: 10, end: 100, parentSpanId: parent.spanId })
+        expect(recorder.named("setup worker")).toMatchObject({ start: 100, end: 3_100, parentSpanId: parent.spanId })
+      })
+    ))
+
   it.effect("names the model of a request to the OpenAI route", () =>
     run((recorder) =>
       Effect.gen(function*() {

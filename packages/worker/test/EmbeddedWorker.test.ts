@@ -97,7 +97,7 @@ describe("a worker in a program of one's own", () => {
     const app = EmbeddedWorker.layer(Worker.layer(Count).pipe(Layer.provide(unfit))).pipe(
       Layer.provide([Counter.layer, config])
     )
-    expect(await failureOf(app)).toContain("A fitness check of the embedded worker failed")
+    expect(await failureOf(app)).toContain("A fitness check or the setup of the embedded worker failed")
     expect(stub.of("ping").map(({ text }) => text).join()).toContain("unhealthy")
     expect(stub.of("job-take")).toEqual([])
   })

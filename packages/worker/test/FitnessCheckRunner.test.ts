@@ -13,6 +13,7 @@ import { fileURLToPath } from "node:url"
 import { FitnessChecks, Handler } from "../src/index.ts"
 import * as FitnessCheckRunner from "../src/runtime/FitnessCheckRunner.ts"
 import * as ProcessExit from "../src/runtime/ProcessExit.ts"
+import * as StartStep from "../src/runtime/StartStep.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
@@ -177,7 +178,7 @@ describe("fitness checks", () => {
     )
     return Effect.gen(function*() {
       yield* check
-      yield* TestClock.adjust(FitnessCheckRunner.REPORT_TIMEOUT - 1)
+      yield* TestClock.adjust(StartStep.REPORT_TIMEOUT - 1)
       expect(exits).toEqual([])
       yield* TestClock.adjust(1)
       expect(exits).toEqual([1])
@@ -201,10 +202,10 @@ describe("fitness checks", () => {
         const { sent } = await Effect.runPromise(Effect.provide(reportOf(text, Effect.fail(text)), TestClock.layer()))
         const [{ check, reason }] = decodeReports(sent)
         for (const field of [check, reason]) {
-          expect(field.length).toBeLessThanOrEqual(FitnessCheckRunner.MAX_REASON)
+          expect(field.length).toBeLessThanOrEqual(StartStep.MAX_REASON)
           expect(text.startsWith(field)).toBe(true)
           expect(field.isWellFormed()).toBe(true)
-          expect(field.length).toBeGreaterThanOrEqual(Math.min(text.length, FitnessCheckRunner.MAX_REASON - 1))
+          expect(field.length).toBeGreaterThanOrEqual(Math.min(text.length, StartStep.MAX_REASON - 1))
         }
       }
     )))

@@ -1,41 +1,59 @@
 /**
  * `stint build` builds an endpoint from its repository, shows the log, and follows the release (docs/operations/builds.md).
  */
-import { type Build, hasEnded } from "@stint/contract/Build"
-import { BUILD_LOG_LIMIT } from "@stint/contract/BuildsApi"
+import { type Build, BuildLogEvent, type BuildLogLine, hasEnded } from "@stint/contract/Build"
+import { RETRY_MILLIS } from "@stint/contract/JobEvents"
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import { failWith, gone, isTemporary, MAX_FAILURES, NO_MORE } from "../client/EventConnection.ts"
 import { call } from "../client/PlatformClient.ts"
+import { readEvents } from "../client/SseReader.ts"
 import { CliFailure } from "../CliFailure.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import * as Output from "../output/Output.ts"
 import { endpoint, json, message } from "./SharedFlags.ts"
 
-/** How often the log of a running build is read. */
-const POLL = "500 millis"
+const decodeEvent = Schema.decodeUnknownOption(BuildLogEvent)
 
-/** For how many seconds the platform may be down while its build is followed. */
-const OUTAGE_SECONDS = 30
-
-/** Prints the log of a build until it has ended. */
+/** Prints the log of a build until it has ended. A lost connection continues after the last line. */
 export const followLog = Effect.fnUntraced(function*(
   { endpoint, number }: Pick<Build, "endpoint" | "number">,
   after: number,
-  print: (line: { readonly number: number; readonly time: number; readonly text: string }) => Effect.Effect<void>
+  print: (line: BuildLogLine) => Effect.Effect<void>
 ) {
-  let cursor = after
-  while (true) {
-    const page = yield* Effect.retry(
-      call((api) => api.builds.buildLogs({ params: { endpoint, number }, query: { after: cursor, limit: BUILD_LOG_LIMIT } })),
-      { schedule: Schedule.spaced("1 second"), times: OUTAGE_SECONDS, while: ({ code }) => code === "unreachable" }
+  const progress = { cursor: after, hasEnded: false, failures: 0 }
+  const connect = Effect.gen(function*() {
+    const response = yield* call((api) =>
+      api.builds.buildLogEvents({
+        params: { endpoint, number },
+        query: { after: progress.cursor },
+        responseMode: "response-only"
+      })
     )
-    for (const line of page.lines) yield* print(line)
-    cursor = page.cursor
-    if (!page.more) return
-    if (page.lines.length < BUILD_LOG_LIMIT) yield* Effect.sleep(POLL)
+    if (response.status === NO_MORE) {
+      progress.hasEnded = true
+      return
+    }
+    if (response.status !== 200) return yield* failWith(response.status, response.json)
+    yield* readEvents(response.stream, (found) => {
+      progress.failures = 0
+      // A newer platform may send events that this version does not know.
+      const event = Option.getOrUndefined(decodeEvent(found))
+      if (event?.event === "end") progress.hasEnded = true
+      if (event?.event !== "line") return Effect.void
+      progress.cursor = event.data.number
+      return print(event.data)
+    })
+  })
+  // A wrong key or build is an error, and not a lost connection.
+  yield* connect
+  while (!progress.hasEnded) {
+    if (progress.failures++ >= MAX_FAILURES) return yield* gone
+    yield* Effect.sleep(RETRY_MILLIS)
+    yield* Effect.catchIf(connect, isTemporary, () => Effect.void)
   }
 })
 

@@ -7,16 +7,10 @@ import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { failWith, gone, isTemporary, MAX_FAILURES, NO_MORE } from "../client/EventConnection.ts"
 import { call } from "../client/PlatformClient.ts"
 import { readEvents } from "../client/SseReader.ts"
-import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
-
-/** After as many connections without an event or an answer, the platform counts as unreachable. */
-const MAX_FAILURES = 30
-
-/** The status that tells a reader of Server-Sent Events not to connect again. */
-const NO_MORE = 204
 
 /** The members that lines begin with, in this order; the rest follows as `name=value`. */
 const FIRST: ReadonlyArray<string> = ["type", "at", "endpoint", "job"]
@@ -36,23 +30,6 @@ export const line = (event: PlatformEvent): string => {
 }
 
 const decode = Schema.decodeUnknownEffect(SentPlatformEvent)
-
-const Problem = Schema.Struct({ error: Schema.String, hint: Schema.String })
-
-const decodeProblem = Schema.decodeUnknownEffect(Problem)
-
-/** Fails with the error that the platform sent in place of events. */
-const failWith = (status: number, body: Effect.Effect<unknown, unknown>) =>
-  Effect.flatMap(
-    Effect.orElseSucceed(
-      Effect.flatMap(body, decodeProblem),
-      (): typeof Problem.Type => ({ error: `The platform answered ${status}.`, hint: "" })
-    ),
-    ({ error, hint }) => new CliFailure({ message: error, hint, status })
-  )
-
-/** The platform restarts, its proxy says so, or all places for readers are taken. A lost connection that comes back is resumed. */
-const isTemporary = ({ code, status = 0 }: CliFailure): boolean => code === "unreachable" || status >= 500
 
 const print = (json: boolean, event: PlatformEvent) => json ? Output.jsonLine(event) : Output.text(line(event))
 
@@ -84,11 +61,7 @@ const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: b
     more = yield* Effect.catchIf(connect, isTemporary, () => Effect.succeed(true))
   }
   if (!more) return
-  return yield* new CliFailure({
-    message: "The platform does not answer any more.",
-    hint: "Check whether it runs: stint health",
-    code: "unreachable"
-  })
+  return yield* gone
 })
 
 export const command = Command.make(

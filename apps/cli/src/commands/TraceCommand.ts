@@ -24,6 +24,7 @@ const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   queue: "until a worker was requested",
   create: "create the worker",
   start: "start the worker",
+  setup: "the worker's setup",
   prepare: "prepare the worker",
   take: "until it was taken"
 }

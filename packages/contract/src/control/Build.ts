@@ -132,6 +132,14 @@ export const BuildLogLine = Schema.Struct({
 })
 export type BuildLogLine = typeof BuildLogLine.Type
 
+/** An event of the log of a build. */
+export const BuildLogEvent = Schema.Union([
+  /** `id`: the line's number. */
+  Schema.Struct({ id: Schema.String, event: Schema.tag("line"), data: Schema.fromJsonString(BuildLogLine) }),
+  /** The build has ended, and has no further lines. */
+  Schema.Struct({ id: Schema.String, event: Schema.tag("end"), data: Schema.fromJsonString(Build) })
+])
+
 /** The answer to a webhook of a Git host. */
 export const BuildHookResult = Schema.Struct({
   /** The number of the build that was started. Absent: none was. */

@@ -7,6 +7,7 @@
  *                                                          POST      start
  *   /api/v1/endpoints/{endpoint}/builds/{number}           GET
  *   /api/v1/endpoints/{endpoint}/builds/{number}/logs      GET       the log, also while the build runs
+ *   /api/v1/endpoints/{endpoint}/builds/{number}/log-events  GET     the log as it is written, as Server-Sent Events
  *   /api/v1/endpoints/{endpoint}/builds/{number}/cancel    POST
  *   /api/v1/endpoints/{endpoint}/builds/{number}/deploy    POST      deploy the image of an earlier build
  *   /api/v1/endpoints/{endpoint}/build-hook                POST      webhooks of Git hosts, signed instead of authorized by a key
@@ -18,7 +19,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { bodyErrors, BuildNotFound, Conflict, Forbidden, InvalidRequest, Unavailable } from "../Problem.ts"
-import { Build, BuildHookResult, BuildLogLine, BuildRequest, BuildSettings } from "./Build.ts"
+import { Build, BuildHookResult, BuildLogEvent, BuildLogLine, BuildRequest, BuildSettings } from "./Build.ts"
 import { Release } from "./Release.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
@@ -122,6 +123,27 @@ export class BuildsApi extends HttpApiGroup.make("builds")
       description:
         "Returns the lines of the log, oldest first. To follow a running build, pass the `cursor` of the response as `after`, and repeat while " +
         "`more` is true. The values of secrets are masked."
+    })),
+    HttpApiEndpoint.get("buildLogEvents", "/endpoints/:endpoint/builds/:number/log-events", {
+      params: build,
+      query: {
+        after: Schema.optionalKey(integerText("Only lines after this number.", 0, Number.MAX_SAFE_INTEGER))
+      },
+      success: HttpApiSchema.StreamSse({ events: BuildLogEvent }),
+      error: [BuildNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "Follow a build's log",
+      description:
+        "Sends the stored lines of the log, then each new line, and at last the event `end` with the build, as Server-Sent Events. The id of an event " +
+        "is the line's number: a reader that sends it as `Last-Event-ID`, which takes precedence over `after`, continues behind it. A connection ends after " +
+        "five minutes; connect again, unless `end` was received. After `end` the answer is 204. The values of secrets are masked.",
+      parameters: [{
+        name: "Last-Event-ID",
+        in: "header",
+        description: "The `id` of the last received event. Browsers send it automatically.",
+        schema: { type: "string" },
+        example: "42"
+      }]
     })),
     HttpApiEndpoint.post("cancelBuild", "/endpoints/:endpoint/builds/:number/cancel", {
       params: build,

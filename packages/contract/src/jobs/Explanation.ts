@@ -40,10 +40,11 @@ export const WaitPart = Schema.Struct({
   /**
    * | | | |---|---| | `queue` | from when the job was ready until the platform requested the start of its worker | | `create` | until the
    * worker's process existed, or until a standby process had become the worker | | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they
-   * ask for a job, as Stint's SDK does | | `prepare` | until it asked for a job, for workers that send heartbeats before | | `take` | until
+   * ask for a job, as Stint's SDK does | | `setup` | until its setup had ended and it asked for a job, for workers that report the
+   * start of a setup, as Stint's SDK does | | `prepare` | until it asked for a job, for workers that send heartbeats before | | `take` | until
    * it took the job. The only part when the worker was already running |
    */
-  phase: Schema.Literals(["queue", "create", "start", "prepare", "take"]),
+  phase: Schema.Literals(["queue", "create", "start", "setup", "prepare", "take"]),
   millis: Schema.Int
 })
 export type WaitPart = typeof WaitPart.Type

@@ -135,6 +135,15 @@ export type JobChunk = typeof JobChunk.Type
 export const JobsToStop = Schema.Struct({ jobsToStop: Schema.Array(Schema.String) })
 export type JobsToStop = typeof JobsToStop.Type
 
+/** The name under which a failed setup is reported, in place of a fitness check's (docs/spec/worker-protocol.md#setup-notice). */
+export const SETUP_CHECK = "setup"
+
+/** The longest setup of a worker. Milliseconds. */
+export const MAX_SETUP_MILLIS = 86_400_000
+
+/** The limit of a setup whose notice names none: that of a whole start. Milliseconds. */
+const DEFAULT_SETUP_MILLIS = 420_000
+
 /**
  * A heartbeat (docs/spec/worker-protocol.md#heartbeat), as a JSON body or a query. `job_id` is a list of ids, or a comma-separated string;
  * absent when the worker is idle.
@@ -144,11 +153,13 @@ export const Ping = Schema.Struct({
   /** The lease tokens of the jobs in `job_id`, in the same order; empty for a job without one. */
   lease_token: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(Schema.String)]))),
   runpod_version: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  /** `unhealthy` reports a failed fitness check; `exiting` announces the worker's exit. */
+  /** `unhealthy` reports a failed fitness check or setup; `setup` that the setup began; `exiting` announces the worker's exit. */
   status: Schema.optionalKey(Schema.NullOr(Schema.String)),
   /** The fitness check that failed. */
   check: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  reason: Schema.optionalKey(Schema.NullOr(Schema.String))
+  reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
+  /** With `setup`: how long it may take, in milliseconds. A text in a query. */
+  setup_timeout: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Number])))
 })
 export type Ping = typeof Ping.Type
 
@@ -162,4 +173,10 @@ export const pingJobs = (ping: Ping): ReadonlyArray<string> => {
 export const pingTokens = ({ lease_token }: Ping): ReadonlyArray<string> => {
   const tokens = lease_token ?? []
   return typeof tokens === "string" ? tokens.split(",") : tokens
+}
+
+/** How long the setup that a heartbeat announces may take. Milliseconds, within the bounds. */
+export const setupMillis = ({ setup_timeout }: Ping): number => {
+  const millis = Number(setup_timeout ?? DEFAULT_SETUP_MILLIS)
+  return Number.isFinite(millis) && millis > 0 ? Math.min(millis, MAX_SETUP_MILLIS) : DEFAULT_SETUP_MILLIS
 }

@@ -75,6 +75,8 @@ interface Entry {
   adopted: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
+  /** The setup that the worker runs before it asks for a job; null before and after. */
+  setup: { readonly startedAt: number; readonly limitAt: number } | null
   /** The release that it runs; undefined when it is unknown. */
   release: number | undefined
 }
@@ -136,6 +138,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
    * has renewed them.
    */
   readonly touch: (endpoint: EndpointId, worker: string, call?: "take") => Effect.Effect<boolean>
+  /** The worker began its setup, which may take `limitMs` milliseconds. It has not asked for a job yet. */
+  readonly settingUp: (endpoint: EndpointId, worker: string, limitMs: number) => Effect.Effect<void>
   /** The worker took a job. */
   readonly assigned: (
     endpoint: EndpointId,
@@ -285,6 +289,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           pooled: false,
           adopted: false,
           start: null,
+          setup: null,
           release: undefined
         }
         forgetIdle(workers)
@@ -295,6 +300,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
 
     const mayBeForgotten = (entry: Entry, now: number): boolean => {
       if (entry.pooled || entry.jobs.size > 0 || entry.openPolls > 0) return false
+      if (entry.setup !== null && now < entry.setup.limitAt) return false
       if (entry.state === "unhealthy" || entry.state === "throttled") return now - entry.lastSeenAt > FORGET_FAILURE_MILLIS
       return now - Math.max(entry.lastSeenAt, entry.answeredAt) > FORGET_AFTER_MILLIS ||
         (entry.cutAt !== null && now - entry.cutAt > FORGET_AFTER_CUT_MILLIS)
@@ -311,6 +317,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       }
       if (entry.state !== "ready") {
         entry.state = "ready"
+        entry.setup = null
         entry.reason = null
         entry.retryAt = null
         entry.idleSince = entry.jobs.size === 0 ? entry.lastSeenAt : null
@@ -345,7 +352,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         lastSeenAt: Math.round(entry.lastSeenAt + offset),
         idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
         exitAnnounced: entry.exitAnnounced,
-        results: entry.results
+        results: entry.results,
+        ...(entry.setup === null ? {} : {
+          setup: { startedAt: Math.round(entry.setup.startedAt + offset), limitAt: Math.round(entry.setup.limitAt + offset) }
+        })
       }))
     }
 
@@ -397,6 +407,18 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           markSeen(entry)
           if (call !== undefined && entry.start !== null && entry.start.readyAt === null) entry.start.readyAt = wallClock()
           return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
+        }),
+      settingUp: (endpoint, worker, limitMs) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          // A notice that arrives after the first take, or is repeated, changes nothing.
+          if (entry.state !== "initializing" || entry.setup !== null) return
+          const now = elapsed()
+          entry.lastSeenAt = now
+          entry.setup = { startedAt: now, limitAt: now + limitMs }
+          if (entry.start === null) return
+          entry.start.calledAt ??= wallClock()
+          entry.start.setupAt ??= wallClock()
         }),
       assigned: (endpoint, worker, job, attempt, needsToken) =>
         Effect.sync(() => {
@@ -464,6 +486,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           entry.state = state
+          entry.setup = null
           entry.reason = reason
           entry.retryAt = retryAt ?? null
           if (events.isOpen()) events.publish({ type: "worker.failed", endpoint, worker, reason: reason.slice(0, MAX_REASON) })

@@ -12,6 +12,13 @@ export type WorkerState = typeof WorkerState.Type
 
 const Time = Schema.NullOr(Schema.Number)
 
+/** A setup in progress. */
+const WorkerSetup = Schema.Struct({
+  startedAt: Schema.Number,
+  /** When it exceeds its limit. */
+  limitAt: Schema.Number
+})
+
 const WorkerStatus = Schema.Struct({
   id: Schema.String,
   endpoint: EndpointId,
@@ -29,7 +36,9 @@ const WorkerStatus = Schema.Struct({
   /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
   exitAnnounced: Schema.Boolean,
   /** The number of results that it has delivered. */
-  results: Schema.Number
+  results: Schema.Number,
+  /** Present while the worker runs its setup. */
+  setup: Schema.optionalKey(WorkerSetup)
 })
 
 /** A worker as the autoscaler and the console see it. Times are milliseconds since 1970. */

@@ -2,8 +2,8 @@
  * When the workers of this process's pools were started, to explain what a job's wait was spent on.
  *
  * ```
- *   requested ---> created ---> called ---> ready
- *     (autoscaler)   (pool)       (first call)  (first request for a job)
+ *   requested ---> created ---> called ---> setup begins ---> ready
+ *     (autoscaler)   (pool)       (first call)  (its notice)      (first request for a job)
  * ```
  *
  * In memory only, and bounded: the last {@link REMEMBERED} workers. A worker's own calls create no entry, so a caller cannot displace others.
@@ -18,6 +18,8 @@ export interface WorkerStart {
   /** Present when its process had been started in advance. */
   standby?: boolean
   calledAt: number | null
+  /** When the worker reported that its setup began. Absent for a worker without one. */
+  setupAt?: number
   /** When the worker first asked for a job. Stint's SDK makes its first call only then. */
   readyAt: number | null
 }

@@ -52,7 +52,12 @@ export const builds = (it: ServerIt): void => {
         expectJson(200, Schema.Struct({ builds: Schema.Array(Schema.Unknown) }))
       )
       expect(builds).toEqual([])
-      for (const [method, rest] of [["GET", ""], ["GET", "/logs"], ["POST", "/cancel"], ["POST", "/deploy"]] as const) {
+      for (
+        const [method, rest] of [["GET", ""], ["GET", "/logs"], ["GET", "/log-events"], ["POST", "/cancel"], [
+          "POST",
+          "/deploy"
+        ]] as const
+      ) {
         yield* Effect.flatMap(call(`${path}/builds/1${rest}`, { method }), expectProblem(404))
       }
     }))

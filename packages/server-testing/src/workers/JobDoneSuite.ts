@@ -3,6 +3,7 @@
  * docs/spec/worker-protocol.md#heartbeat).
  */
 import { expect } from "@effect/vitest"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type { ServerIt } from "../ServerIt.ts"
@@ -323,6 +324,34 @@ const heartbeats = (it: ServerIt) => {
         expect((yield* endpoint.health).workers).toMatchObject({ unhealthy: 1, idle: 0, ready: 0 })
         yield* worker.ping([])
         expect((yield* endpoint.health).workers).toMatchObject({ unhealthy: 0, idle: 1, ready: 1 })
+      }
+    }))
+
+  it.effect("ping: a setup keeps the worker initializing until it asks for a job, and its failure has a reason of its own", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      for (const form of ["query", "body"] as const) {
+        const worker = yield* endpoint.worker()
+        const { addresses, call } = worker
+        const report = (values: Readonly<Record<string, string | number>>) =>
+          form === "body"
+            ? call(addresses.ping, { json: values })
+            : call(
+              `${addresses.ping}&${Object.entries(values).map(([key, value]) => `${key}=${encodeURIComponent(value)}`).join("&")}`
+            )
+        expect((yield* report({ status: "setup", setup_timeout: 60_000 })).status).toBe(200)
+        expect((yield* endpoint.health).workers).toMatchObject({ initializing: 1, idle: 0, ready: 0 })
+        expect((yield* report({ status: "unhealthy", check: "setup", reason: "no file /models" })).status).toBe(200)
+        const found = (yield* Effect.flatMap(WorkerRegistry, ({ list }) => list(endpoint.endpoint.id))).find(({ id }) =>
+          id === worker.id
+        )
+        expect(found).toMatchObject({ state: "unhealthy", reason: "its setup failed: no file /models" })
+        yield* worker.ping([])
+        // A notice that arrives late changes nothing.
+        expect((yield* report({ status: "setup", setup_timeout: 60_000 })).status).toBe(200)
+        expect((yield* endpoint.health).workers).toMatchObject({ initializing: 0, unhealthy: 0 })
+        yield* report({ status: "exiting" })
+        yield* (yield* WorkerRegistry).removed(endpoint.endpoint.id, worker.id)
       }
     }))
 

@@ -18,8 +18,11 @@ import * as Schema from "effect/Schema"
 import { auditTarget } from "../audit/AuditMiddleware.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
-import { mapStoreErrors, unavailable } from "../http/QueueProblems.ts"
+import { invalidEventId, mapStoreErrors, unavailable } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
+import { sseResponse } from "../jobs/JobEventStream.ts"
+import { lastEventIdOf } from "../jobs/JobsHandlers.ts"
+import * as BuildLogStream from "./BuildLogStream.ts"
 
 const settingsHint =
   "Build settings are a JSON object like {\"repository\": \"https://git.example.com/team/words.git\", \"context\": \"worker\"}."
@@ -131,6 +134,19 @@ export const layer = HttpApiBuilder.group(
           const build = yield* mapErrors(builds.get(endpoint, params.number))
           const lines = yield* mapStoreErrors(builds.log(endpoint, params.number, after, limit))
           return { lines, cursor: lines.at(-1)?.number ?? after, more: lines.length === limit || !hasEnded(build) }
+        })
+      )
+      .handleRaw(
+        "buildLogEvents",
+        Effect.fnUntraced(function*({ params, query: { after = 0 }, request }) {
+          const endpoint = yield* idOf(params.endpoint)
+          // Before the stream starts, while an error status can still be sent.
+          yield* mapErrors(builds.get(endpoint, params.number))
+          const last = lastEventIdOf(request, undefined)
+          if (last === BuildLogStream.END) return HttpServerResponse.empty({ status: 204 })
+          if (last !== undefined && !/^\d{1,15}$/.test(last)) return yield* invalidEventId(last)
+          const from = last === undefined ? after : Number(last)
+          return sseResponse(BuildLogStream.follow(builds, { endpoint, number: params.number }, from), limits.heartbeatMs)
         })
       )
       .handle(

@@ -45,7 +45,7 @@ export interface ExplainInput {
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency" | "model" | "previousRelease">
   /** Where the endpoint's model is. Undefined for an endpoint without one. */
   readonly model: ModelState | undefined
-  readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince">>
+  readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince" | "setup">>
   /** The endpoint's roll that is in progress, or the last one, if it failed. */
   readonly roll?: RollState | undefined
   /** The start of the worker of the last attempt. */
@@ -101,6 +101,13 @@ const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): 
   )
 }
 
+/** What is said about the starting worker whose setup began first. */
+const setupWords = (starting: ExplainInput["workers"], now: number): string => {
+  const [first] = starting.flatMap(({ setup }) => setup ?? []).toSorted((a, b) => a.startedAt - b.startedAt)
+  if (first === undefined) return ""
+  return ` Its setup has run for ${span(now - first.startedAt)} of at most ${span(first.limitAt - first.startedAt)}.`
+}
+
 /** The explanation for a job that is waiting for a worker. */
 const waiting = (facts: ExplainInput): WaitCause => {
   const { ahead, endpoint, job, now, workers } = facts
@@ -150,7 +157,9 @@ const waiting = (facts: ExplainInput): WaitCause => {
     const since = Math.min(...starting.map(({ firstSeenAt }) => firstSeenAt))
     return waitCause(
       "starting",
-      `${line}; ${count(starting.length, "worker is", "workers are")} starting, the oldest for ${span(now - since)}.`
+      `${line}; ${count(starting.length, "worker is", "workers are")} starting, the oldest for ${span(now - since)}.${
+        setupWords(starting, now)
+      }`
     )
   }
   if (external) {

@@ -3,6 +3,7 @@
  *
  * ```
  *   ready to run --queue--> worker requested --create--> created --start--> first call --prepare--> asks for a job --take--> claimed
+ *                                                                   setup begins --setup--> asks for a job
  * ```
  *
  * Every boundary is limited to the wait, so the parts add up to it. A worker that asked for jobs before this job was ready leaves only `take`.
@@ -23,6 +24,7 @@ const phrases: Record<WaitPart["phase"], (time: string) => string> = {
   queue: (time) => `${time} until its worker was requested`,
   create: (time) => `${time} to create the worker`,
   start: (time) => `${time} for the worker to start`,
+  setup: (time) => `${time} for its setup`,
   prepare: (time) => `${time} until the worker asked for a job`,
   take: (time) => `${time} to be taken`
 }
@@ -68,7 +70,12 @@ export const breakdownOf = (
   until("queue", start.requestedAt)
   until("create", start.createdAt)
   until("start", start.calledAt)
-  until("prepare", start.readyAt)
+  if (start.setupAt === undefined) until("prepare", start.readyAt)
+  else {
+    // What a worker does between another first call and its setup.
+    until("prepare", start.setupAt)
+    until("setup", start.readyAt)
+  }
   until("take", startedAt)
   return known(millis, parts, start.standby === true)
 }

@@ -10,7 +10,16 @@ import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { JobChunk, JobDone, LEASE_TOKEN_HEADER, Ping, pingJobs, pingTokens } from "@stint/contract/WorkerProtocol"
+import {
+  JobChunk,
+  JobDone,
+  LEASE_TOKEN_HEADER,
+  Ping,
+  pingJobs,
+  pingTokens,
+  SETUP_CHECK,
+  setupMillis
+} from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
@@ -135,7 +144,7 @@ const pingOf = (address: WorkerUrl): Ping => {
   const ping: { -readonly [name in keyof Ping]: string } = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
   const tokens = address.all("lease_token")
   if (tokens.length > 0) ping.lease_token = tokens.join(",")
-  for (const key of ["runpod_version", "status", "check", "reason"] as const) {
+  for (const key of ["runpod_version", "status", "check", "reason", "setup_timeout"] as const) {
     const value = address.get(key)
     if (value !== undefined) ping[key] = value
   }
@@ -398,10 +407,15 @@ const make = Effect.gen(function*() {
 
   const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping, identity: WorkerIdentity) {
     if (ping.status === "unhealthy") {
-      const full = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`
+      const what = ping.check === SETUP_CHECK ? "its setup" : `fitness check ${ping.check ?? "(unnamed)"}`
+      const full = `${what} failed: ${ping.reason ?? "no reason given"}`
       const reason = (secrets.maskOf(endpoint)?.(full) ?? full).slice(0, REASON_LENGTH)
       yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`)
       yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
+      return accepted
+    }
+    if (ping.status === "setup") {
+      yield* registry.settingUp(endpoint.id, worker, setupMillis(ping))
       return accepted
     }
     const named = pingJobs(ping)

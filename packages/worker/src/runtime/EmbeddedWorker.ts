@@ -61,13 +61,13 @@ const makeShutdown = () => {
   }
 }
 
-/** The exit of a failed fitness check. It becomes the layer's error. */
+/** The exit of a failed fitness check or setup. It becomes the layer's error. */
 const failLayer = Layer.succeed(
   ProcessExit,
   () =>
     Effect.die(
       new EmbeddedWorkerError({
-        message: "A fitness check of the embedded worker failed; the log names it. The worker takes no jobs."
+        message: "A fitness check or the setup of the embedded worker failed; the log says why. The worker takes no jobs."
       })
     )
 )
@@ -79,8 +79,8 @@ const isUnfit = Schema.is(EmbeddedWorkerError)
  * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the layers of the program, and the program may run other things
  * beside it.
  *
- * The layer is built when the fitness checks have passed. It fails with the reason when one has not, when no platform is configured, or when
- * a setting is invalid.
+ * The layer is built when the fitness checks have passed and the setup has ended. It fails with the reason when one of them failed, when no
+ * platform is configured, or when a setting is invalid.
  *
  * @example
  * ```ts

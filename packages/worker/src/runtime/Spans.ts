@@ -9,6 +9,7 @@
  *
  *   start <endpoint>              once, before the first take
  *     fitness <check>
+ *   setup <endpoint>              once, after the fitness checks, if there is one
  * ```
  *
  * A middleware's span is a child of `process` and the parent of `handler`. When a job fails, its `handler` and `process` spans fail with the

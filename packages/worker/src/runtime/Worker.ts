@@ -4,6 +4,7 @@
  * ```
  *   Worker.layer(handler)                                  closed in this order:
  *     FitnessCheckRunner        checks the machine               (before the first take)
+ *     Setup                     loads what the handler needs     (before the first take)
  *     TakeLoop                  takes jobs                       1  no more takes
  *     Drain                     waits for running jobs           2  running jobs are finished and delivered, exit ping
  *     StopMonitor, Heartbeat    polls stops, sends heartbeats    3
@@ -39,6 +40,7 @@ import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
 import * as MainModule from "./MainModule.ts"
 import * as Ready from "./Ready.ts"
+import * as Setup from "./Setup.ts"
 import * as Shutdown from "./Shutdown.ts"
 import * as StdioFlush from "./StdioFlush.ts"
 import * as StopMonitor from "./StopMonitor.ts"
@@ -61,6 +63,25 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
+/** The layers of a worker, from the last to the first that is built. */
+const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
+  handler: Runnable<R>,
+  options: Options<Middleware>,
+  setup: Layer.Layer<Loaded, never, Needs>
+) =>
+  TakeLoop.layer(
+    handler.concurrency === undefined || options.concurrency !== undefined || options.concurrencyModifier !== undefined
+      ? options
+      : { ...options, concurrency: handler.concurrency }
+  ).pipe(
+    Layer.provide(Drain.layer),
+    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
+    Layer.provide(JobRunner.layer(handler, options.middleware, options)),
+    Layer.provide([ResultDelivery.layer, Ready.layer]),
+    Layer.provide(setup),
+    Layer.provide(FitnessCheckRunner.layer)
+  )
+
 /**
  * The worker of this handler. It takes and runs jobs while the layer's scope is open, and finishes the held jobs when the scope closes.
  *
@@ -73,18 +94,25 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
   never,
   never,
   Services | Exclude<JobRunner.JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>, Scope.Scope>
-> =>
-  TakeLoop.layer(
-    handler.concurrency === undefined || options.concurrency !== undefined || options.concurrencyModifier !== undefined
-      ? options
-      : { ...options, concurrency: handler.concurrency }
-  ).pipe(
-    Layer.provide(Drain.layer),
-    Layer.provide([StopMonitor.layer, Heartbeat.layer, UncaughtErrors.layer]),
-    Layer.provide(JobRunner.layer(handler, options.middleware, options)),
-    Layer.provide([ResultDelivery.layer, Ready.layer]),
-    Layer.provide(FitnessCheckRunner.layer)
-  )
+> => compose(handler, options, Layer.empty)
+
+/**
+ * The worker of this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
+ * services of the setup's layer.
+ *
+ * A layer that is provided to the worker is also built before the first job. As a setup it has a time limit, its failure reaches the waiting
+ * jobs, and its duration is a part of its own of a cold start.
+ *
+ * @example
+ * ```ts
+ * Worker.layerWithSetup(Transcribe, { layer: Whisper.layer, timeout: "20 minutes" }).pipe(Worker.launch)
+ * ```
+ */
+export const layerWithSetup = <R, Loaded, Needs, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
+  handler: Runnable<R>,
+  setup: Setup.Setup<Loaded, Needs>,
+  options: Options<Middleware> = {}
+) => compose(handler, options, Setup.layer(setup))
 
 /** Options of the program. */
 export interface LaunchOptions {

@@ -19,6 +19,7 @@
  * | `ENDPOINT_ID` | none | id of the endpoint; its presence makes log lines JSON |
  * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs have to finish after SIGTERM; Stint only, see below |
  * | `UNREACHABLE_LIMIT` | none | milliseconds without a response to job-take after which the worker shuts down; Stint only, see below |
+ * | `SETUP_TIMEOUT` | the setup's own, or 7 minutes | milliseconds that the setup may take; Stint only, see below |
  * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is logged |
  *
  * Without `SHUTDOWN_GRACE`, running jobs run to completion, because the sender of the signal decides when to kill the process. Set it to
@@ -27,6 +28,9 @@
  *
  * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
  * one hour, so that the workers of a platform that was killed do not run forever.
+ *
+ * `SETUP_TIMEOUT` overrides the limit in the code, because the machine decides how long a model loads. A shorter one tells waiting jobs sooner
+ * that a load hangs.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
@@ -48,6 +52,7 @@ import * as WorkerFlags from "./WorkerFlags.ts"
 const TuningVariable = {
   shutdownGrace: "SHUTDOWN_GRACE",
   unreachableLimit: "UNREACHABLE_LIMIT",
+  setupTimeout: "SETUP_TIMEOUT",
   logLevel: "LOG_LEVEL",
   debugLevel: "DEBUG_LEVEL"
 } as const
@@ -109,6 +114,8 @@ export interface Settings {
   readonly shutdownGrace: number | undefined
   /** Milliseconds without a response to job-take after which the worker shuts down. Undefined: never. */
   readonly unreachableLimit: number | undefined
+  /** Milliseconds that the setup may take, instead of the limit in the code. */
+  readonly setupTimeout?: number
   readonly log: LogLine.Style
   readonly flags: WorkerFlags.WorkerFlags
 }
@@ -251,6 +258,7 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
   const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()
   const grace = find(env, TuningVariable.shutdownGrace)
   const limit = find(env, TuningVariable.unreachableLimit)
+  const setup = find(env, TuningVariable.setupTimeout)
   const local = isLocal(env, argv)
   const flags = yield* Effect.fromResult(
     Result.mapError(WorkerFlags.read(argv, local), ({ flag, message }) => invalid(flag, message))
@@ -265,6 +273,7 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
     platform: local ? undefined : yield* platformOf(env, workerId),
     shutdownGrace: grace === undefined ? undefined : yield* Effect.fromResult(wholeNumber(grace, 0)),
     unreachableLimit: limit === undefined ? undefined : yield* Effect.fromResult(wholeNumber(limit, 1)),
+    ...(setup === undefined ? {} : { setupTimeout: yield* Effect.fromResult(wholeNumber(setup, 1)) }),
     log,
     flags
   }
