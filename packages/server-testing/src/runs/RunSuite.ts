@@ -139,7 +139,17 @@ export const runCallers = (it: ServerIt): void => {
       const held = yield* why
       expect(held).toMatchObject({ reason: "held" })
       expect(held?.words).toContain("the node \"write\"")
+      expect(held?.words).toContain(`definition ${HASH.slice(0, 12)}.`)
+      expect(held?.words).toContain(`stint rollback ${pipeline.id}`)
+      expect(held?.words).toContain(`/retry/${id}?from=NODE. Or cancel it: POST /v2/${pipeline.id}/cancel/${id}`)
       expect(yield* stepsOf(pipeline, id)).toMatchObject({ held: expect.stringContaining("the node \"write\"") })
+      const retry = (from: string) => pipeline.call(pipeline.path(`retry/${id}?from=${from}`), { method: "POST" })
+      yield* Effect.flatMap(retry("nowhere"), expectProblem(400))
+      expect((yield* retry("write")).json).toEqual({ id, status: "IN_QUEUE" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 3 })
+      expect(yield* journal({ attempt: 3, start: { definition: hash }, after: 0 })).toMatchObject({ state: "running", entries: [] })
+      // It follows the new definition from now on, so it is not held any more.
+      yield* Effect.flatMap(retry("stamp"), expectProblem(409))
     }))
 
   it.effect("cancel, purge-queue: can be repeated while a run undoes what it did", () =>

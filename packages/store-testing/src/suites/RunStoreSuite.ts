@@ -629,6 +629,53 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         })
     )
 
+    rule("runs a held run again from a node with the definition that did not fit, and cancels the jobs that it forgets", () =>
+      Effect.gen(function*() {
+        const { apply, claim, head, runs, started, write } = yield* make
+        const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+        const job = yield* started()
+        const child = spawn("stamp")
+        yield* write(job, { records: [step("write"), child, step("post~1")] })
+        assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "stamp", 0), { _tag: "Rejected" })
+        yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"], ["stamp", "step"], ["post", "step"]), 0)
+        const held = yield* write(job, start(OTHER))
+        assert.include(held.cause, "\"stamp\" as a run; in the definition of the worker it is a step")
+        assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "nowhere", 0), { _tag: "UnknownNode" })
+        const retried = yield* runs.retry(ENDPOINT, job.id, "stamp", 0)
+        assert.deepInclude(retried, { _tag: "Changed" })
+        if (retried._tag !== "Changed") return assert.fail()
+        assert.deepStrictEqual(othersOf(retried), [child.id])
+        assert.strictEqual((yield* head(child.id, CHILDREN)).status, "CANCELLED")
+        assert.deepInclude((yield* runs.get(ENDPOINT, job.id))?.run, { held: null })
+        const [again = assert.fail()] = yield* claim()
+        const resumed = yield* write(again, { ...start(OTHER), after: 0 })
+        assert.strictEqual(resumed.state, "running")
+        assert.deepStrictEqual(pathsOf(resumed), ["write step"])
+        // The end of the forgotten job does not settle the new step.
+        yield* apply(child.id, { _tag: "Cancel", now: 0, endpoint: CHILDREN }, CHILDREN)
+        assert.deepStrictEqual(pathsOf(yield* write(again, { records: [step("stamp")], after: 0 })), ["write step", "stamp step"])
+      }))
+
+    rule("holds a run whose branch another definition does not offer, and no other one", () =>
+      Effect.gen(function*() {
+        const { runs, started, write } = yield* make
+        const branches = (...parts: ReadonlyArray<string>) =>
+          toJsonText({ name: "letters", nodes: [{ address: "size", kind: "branch", parts }] })
+        const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+        yield* runs.define(ENDPOINT, "c".repeat(64), branches("zip", "plain", "raw"), 0)
+        yield* runs.define(ENDPOINT, "d".repeat(64), branches("zip", "plain"), 0)
+        yield* runs.define(ENDPOINT, "e".repeat(64), branches("plain"), 0)
+        const job = yield* started()
+        yield* write(job, start("c".repeat(64)))
+        yield* write(job, { records: [{ kind: "choice", path: "size", body: toJsonText({ branch: "zip" }) }] })
+        assert.deepInclude(yield* write(job, start("d".repeat(64))), { state: "running" })
+        const held = yield* write(job, start("e".repeat(64)))
+        assert.deepInclude(held, {
+          state: "held",
+          cause: "The run has chosen \"zip\" at the node \"size\", which the definition of the worker does not offer there."
+        })
+      }))
+
     rule(
       "a retry forgets what failed or was not settled; a retry from a node forgets that node and those after it",
       () =>

@@ -152,6 +152,9 @@ export class RunStore extends Context.Service<RunStore, {
   /** Delivers an event to the run that has waited for it longest, or keeps it, within `MAX_KEPT_EVENTS` and `MAX_KEPT_EVENT_BYTES`. */
   readonly send: (endpoint: EndpointId, event: RunEvent, now: number) => Effect.Effect<EventResult, StoreError>
 
-  /** Returns a FAILED or TIMED_OUT run to the queue, and forgets the entries from a node on (`RunMachine.forgotten`). */
+  /**
+   * Returns a FAILED or TIMED_OUT run to the queue, or one that is held, and forgets the entries from a node on (`RunMachine.forgotten`). Of a held
+   * run, the open children among them are cancelled.
+   */
   readonly retry: (endpoint: EndpointId, id: JobId, from: string, now: number) => Effect.Effect<RetryResult, StoreError>
 }>()("@stint/store/RunStore") {}
