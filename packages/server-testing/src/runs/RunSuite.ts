@@ -2,6 +2,7 @@
  * Tests the operations on runs for callers (docs/spec/pipelines.md#callers).
  */
 import { expect } from "@effect/vitest"
+import { DefinitionComparison, DefinitionList } from "@stint/contract/Definitions"
 import { ExplainedJob } from "@stint/contract/JobsApi"
 import { EventReceipt, RunSteps } from "@stint/contract/RunSteps"
 import * as Effect from "effect/Effect"
@@ -184,6 +185,57 @@ export const runCallers = (it: ServerIt): void => {
       }
       // A graph that cannot be read would fail later calls.
       yield* Effect.flatMap(post({ definitions: [{ hash: "b".repeat(64), graph: { nodes: 1 } }], runs: [] }), expectProblem(400))
+    }))
+
+  it.effect("definitions: counts the open runs of each, and says what a new definition would do to them", () =>
+    Effect.gen(function*() {
+      const { children, id, journal, pipeline, post, start, worker } = yield* make
+      const list = Effect.flatMap(pipeline.call(pipeline.path("definitions")), expectJson(200, DefinitionList))
+      const compare = (nodes: Schema.Json) =>
+        Effect.flatMap(
+          pipeline.call(pipeline.path("compare-definition"), { json: { graph: { name: "letters", nodes } } }),
+          expectJson(200, DefinitionComparison)
+        )
+      expect(yield* list).toEqual({ definitions: [] })
+      expect(yield* compare([])).toEqual({ open: 0, continuing: 0, waiting: 0, nodes: [], added: [] })
+      yield* start()
+      yield* journal({ records: [{ path: "write", kind: "step", body: 1 }, WAIT], park: { seen: 2 } })
+      const { id: second } = yield* pipeline.run({})
+      yield* worker.next
+      yield* post({ runs: [{ run: second, attempt: 1, start: { definition: HASH }, records: [WAIT], park: { seen: 1 } }] })
+      expect(yield* list).toMatchObject({ definitions: [{ hash: HASH, open: 2, held: 0, definedAt: expect.any(Number) }] })
+      // Only one of them has recorded the node that changes, and none the node that is gone.
+      expect(yield* compare([{ address: "write", kind: "run" }, { address: "seal", kind: "step" }])).toEqual({
+        open: 2,
+        continuing: 1,
+        waiting: 1,
+        nodes: [
+          {
+            definition: HASH,
+            node: "write",
+            change: "changed",
+            waiting: 1,
+            reason: "The run has recorded the node \"write\" as a step; in the definition of the worker it is a run.",
+            example: id
+          },
+          {
+            definition: HASH,
+            node: "stamp",
+            change: "removed",
+            waiting: 0,
+            reason: "The run has recorded the node \"stamp\", which the definition of the worker does not have."
+          }
+        ],
+        added: ["seal"]
+      })
+      expect(yield* compare(graph.nodes)).toMatchObject({ open: 2, continuing: 2, waiting: 0, nodes: [], added: [] })
+      expect((yield* children.call(children.path("definitions"))).json).toEqual({ definitions: [] })
+      yield* Effect.flatMap(
+        pipeline.call(pipeline.path("compare-definition"), { json: { graph: { nodes: 1 } } }),
+        expectProblem(400)
+      )
+      yield* pipeline.cancel(id)
+      expect(yield* list).toMatchObject({ definitions: [{ open: 1 }] })
     }))
 
   it.effect("retry: runs a failed run again from a node, and names the nodes when there is no such node", () =>

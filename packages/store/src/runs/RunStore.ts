@@ -97,6 +97,12 @@ export interface EventResult {
   readonly applied: ReadonlyArray<ApplyResult>
 }
 
+/** A stored definition. `at`: when a worker sent it first. */
+export interface StoredDefinition {
+  readonly hash: string
+  readonly at: number
+}
+
 /** A run and its job. */
 export interface RunReport {
   readonly run: RunRecord
@@ -134,6 +140,16 @@ export class RunStore extends Context.Service<RunStore, {
 
   /** The graph of a definition. */
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
+
+  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  readonly definitions: (endpoint: EndpointId, limit: number) => Effect.Effect<ReadonlyArray<StoredDefinition>, StoreError>
+
+  /** The runs of an endpoint that have not ended, in the order of their ids, after an id, up to `limit`. */
+  readonly openRuns: (
+    endpoint: EndpointId,
+    after: JobId | undefined,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<RunRecord>, StoreError>
 
   /** A run of an endpoint; undefined when the endpoint has no such job, or the job is not a run. */
   readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<RunReport | undefined, StoreError>
