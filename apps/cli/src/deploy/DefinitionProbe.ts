@@ -12,7 +12,6 @@
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import { PipelineGraph } from "@stint/contract/RunJournal"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
-import * as HandlerEntryPoint from "@stint/pool-process/HandlerEntryPoint"
 import * as StintPackages from "@stint/pool-process/StintPackages"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -106,11 +105,11 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
     const server = yield* serve(found)
     const address = server.address()
     const port = typeof address === "object" && address !== null ? address.port : 0
-    const { nodeOptions, path } = yield* HandlerEntryPoint.withoutBundles(StintPackages.importersFrom(import.meta.url)).of(source.file)
+    const nodeOptions = StintPackages.nodeOptionsFor(source.file, StintPackages.importersFrom(import.meta.url))
     let output = ""
     yield* Effect.acquireRelease(
       Effect.sync(() => {
-        const child = spawn(process.execPath, [...nodeOptions, path], {
+        const child = spawn(process.execPath, [...nodeOptions, source.file], {
           cwd: dirname(source.file),
           stdio: ["ignore", "pipe", "pipe"],
           env: {
