@@ -20,6 +20,7 @@ import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as DeployPlan from "../deploy/DeployPlan.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
+import * as PipelineChanges from "../deploy/PipelineChanges.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import { confirm } from "../output/Confirm.ts"
 import * as Output from "../output/Output.ts"
@@ -176,8 +177,15 @@ export const command = Command.make(
         code: "usage"
       })
     }
-    const asJson = { endpoints: DeployPlan.toJson(plan), ...schedulesJson(planSchedules) }
+    const changes = (yield* PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)))
+      .filter(({ open }) => open > 0)
+    const asJson = {
+      endpoints: DeployPlan.toJson(plan),
+      ...schedulesJson(planSchedules),
+      ...(changes.length === 0 ? {} : { pipelines: changes })
+    }
     if (!json) yield* Output.text([DeployPlan.format(plan), ...scheduleLines(planSchedules)].join("\n"))
+    if (!json && changes.length > 0) yield* Output.text(`\nOpen runs of pipelines:\n${PipelineChanges.format(changes)}`)
     if (DeployPlan.isEmpty(plan) && planSchedules.set.length === 0) {
       return yield* json
         ? Output.print(true, asJson, () => "")

@@ -71,7 +71,7 @@ export const lines = (change: PipelineChange): ReadonlyArray<string> => {
     ...nodeLines(change),
     ...(waiting === 0 ? [] : [
       "  Those that wait are finished by a worker of the release that they began with. Or continue one from a changed node: " +
-      `stint retry ${endpoint} RUN --from NODE`
+      `stint jobs retry ${endpoint} RUN --from NODE`
     ])
   ]
 }
