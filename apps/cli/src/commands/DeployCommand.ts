@@ -120,6 +120,15 @@ const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> =
   ...SchedulePlan.keptLines(plan).map(Output.inline)
 ]
 
+const FORBIDDEN = 403
+
+/** What the plan does to open runs of pipelines. A key that may deploy need not be one that may read jobs; then nothing is compared. */
+const openRuns = (planned: ReadonlyArray<DeployPlan.Deployment>) =>
+  PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)).pipe(
+    Effect.catchIf(({ status }: CliFailure) => status === FORBIDDEN, () => Effect.succeed([])),
+    Effect.map((changes) => changes.filter(({ open }) => open > 0))
+  )
+
 /** The schedules of the plan as `--json` prints them. Absent when no package has contributed any. */
 const schedulesJson = ({ own, set, undeclared }: SchedulePlan.SchedulePlan) =>
   set.length + own.length + undeclared.length === 0 ? {} : {
@@ -177,8 +186,7 @@ export const command = Command.make(
         code: "usage"
       })
     }
-    const changes = (yield* PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)))
-      .filter(({ open }) => open > 0)
+    const changes = yield* openRuns(planned)
     const asJson = {
       endpoints: DeployPlan.toJson(plan),
       ...schedulesJson(planSchedules),
