@@ -108,25 +108,16 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
   return { endpoints: specs, schedules: contributions.schedules } satisfies Project
 })
 
-/** The most bytes of a schedule, as the control API accepts them. */
-const MOST_SCHEDULE_BYTES = 1024 * 1024
-
 /** Why the platform would refuse a schedule of an endpoint: what it asks for is above the limits that the configuration sets for callers. */
 const refusals = (
   { endpoint, name, package: from, spec }: SchedulePlan.ScheduleContribution,
   limits: Pick<EndpointSpec, "limits">
-): ReadonlyArray<string> => {
-  const start = `${from}: The schedule "${name}" of the endpoint "${endpoint}"`
-  const bytes = Buffer.byteLength(JSON.stringify(spec))
-  return [
-    ...callerLimitIssues(limits, spec).map(({ message, path }) =>
-      `${start} asks for too much: ${formatFieldIssue({ path, message })}. Raise the limits of the endpoint in the configuration.`
-    ),
-    ...(bytes <= MOST_SCHEDULE_BYTES ? [] : [
-      `${start} has ${bytes} bytes, and may have ${MOST_SCHEDULE_BYTES}. Put large inputs in an object store and pass the URL.`
-    ])
-  ]
-}
+): ReadonlyArray<string> =>
+  callerLimitIssues(limits, spec).map(({ message, path }) =>
+    `${from}: The schedule "${name}" of the endpoint "${endpoint}" asks for too much: ${
+      formatFieldIssue({ path, message })
+    }. Raise the limits of the endpoint in the configuration.`
+  )
 
 /** Fails with all mistakes in pipeline files, and with schedules of endpoints that do not exist. */
 const rejectMistakes = Effect.fnUntraced(function*(
