@@ -427,7 +427,7 @@ describe("a pipeline in JSON", () => {
     const typed = Pipeline.make("sizes", { input: Schema.String })
       .use("split", Split, { with: { by: " " }, undo: () => {} })
       .select(({ split }) => ({ split }))
-      .branch("size", () => "long", { long: (p) => p.step("n", () => 1, { output: Schema.Int }), short: (p) => p })
+      .branch("size", () => "long", { long: (p) => p.step("n", () => 1, { output: Schema.Int }), short: (p) => p.select(({ split }) => split) })
       .end(Schema.Unknown)
     const file = PipelineFile.make({
       name: "sizes",

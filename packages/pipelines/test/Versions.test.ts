@@ -123,8 +123,16 @@ const withNodes = (start: Building, nodes: ReadonlyArray<Shape>, began: (path: s
     return kind === "eachStep" ? list.forEach(name, run, { output }) : list.forEach(name, target(type))
   }, start)
 
-const pipelineOf = (nodes: ReadonlyArray<Shape>, began: (path: string) => void) =>
-  withNodes(new Building("p", Schema.Json, [], new Set(["input"])), nodes, began).end(Schema.Unknown)
+type Random = Pipeline.Pipeline<string, typeof Schema.Json, typeof Schema.Unknown, never>
+
+/** The random names are not literals, so the builder is not typed. */
+function typed(pipeline: unknown): Random
+function typed(pipeline: unknown): unknown {
+  return pipeline
+}
+
+const pipelineOf = (nodes: ReadonlyArray<Shape>, began: (path: string) => void): Random =>
+  typed(withNodes(new Building("p", Schema.Json, [], new Set(["input"])), nodes, began).end(Schema.Unknown))
 
 const leaf = (name: string): fc.Arbitrary<Shape> =>
   fc.record({

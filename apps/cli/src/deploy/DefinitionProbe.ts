@@ -114,7 +114,7 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
           stdio: ["ignore", "pipe", "pipe"],
           env: {
             ...process.env,
-            ...Object.fromEntries(Object.entries(env).filter(([, value]) => typeof value === "string")),
+            ...Object.fromEntries(Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])),
             ...workerEnvironment({
               baseUrl: `http://127.0.0.1:${port}`,
               endpoint: id,

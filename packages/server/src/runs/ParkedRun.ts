@@ -9,7 +9,6 @@ import { span } from "../jobs/TimeSpan.ts"
 
 /** What is known about a parked run. */
 export interface ParkedRun {
-  readonly run: JobId
   /** The hash of the definition that it follows. */
   readonly definition: string
   readonly phase: RunPhase
@@ -44,7 +43,7 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
 const SHORT_HASH = 12
 
 /** Why a run waits for another definition, and the ways out. A run that undoes what it did can neither be retried nor cancelled again. */
-const heldWords = (held: string, { definition, phase, run }: ParkedRun, endpoint: EndpointId): string =>
+const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
   `${held} It follows the definition ${definition.slice(0, SHORT_HASH)}. Every minute it returns to the queue, until a worker whose definition ` +
   "fits takes it. To finish it as it began, let a worker of the earlier release run, for example after " +
   `\`stint rollback ${endpoint}\`.` +
@@ -52,9 +51,9 @@ const heldWords = (held: string, { definition, phase, run }: ParkedRun, endpoint
     `POST /v2/${endpoint}/retry/${run}?from=NODE. Or cancel it: POST /v2/${endpoint}/cancel/${run}.`)
 
 /** The words about a parked run. */
-export const parkedWords = (parked: ParkedRun, endpoint: EndpointId, now: number): string => {
+export const parkedWords = (parked: ParkedRun, endpoint: EndpointId, run: JobId, now: number): string => {
   const { held, more, phase, steps } = parked
-  if (held !== null) return heldWords(held, parked, endpoint)
+  if (held !== null) return heldWords(held, parked, endpoint, run)
   const subject = phase === "undoing" ? "It was cancelled, undoes what it did," : "It has recorded its progress"
   if (steps.length === 0) return `${subject} and is about to continue.`
   const named = steps.slice(0, MOST_NAMED).map((step) => phrase(step, now)).join(", ")
