@@ -148,7 +148,9 @@ export const runCallers = (it: ServerIt): void => {
       yield* Effect.flatMap(retry("nowhere"), expectProblem(400))
       expect((yield* retry("write")).json).toEqual({ id, status: "IN_QUEUE" })
       expect(yield* worker.next).toMatchObject({ id, attempt: 3 })
-      expect(yield* journal({ attempt: 3, start: { definition: hash }, after: 0 })).toMatchObject({ state: "running", entries: [] })
+      const resumed = yield* journal({ attempt: 3, start: { definition: hash }, after: 0 })
+      // The wait is in neither graph.
+      expect(resumed).toMatchObject({ state: "running", entries: [{ path: "approve" }, { path: "approve" }] })
       // It follows the new definition from now on, so it is not held any more.
       yield* Effect.flatMap(retry("stamp"), expectProblem(409))
     }))
