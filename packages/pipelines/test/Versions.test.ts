@@ -216,7 +216,7 @@ const meets = (
 const fits = (entries: ReadonlyArray<JournalEntry>, own: ReadonlyArray<Shape>, other: ReadonlyArray<Shape>): boolean =>
   entries.every((entry) => meets(entry.path.split(".").map((name) => name.replace(/[[~].*$/, "")), entry, own, other))
 
-const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 500)
+const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 250)
 
 describe("random pairs of definitions", () => {
   it("fit exactly when each recorded entry meets a node that matches, and then no recorded step begins again", async () => {
