@@ -348,9 +348,10 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       return { _tag: "UnknownNode", nodes: graph.nodes.map(({ address }) => address) }
     }
     if (isHeld) {
-      tables.forget(id, forgotten)
       const others = forgotten.flatMap((entry) => entry.kind === "spawn" && entry.isOpen ? cancelChild(entry, now) : [])
-      tables.put({ ...run, held: null })
+      // The ends of these children are entries too.
+      tables.forget(id, RunMachine.forgotten([...tables.after(id, 0, Infinity)], graph, from, isHeld) ?? [])
+      tables.put({ ...tables.find(id) ?? run, held: null })
       const [woken] = changeOf(run, true, now)
       return woken?._tag === "Changed" ? { ...woken, others: [...woken.others ?? [], ...others] } : { _tag: "Missing" }
     }
