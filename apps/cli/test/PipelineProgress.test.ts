@@ -20,7 +20,9 @@ const graph = {
 const done = (path: string, kind: RunStep["kind"] = "step", endedAt = 0): RunStep => ({ path, kind, state: "completed", endedAt })
 
 const statesOf = (steps: ReadonlyArray<RunStep>, isEnded = false) =>
-  Object.fromEntries(progressOf(graph, steps, { isEnded }).map(({ node, note, state }) => [node, note === undefined ? state : `${state}, ${note}`]))
+  Object.fromEntries(
+    progressOf(graph, steps, { isEnded }).map(({ node, note, state }) => [node, note === undefined ? state : `${state}, ${note}`])
+  )
 
 const LIST = done("list", "step", 100)
 const COUNT: RunStep = { path: "thumbnail", kind: "choice", state: "completed", endedAt: 100, output: { items: 3 } }

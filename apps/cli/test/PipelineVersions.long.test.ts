@@ -95,7 +95,9 @@ it("lets a run wait whose recorded step is another one, and the release before f
   await write("3", "Number")
   const diff = await ok("pipelines", "diff", "letters", "--config", config())
   expect(diff).toContain("letters  1 open run: 0 would continue, 1 would wait")
-  expect(diff).toContain(`  write  changed: 1 would wait, for example ${bob}. The run has recorded the output of the node "write"`)
+  expect(diff).toContain(
+    `  write  changed: 1 would wait, for example ${bob}. The run has recorded the output of the node "write"`
+  )
   await deploy()
   await approve("bob")
   const words = await heldWords(bob)
@@ -142,5 +144,5 @@ it("compares nothing for a handler that ends before it has sent its definition, 
   await writeFile(join(folder, "letters.ts"), "throw new Error(\"no paper\")\n")
   const diff = await ok("pipelines", "diff", "--config", config())
   expect(diff).toContain("letters  1 open run, which could not be compared with the new definition.")
-  expect(diff).toContain("its handler ended with exit code 1 before it had sent it.")
+  expect(diff).toContain("its handler ended with exit code 1 before it had sent it. Error: no paper")
 }, LIMIT)

@@ -176,13 +176,16 @@ const BROKEN: ReadonlyArray<
   ],
   [
     "a schedule above the limits of its endpoint",
-    { endpoints: { words: { handler: "./main.js", limits: { executionTimeout: "1 minute" } } }, schedules: [{
-      endpoint: "words",
-      name: "nightly",
-      cron: "@daily",
-      policy: { executionTimeout: 120_000 }
-    }] },
-    "p: The schedule \"nightly\" of the endpoint \"words\" asks for too much: policy.executionTimeout: 120000 ms is above the maximum of this endpoint, 60000 ms. Raise the limits of the endpoint in the configuration."
+    {
+      endpoints: { words: { handler: "./main.js", limits: { executionTimeout: "20 minutes" } } },
+      schedules: [{
+        endpoint: "words",
+        name: "nightly",
+        cron: "@daily",
+        policy: { executionTimeout: 1_800_000 }
+      }]
+    },
+    "p: The schedule \"nightly\" of the endpoint \"words\" asks for too much: policy.executionTimeout: 1800000 ms is above the maximum of this endpoint, 1200000 ms. Raise the limits of the endpoint in the configuration."
   ],
   [
     "the same name twice",

@@ -350,7 +350,7 @@ const CONFIG = `export default {
 /** A handler that sends its definition, as the worker of a pipeline does, and ends. */
 const HANDLER = `const url = process.env.PLATFORM_WEBHOOK_GET_JOB
 if (url !== undefined) {
-  const definitions = [{ hash: "a".repeat(64), graph: { name: "f", nodes: [] } }]
+  const definitions = [{ hash: "a".repeat(64), graph: { name: "f", nodes: [], input: "a", output: "b" } }]
   fetch(url.replace("/job-take/", "/run-journal/"), { method: "POST", body: JSON.stringify({ definitions, runs: [] }) })
 }
 `

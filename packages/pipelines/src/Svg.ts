@@ -46,7 +46,9 @@ const cut = (text: string): string => text.length > MOST_CHARACTERS ? `${text.sl
 
 const linesOf = ({ address, endpoint, kind, label }: GraphNode, mark: NodeMark | undefined): ReadonlyArray<string> => {
   const what = endpoint === undefined ? kind : `${kind} ${endpoint}`
-  return [label ?? address.slice(address.lastIndexOf(".") + 1), mark?.note === undefined ? what : `${what}, ${mark.note}`].map(cut)
+  return [label ?? address.slice(address.lastIndexOf(".") + 1), mark?.note === undefined ? what : `${what}, ${mark.note}`].map(
+    cut
+  )
 }
 
 interface Box {
@@ -124,7 +126,10 @@ const sequence = (nodes: ReadonlyArray<GraphNode>, marks: ReadonlyMap<string, No
     at = next
     blocks.push(boxOf(node, marks.get(node.address)))
     if (inner.length === 0) continue
-    const names = new Set([...node.parts ?? [], ...inner.map(({ address }) => address.slice(prefix.length).split(".", 1)[0] ?? "")])
+    const names = new Set([
+      ...node.parts ?? [],
+      ...inner.map(({ address }) => address.slice(prefix.length).split(".", 1)[0] ?? "")
+    ])
     blocks.push(
       beside(
         node.address,
@@ -160,7 +165,9 @@ export const toSvg = (graph: PipelineGraph, marks: ReadonlyMap<string, NodeMark>
       const ways = isInside ? [] : passages.filter(({ around }) => around === need)
       const paths = ways.length === 0
         ? [curve(x1, y1, x2, y2)]
-        : ways.map(({ bottom, top, x }) => `${curve(x1, y1, x, top)} L ${rounded(x)} ${rounded(bottom)} ${curve(x, bottom, x2, y2)}`)
+        : ways.map(({ bottom, top, x }) =>
+          `${curve(x1, y1, x, top)} L ${rounded(x)} ${rounded(bottom)} ${curve(x, bottom, x2, y2)}`
+        )
       for (const path of paths) {
         edges.push(
           `  <path d="M ${rounded(x1)} ${rounded(y1)} ${path}" fill="none" stroke="#57606a" marker-end="url(#arrow)"/>`
@@ -180,7 +187,9 @@ export const toSvg = (graph: PipelineGraph, marks: ReadonlyMap<string, NodeMark>
     const middle = rounded(x + width / 2)
     return [
       `  <g><title>${escaped(`${node.address}: ${node.kind}${mark === undefined ? "" : `, ${mark.state}`}`)}</title>`,
-      `    <rect x="${rounded(x)}" y="${rounded(y)}" width="${rounded(width)}" height="${HEIGHT}" rx="${isWait ? HEIGHT / 2 : 6}" ` +
+      `    <rect x="${rounded(x)}" y="${rounded(y)}" width="${rounded(width)}" height="${HEIGHT}" rx="${
+        isWait ? HEIGHT / 2 : 6
+      }" ` +
       `fill="${fill}" stroke="${stroke}"${isFork ? " stroke-dasharray=\"4 3\"" : ""}/>`,
       `    <text x="${middle}" y="${rounded(y + 17)}" text-anchor="middle">${escaped(first)}</text>`,
       `    <text x="${middle}" y="${rounded(y + 31)}" text-anchor="middle" class="kind">${escaped(second)}</text></g>`

@@ -99,7 +99,7 @@ const chosen = {
       }
     },
     { select: { size: "${size}", text: "${input.text}" } },
-    { name: "kept", branch: "${input.loud}", parts: { true: [{ select: "LOUD ${input.text}" }] , other: [] }, otherwise: "other" },
+    { name: "kept", branch: "${input.loud}", parts: { true: [{ select: "LOUD ${input.text}" }], other: [] }, otherwise: "other" },
     { name: "end", run: "anything" }
   ]
 }
@@ -282,14 +282,24 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     "output: The value of the last step is array of string, but must be number.",
     false
   ],
-  ["a step without a name", { ...words, steps: [split] }, "steps[0]: The step has no name. Names identify what has been recorded: add one.", true],
+  [
+    "a step without a name",
+    { ...words, steps: [split] },
+    "steps[0]: The step has no name. Names identify what has been recorded: add one.",
+    true
+  ],
   [
     "a select with a name",
     step({ select: "x" }),
     "steps[0].name: A step with select has no name, because it is not recorded. Remove it.",
     true
   ],
-  ["a select of a later step", { ...words, steps: [{ select: "${b}" }] }, "steps[0].select: There is no step \"b\" before this one.", false],
+  [
+    "a select of a later step",
+    { ...words, steps: [{ select: "${b}" }] },
+    "steps[0].select: There is no step \"b\" before this one.",
+    false
+  ],
   ["a branch without parts", step({ branch: "x" }), "steps[0]: A step with branch needs parts", true],
   [
     "a branch for which there is no part",
@@ -427,7 +437,10 @@ describe("a pipeline in JSON", () => {
     const typed = Pipeline.make("sizes", { input: Schema.String })
       .use("split", Split, { with: { by: " " }, undo: () => {} })
       .select(({ split }) => ({ split }))
-      .branch("size", () => "long", { long: (p) => p.step("n", () => 1, { output: Schema.Int }), short: (p) => p.select(({ split }) => split) })
+      .branch("size", () => "long", {
+        long: (p) => p.step("n", () => 1, { output: Schema.Int }),
+        short: (p) => p.select(({ split }) => split)
+      })
       .end(Schema.Unknown)
     const file = PipelineFile.make({
       name: "sizes",

@@ -29,7 +29,14 @@ describe("the SVG picture of a pipeline", () => {
   const svg = toSvg(graph)
 
   it("draws a sequence downwards and the parts of an all side by side", () => {
-    const [list, extras, cover, tag, sort, page] = ["list", "extras", "extras.cover.make", "extras.tags.tag", "extras.tags.sort", "page"]
+    const [list, extras, cover, tag, sort, page] = [
+      "list",
+      "extras",
+      "extras.cover.make",
+      "extras.tags.tag",
+      "extras.tags.sort",
+      "page"
+    ]
       .map((name) => boxOf(svg, name))
     expect([list, extras, tag, sort, page].map((one) => one?.y)).toEqual(
       [list, extras, tag, sort, page].map((one) => one?.y).toSorted((a = 0, b = 0) => a - b)

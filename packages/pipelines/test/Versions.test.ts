@@ -1,5 +1,6 @@
 import * as DefinitionFit from "@stint/contract/DefinitionFit"
 import type { JournalEntry } from "@stint/contract/RunJournal"
+import { CurrentJob } from "@stint/worker/CurrentJob"
 import { TypeId } from "@stint/worker/Runnable"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -7,7 +8,8 @@ import * as fc from "fast-check"
 import process from "node:process"
 import { describe, expect, it } from "vitest"
 import { Building } from "../src/Building.ts"
-import { Graph, Pipeline } from "../src/index.ts"
+import { Graph, Journal, Pipeline } from "../src/index.ts"
+import * as JournalMemory from "../src/JournalMemory.ts"
 import { PipelineTest } from "../src/testing/index.ts"
 
 const Draft = Schema.Struct({ text: Schema.String })
@@ -61,6 +63,42 @@ describe("a run and a new release of its pipeline", () => {
     expect(await upgraded(input)).toEqual({
       held: "The run began with an input whose type is another one in the definition of the worker."
     })
+  })
+
+  it("continues after a retry has forgotten entries, so that their numbers have a gap", async () => {
+    const GAP = 3
+    const began: Array<string> = []
+    const program = Effect.gen(function*() {
+      const memory = yield* JournalMemory.make()
+      const journal: Journal.Journal["Service"] = {
+        ...memory.journal,
+        write: ({ after, park, ...write }, definition) =>
+          Effect.map(
+            memory.journal.write({
+              ...write,
+              ...(after === undefined ? {} : { after: Math.max(0, after - GAP) }),
+              ...(park === undefined ? {} : { park: { ...park, seen: park.seen - GAP } })
+            }, definition),
+            ({ entries, n, ...answer }) => ({
+              ...answer,
+              n: n + GAP,
+              entries: entries.map((entry) => ({ ...entry, n: entry.n + GAP }))
+            })
+          )
+      }
+      const pipeline = Pipeline.make("gap", { input: Schema.Number })
+        .step("a", (_, __, { path }) => void began.push(path))
+        .sleep("nap", "10 millis")
+        .step("b", (_, __, { path }) => began.push(path))
+        .end(Schema.Number)
+      yield* Effect.exit(pipeline.run({ id: "r", input: 1, attempt: 2 }, undefined)).pipe(
+        Effect.provideService(Journal.Journal, journal),
+        Effect.provideService(CurrentJob, { id: "r", input: 1 })
+      )
+      return yield* memory.ended("r")
+    })
+    expect(await Effect.runPromise(Effect.scoped(program))).toEqual({ status: "COMPLETED", output: 2 })
+    expect(began).toEqual(["a", "b"])
   })
 
   it("compares graphs of workers that send neither inputs nor parts by their nodes alone", () => {
@@ -174,7 +212,9 @@ const edited = (nodes: ReadonlyArray<Shape>, { at, type, what }: Edit, index: nu
   const visit = (list: ReadonlyArray<Shape>): ReadonlyArray<Shape> =>
     list.flatMap((shape): ReadonlyArray<Shape> => {
       const isHere = number++ === at
-      const inner = isFork(shape) ? { ...shape, parts: shape.parts.map((part) => ({ ...part, nodes: visit(part.nodes) })) } : shape
+      const inner = isFork(shape)
+        ? { ...shape, parts: shape.parts.map((part) => ({ ...part, nodes: visit(part.nodes) })) }
+        : shape
       if (!isHere) return [inner]
       const added: Shape = { kind: "step", name: `new${index}`, type }
       switch (what) {
@@ -187,11 +227,17 @@ const edited = (nodes: ReadonlyArray<Shape>, { at, type, what }: Edit, index: nu
         case "type":
           return [isFork(inner) ? inner : { ...inner, type }]
         case "kind":
-          return [isFork(inner) ? { ...added, name: inner.name } : { ...inner, kind: inner.kind === "eachRun" ? "eachStep" : "eachRun" }]
+          return [
+            isFork(inner) ? { ...added, name: inner.name } : { ...inner, kind: inner.kind === "eachRun" ? "eachStep" : "eachRun" }
+          ]
         case "fork":
           return [isFork(inner) ? { ...inner, kind: inner.kind === "all" ? "branch" : "all" } : inner]
         default:
-          return [isFork(inner) ? { ...inner, parts: inner.parts.map((part, index) => index === type ? { ...part, name: "other" } : part) } : inner]
+          return [
+            isFork(inner)
+              ? { ...inner, parts: inner.parts.map((part, index) => index === type ? { ...part, name: "other" } : part) }
+              : inner
+          ]
       }
     })
   return visit(nodes)

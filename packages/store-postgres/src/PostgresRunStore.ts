@@ -88,11 +88,14 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
       }),
       definition: (endpoint, hash) => db.read("definition", (query) => readGraph(query, endpoint, hash)),
       definitions: (endpoint, limit) =>
-        db.read("definitions", async (query) =>
-          (await query(`SELECT hash, at FROM stint.definitions WHERE endpoint = $1 ORDER BY at DESC, hash LIMIT $2`, [
-            endpoint,
-            limit
-          ])).map(toDefinition)),
+        db.read(
+          "definitions",
+          async (query) =>
+            (await query(`SELECT hash, at FROM stint.definitions WHERE endpoint = $1 ORDER BY at DESC, hash LIMIT $2`, [
+              endpoint,
+              limit
+            ])).map(toDefinition)
+        ),
       openRuns: (endpoint, after, limit) =>
         db.read("open runs", async (query) => {
           const rows = await query(

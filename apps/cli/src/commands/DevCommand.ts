@@ -109,7 +109,9 @@ const layerSchedules = (schedules: Project.Project["schedules"]) =>
     schedules,
     ({ endpoint, name, spec: { at, cron } }) =>
       DevOutput.print(
-        `${endpoint}  schedule ${name} (${cron ?? new Date(at ?? 0).toISOString()}). To run it now: stint schedules run ${endpoint} ${name}`
+        `${endpoint}  schedule ${name} (${
+          cron ?? new Date(at ?? 0).toISOString()
+        }). To run it now: stint schedules run ${endpoint} ${name}`
       )
   )
 

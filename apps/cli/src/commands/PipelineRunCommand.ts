@@ -132,6 +132,9 @@ export const run = Command.make(
   Command.withDescription("Start a run of a pipeline and show its nodes until it has ended"),
   Command.withExamples([
     { command: "stint pipelines run gallery --input-file album.json", description: "Start a run and follow it" },
-    { command: "stint pipelines run gallery --input '{}' --json", description: "Wait for it, and print it with its nodes as JSON" }
+    {
+      command: "stint pipelines run gallery --input '{}' --json",
+      description: "Wait for it, and print it with its nodes as JSON"
+    }
   ])
 )

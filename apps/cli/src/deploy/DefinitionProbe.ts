@@ -100,7 +100,9 @@ const end = (child: ChildProcess) =>
 /** The definition of an endpoint whose handler is a file of this machine. Starts the handler as a worker without jobs. */
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
-    if (source.type !== "handler") return yield* failed(id, `only handler files can be started to compare it, and it is a ${source.type}.`)
+    if (source.type !== "handler") {
+      return yield* failed(id, `only handler files can be started to compare it, and it is a ${source.type}.`)
+    }
     const found = yield* Deferred.make<PipelineGraph, CliFailure>()
     const server = yield* serve(found)
     const address = server.address()
@@ -114,7 +116,9 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
           stdio: ["ignore", "pipe", "pipe"],
           env: {
             ...process.env,
-            ...Object.fromEntries(Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])),
+            ...Object.fromEntries(
+              Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])
+            ),
             ...workerEnvironment({
               baseUrl: `http://127.0.0.1:${port}`,
               endpoint: id,
@@ -131,10 +135,13 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
         child.stderr.on("data", keep)
         child.once("error", ({ message }) => Deferred.doneUnsafe(found, Effect.fail(failed(id, message))))
         child.once("exit", (code, signal) => {
-          const [last = ""] = output.trimEnd().split("\n").slice(-1)
+          const lines = output.trimEnd().split("\n")
+          const last = lines.findLast((line) => /Error\b/.test(line)) ?? lines.at(-1) ?? ""
           Deferred.doneUnsafe(
             found,
-            Effect.fail(failed(id, `its handler ended with ${signal ?? `exit code ${code ?? "unknown"}`} before it had sent it. ${last}`))
+            Effect.fail(
+              failed(id, `its handler ended with ${signal ?? `exit code ${code ?? "unknown"}`} before it had sent it. ${last}`)
+            )
           )
         })
         return child

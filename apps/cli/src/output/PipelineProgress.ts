@@ -31,7 +31,9 @@ export interface NodeProgress {
 }
 
 const itemsOf = ({ output }: RunStep): number | undefined =>
-  typeof output === "object" && output !== null && "items" in output && typeof output["items"] === "number" ? output["items"] : undefined
+  typeof output === "object" && output !== null && "items" in output && typeof output["items"] === "number"
+    ? output["items"]
+    : undefined
 
 const branchOf = ({ output }: RunStep): string | undefined =>
   typeof output === "object" && output !== null && "branch" in output && typeof output["branch"] === "string"
@@ -74,9 +76,9 @@ export const progressOf = (
     if (kind === "forEach") {
       const count = own.map(itemsOf).find((items) => items !== undefined)
       if (count === undefined) return { state }
-      const done = new Set(own.filter((step) => step.state === "completed" && step.path.includes("[")).map(({ path }) =>
-        path.replace(/~.*$/, "")
-      )).size
+      const done = new Set(
+        own.filter((step) => step.state === "completed" && step.path.includes("[")).map(({ path }) => path.replace(/~.*$/, ""))
+      ).size
       return { state: state === "failed" ? state : done < count ? "open" : "completed", note: `${done} of ${count}` }
     }
     const last = own.at(-1)
@@ -102,7 +104,9 @@ export const progressOf = (
       const below = [
         ...rows(inner.filter((one) => !isOther(one)), depth + 1, isSkipped),
         ...rows(inner.filter(isOther), depth + 1, true)
-      ].toSorted((a, b) => inner.findIndex(({ address }) => address === a.node) - inner.findIndex(({ address }) => address === b.node))
+      ].toSorted((a, b) =>
+        inner.findIndex(({ address }) => address === a.node) - inner.findIndex(({ address }) => address === b.node)
+      )
       const itself = node.kind === "all" || node.kind === "branch" ? around(node.kind, chosen, below) : leaf(node)
       const times = [...own, ...below]
       const startedAt = least(times.flatMap((one) => [one.startedAt, one.endedAt]))
@@ -147,7 +151,8 @@ const timeOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): strin
 }
 
 /** The last names of an address, below the node that it is inside of. */
-const nameOf = ({ depth, node }: NodeProgress): string => `${"  ".repeat(depth)}${node.split(".").slice(depth === 0 ? 0 : -2).join(".")}`
+const nameOf = ({ depth, node }: NodeProgress): string =>
+  `${"  ".repeat(depth)}${node.split(".").slice(depth === 0 ? 0 : -2).join(".")}`
 
 /** The rows of a table. `now`: milliseconds since 1970. */
 export const tableOf = (nodes: ReadonlyArray<NodeProgress>, now: number): ReadonlyArray<ReadonlyArray<string>> => [

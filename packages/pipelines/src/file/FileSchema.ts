@@ -46,7 +46,8 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
   key: { type: "string", description: "Distinguishes the events of several runs" },
   otherwise: { type: "string", pattern: STEP_NAME.source, description: "The part for every other value" },
   undo: {
-    description: "Takes the step back when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
+    description:
+      "Takes the step back when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
     type: "object",
     additionalProperties: false,
     properties: { use: { type: "string" }, with: { type: "object" }, run: { type: "string" } },
@@ -130,7 +131,9 @@ export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
       },
       ["parts"]
     )],
-    select: [stepOf("select", { description: "The value for the next step, from the results. It has no name and is not recorded." })],
+    select: [
+      stepOf("select", { description: "The value for the next step, from the results. It has no name and is not recorded." })
+    ],
     sleep: [stepOf("sleep", DURATION)],
     waitFor: [stepOf("waitFor", { ...schema, description: "The JSON Schema of the event's data; {} for any" })]
   }

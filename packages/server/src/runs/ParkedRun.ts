@@ -44,7 +44,9 @@ const SHORT_HASH = 12
 
 /** Why a run waits for another definition, and the ways out. A run that undoes what it did can neither be retried nor cancelled again. */
 const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
-  `${held} It follows the definition ${definition.slice(0, SHORT_HASH)}. Every minute it returns to the queue, until a worker whose definition ` +
+  `${held} It follows the definition ${
+    definition.slice(0, SHORT_HASH)
+  }. Every minute it returns to the queue, until a worker whose definition ` +
   "fits takes it. To finish it as it began, let a worker of the earlier release run, for example after " +
   `\`stint rollback ${endpoint}\`.` +
   (phase === "undoing" ? "" : " To continue it with the new definition, forget what it recorded from that node on: " +

@@ -629,55 +629,67 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         })
     )
 
-    rule("lists the definitions of an endpoint, the newest first, and its runs that have not ended", () =>
-      Effect.gen(function*() {
-        const { jobs, runs, started, write } = yield* make
-        yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"]), 5)
-        yield* runs.define(CHILDREN, "c".repeat(64), graph(), 6)
-        assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 10), [{ hash: OTHER, at: 5 }, { hash: HASH, at: 0 }])
-        assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 1), [{ hash: OTHER, at: 5 }])
-        assert.deepStrictEqual(yield* runs.definitions(EndpointId.make("none"), 10), [])
-        // A job that no worker has started is not a run.
-        const all = [yield* started(), yield* started(), yield* started(), yield* started()].map(({ id }) => id)
-        yield* jobs.insert(Scenario.record({ retentionMs: 1_000 }))
-        const [first = assert.fail(), second = assert.fail(), third = assert.fail(), last = assert.fail()] = all.toSorted()
-        yield* write({ id: second, attempt: 1 }, { records: [step("write")], finish: { output: null, error: null, cancelled: false } })
-        yield* write({ id: third, attempt: 1 }, { park: { seen: 0, wakeAfter: 1, until: null } })
-        const ids = (after: JobId | undefined, limit: number) =>
-          Effect.map(runs.openRuns(ENDPOINT, after, limit), (found) => found.map(({ run }) => run))
-        assert.deepStrictEqual(yield* ids(undefined, 10), [first, third, last])
-        assert.deepStrictEqual(yield* ids(first, 1), [third])
-        assert.deepStrictEqual(yield* ids(last, 10), [])
-        assert.deepStrictEqual(yield* runs.openRuns(CHILDREN, undefined, 10), [])
-        assert.deepInclude((yield* runs.openRuns(ENDPOINT, undefined, 1))[0], { definition: HASH, held: null, last: 0 })
-      }))
+    rule(
+      "lists the definitions of an endpoint, the newest first, and its runs that have not ended",
+      () =>
+        Effect.gen(function*() {
+          const { jobs, runs, started, write } = yield* make
+          yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"]), 5)
+          yield* runs.define(CHILDREN, "c".repeat(64), graph(), 6)
+          assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 10), [{ hash: OTHER, at: 5 }, { hash: HASH, at: 0 }])
+          assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 1), [{ hash: OTHER, at: 5 }])
+          assert.deepStrictEqual(yield* runs.definitions(EndpointId.make("none"), 10), [])
+          // A job that no worker has started is not a run.
+          const all = [yield* started(), yield* started(), yield* started(), yield* started()].map(({ id }) => id)
+          yield* jobs.insert(Scenario.record({ retentionMs: 1_000 }))
+          const [first = assert.fail(), second = assert.fail(), third = assert.fail(), last = assert.fail()] = all.toSorted()
+          yield* write({ id: second, attempt: 1 }, {
+            records: [step("write")],
+            finish: { output: null, error: null, cancelled: false }
+          })
+          yield* write({ id: third, attempt: 1 }, { park: { seen: 0, wakeAfter: 1, until: null } })
+          const ids = (after: JobId | undefined, limit: number) =>
+            Effect.map(runs.openRuns(ENDPOINT, after, limit), (found) => found.map(({ run }) => run))
+          assert.deepStrictEqual(yield* ids(undefined, 10), [first, third, last])
+          assert.deepStrictEqual(yield* ids(first, 1), [third])
+          assert.deepStrictEqual(yield* ids(last, 10), [])
+          assert.deepStrictEqual(yield* runs.openRuns(CHILDREN, undefined, 10), [])
+          assert.deepInclude((yield* runs.openRuns(ENDPOINT, undefined, 1))[0], { definition: HASH, held: null, last: 0 })
+        })
+    )
 
-    rule("runs a held run again from a node with the definition that did not fit, and cancels the jobs that it forgets", () =>
-      Effect.gen(function*() {
-        const { apply, claim, head, runs, started, write } = yield* make
-        const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
-        const job = yield* started()
-        const child = spawn("stamp")
-        yield* write(job, { records: [step("write"), child, step("post~1")] })
-        assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "stamp", 0), { _tag: "Rejected" })
-        yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"], ["stamp", "step"], ["post", "step"]), 0)
-        const held = yield* write(job, start(OTHER))
-        assert.include(held.cause, "\"stamp\" as a run; in the definition of the worker it is a step")
-        assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "nowhere", 0), { _tag: "UnknownNode" })
-        const retried = yield* runs.retry(ENDPOINT, job.id, "stamp", 0)
-        assert.deepInclude(retried, { _tag: "Changed" })
-        if (retried._tag !== "Changed") return assert.fail()
-        assert.deepStrictEqual(othersOf(retried), [child.id])
-        assert.strictEqual((yield* head(child.id, CHILDREN)).status, "CANCELLED")
-        assert.deepInclude((yield* runs.get(ENDPOINT, job.id))?.run, { held: null })
-        const [again = assert.fail()] = yield* claim()
-        const resumed = yield* write(again, { ...start(OTHER), after: 0 })
-        assert.strictEqual(resumed.state, "running")
-        assert.deepStrictEqual(pathsOf(resumed), ["write step"])
-        // The end of the forgotten job does not settle the new step.
-        yield* apply(child.id, { _tag: "Cancel", now: 0, endpoint: CHILDREN }, CHILDREN)
-        assert.deepStrictEqual(pathsOf(yield* write(again, { records: [step("stamp")], after: 0 })), ["write step", "stamp step"])
-      }))
+    rule(
+      "runs a held run again from a node with the definition that did not fit, and cancels the jobs that it forgets",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, runs, started, write } = yield* make
+          const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+          const job = yield* started()
+          const child = spawn("stamp")
+          yield* write(job, { records: [step("write"), child, step("post~1")] })
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "stamp", 0), { _tag: "Rejected" })
+          yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"], ["stamp", "step"], ["post", "step"]), 0)
+          const held = yield* write(job, start(OTHER))
+          assert.include(held.cause, "\"stamp\" as a run; in the definition of the worker it is a step")
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "nowhere", 0), { _tag: "UnknownNode" })
+          const retried = yield* runs.retry(ENDPOINT, job.id, "stamp", 0)
+          assert.deepInclude(retried, { _tag: "Changed" })
+          if (retried._tag !== "Changed") return assert.fail()
+          assert.deepStrictEqual(othersOf(retried), [child.id])
+          assert.strictEqual((yield* head(child.id, CHILDREN)).status, "CANCELLED")
+          assert.deepInclude((yield* runs.get(ENDPOINT, job.id))?.run, { held: null })
+          const [again = assert.fail()] = yield* claim()
+          const resumed = yield* write(again, { ...start(OTHER), after: 0 })
+          assert.strictEqual(resumed.state, "running")
+          assert.deepStrictEqual(pathsOf(resumed), ["write step"])
+          // The end of the forgotten job does not settle the new step.
+          yield* apply(child.id, { _tag: "Cancel", now: 0, endpoint: CHILDREN }, CHILDREN)
+          assert.deepStrictEqual(pathsOf(yield* write(again, { records: [step("stamp")], after: 0 })), [
+            "write step",
+            "stamp step"
+          ])
+        })
+    )
 
     rule("holds a run whose branch another definition does not offer, and no other one", () =>
       Effect.gen(function*() {
