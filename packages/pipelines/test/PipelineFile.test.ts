@@ -437,7 +437,7 @@ describe("a pipeline in JSON", () => {
     const typed = Pipeline.make("sizes", { input: Schema.String })
       .use("split", Split, { with: { by: " " }, undo: () => {} })
       .select(({ split }) => ({ split }))
-      .branch("size", () => "long", {
+      .branch("size", ({ input }) => input === "" ? "short" : "long", {
         long: (p) => p.step("n", () => 1, { output: Schema.Int }),
         short: (p) => p.select(({ split }) => split)
       })
