@@ -93,6 +93,7 @@ const changeLines = (before: Look | undefined, { held, nodes, phase }: Look): Re
   ...(held === undefined || held === before?.held ? [] : [Output.inline(held)])
 ]
 
+/** `stint pipelines run`. Ends with exit code 1 unless the run completes. */
 export const run = Command.make(
   "run",
   {

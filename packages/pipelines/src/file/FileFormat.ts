@@ -44,6 +44,7 @@ const Undo = Schema.Struct({
   with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   run: Schema.optionalKey(Schema.String)
 })
+/** What takes a step's effect back, by a kind or an endpoint. */
 export type FileUndo = typeof Undo.Type
 
 /** One step. `name` is absent for a `select` only. */
