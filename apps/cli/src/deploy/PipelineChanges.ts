@@ -59,7 +59,7 @@ const nodeLines = ({ added, nodes }: DefinitionComparison): ReadonlyArray<string
 ]
 
 /** The lines of one pipeline. */
-export const lines = (change: PipelineChange): ReadonlyArray<string> => {
+const lines = (change: PipelineChange): ReadonlyArray<string> => {
   const { endpoint } = change
   if ("unknown" in change) {
     return [`${endpoint}  ${runs(change.open)}, which could not be compared with the new definition. ${change.unknown}`]

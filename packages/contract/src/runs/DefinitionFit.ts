@@ -7,7 +7,7 @@
 import { type EntryKind, type GraphNode, nodeOf, type PipelineGraph } from "../workers/RunJournal.ts"
 
 /** The address of a run's input, which is recorded when the run is submitted. No node has it. */
-export const INPUT = "input"
+const INPUT = "input"
 
 /** A node of a run's own definition that another definition does not have in the same form. */
 export interface NodeChange {

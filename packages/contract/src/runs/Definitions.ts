@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { DefinitionHash, PipelineGraph } from "../workers/RunJournal.ts"
 
 /** One definition, and the runs that follow it and have not ended. */
-export const DefinitionReport = Schema.Struct({
+const DefinitionReport = Schema.Struct({
   hash: DefinitionHash,
   /** When a worker sent it first, in milliseconds since 1970. */
   definedAt: Schema.Int,
@@ -13,7 +13,6 @@ export const DefinitionReport = Schema.Struct({
   /** Those of them that wait for a worker with this definition or one that fits. */
   held: Schema.Int
 })
-export type DefinitionReport = typeof DefinitionReport.Type
 
 /** The response of `definitions`, the newest definition first. Empty: the endpoint is not a pipeline, or no worker of it has started. */
 export const DefinitionList = Schema.Struct({

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
 /** The most open runs that one request reads. */
-export const MOST_RUNS = 10_000
+const MOST_RUNS = 10_000
 
 /** The most definitions of a list. */
 const MOST_DEFINITIONS = 100
