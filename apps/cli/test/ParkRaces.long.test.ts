@@ -6,11 +6,11 @@ import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { JobStore } from "@stint/store/JobStore"
-import * as MemoryJobStore from "@stint/store/MemoryJobStore"
-import * as EndpointStore from "@stint/store/EndpointStore"
 import * as Sqlite from "@stint/store-sqlite"
 import { Scenario, SeededRandom } from "@stint/store-testing"
+import * as EndpointStore from "@stint/store/EndpointStore"
+import { JobStore } from "@stint/store/JobStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -47,7 +47,8 @@ const race = Effect.fnUntraced(function*(id: JobId, attempt: number, dice: () =>
   const hold = dice() < 0.5 ? 0 : LONGEST
   const parking = { run: id, attempt, records: [], park: { seen: 1, wakeAfter: 1, until: null } }
   const early = Math.floor(dice() * 20) - 10
-  const turns = (count: number) => Effect.forEach(Array.from({ length: Math.max(0, count) }), () => Effect.yieldNow, { discard: true })
+  const turns = (count: number) =>
+    Effect.forEach(Array.from({ length: Math.max(0, count) }), () => Effect.yieldNow, { discard: true })
   let sentAt = 0
   const [[answer]] = yield* Effect.all([
     Effect.andThen(turns(-early), runs.journal(ENDPOINT, "ann", [parking], hold)),
@@ -79,7 +80,10 @@ describe.each(STORES)("10,000 parks against their events in $name", ({ world }) 
         const now = Date.now()
         const inserted = yield* Effect.forEach(
           Array.from({ length: AT_ONCE }),
-          () => store.insert(Scenario.record({ endpoint: ENDPOINT, createdAt: now, queuedAt: now, expiresAt: now + 3_600_000, leaseMs: 600_000 }))
+          () =>
+            store.insert(
+              Scenario.record({ endpoint: ENDPOINT, createdAt: now, queuedAt: now, expiresAt: now + 3_600_000, leaseMs: 600_000 })
+            )
         )
         expect(inserted).toHaveLength(AT_ONCE)
         const { jobs } = yield* store.claim(ENDPOINT, AT_ONCE, { _tag: "Claim", now, worker: "ann" })

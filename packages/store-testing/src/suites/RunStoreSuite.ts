@@ -539,50 +539,53 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepStrictEqual(yield* runs.entries(ENDPOINT, job.id, 0, 10), [])
       }))
 
-    rule("removes a run with its nested run, their jobs, entries, waits and chunks, and none of them before it", () =>
-      Effect.gen(function*() {
-        const { apply, claim, jobs, runs, started, write } = yield* make
-        const graphs = toJsonText({ name: "stamps", nodes: [] })
-        yield* runs.define(CHILDREN, HASH, graphs, 0)
-        const root = yield* started({ retentionMs: 10_000 })
-        const nested = spawn("stamp")
-        const leaf = spawn("print")
-        yield* jobs.append(
-          ENDPOINT,
-          root.id,
-          { _tag: "Chunk", endpoint: ENDPOINT, worker: "ann", attempt: 1, number: 1, now: 0 },
-          toJsonText("chunk")
-        )
-        yield* write(root, { records: [nested, { kind: "wait", path: "approved", name: "approved", key: "7", until: null }] })
-        yield* claim("bob", 0, CHILDREN)
-        const inner = (changes: Partial<JournalWrite>, now: number) =>
-          runs.journal(CHILDREN, "bob", [{ run: nested.id, attempt: 1, records: [], isHeld: false, ...changes }], now)
-        yield* inner({ start: { definition: HASH, ttlMs: 1_000_000_000, undo: false }, records: [leaf, step("note")] }, 0)
-        yield* claim("cleo", 0, CHILDREN)
-        yield* apply(leaf.id, finished("cleo", 0), CHILDREN)
-        yield* inner({ finish: { output: toJsonText("stamped"), error: null, cancelled: false } }, 1_000)
-        yield* write(root, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, { now: 5_000 })
-        const all = [[ENDPOINT, root.id], [CHILDREN, nested.id], [CHILDREN, leaf.id]] as const
-        const present = Effect.forEach(all, ([endpoint, id]) => Effect.map(jobs.get(endpoint, id), (job) => job !== undefined))
-        // The jobs of a run have ended long before it, and stay as long as it.
-        for (const now of [5_000, 14_999]) yield* jobs.tick({ _tag: "Tick", now }, 10)
-        assert.deepStrictEqual(yield* present, [true, true, true])
-        assert.strictEqual((yield* runs.entries(CHILDREN, nested.id, 0, 10)).length, 3)
-        for (let round = 0; round < 4; round++) yield* jobs.tick({ _tag: "Tick", now: 15_000 }, 10)
-        assert.deepStrictEqual(yield* present, [false, false, false])
-        for (const [endpoint, id] of all) {
-          assert.isUndefined(yield* runs.get(endpoint, id))
-          assert.deepStrictEqual(yield* runs.entries(endpoint, id, 0, 10), [])
-          assert.deepStrictEqual(yield* runs.open(endpoint, id, 10), [])
-        }
-        // An event for the wait that is gone is kept for another run.
-        const sent = yield* runs.send(
-          ENDPOINT,
-          { name: "approved", key: "7", body: toJsonText(1), id: null, expiresAt: 100_000 },
-          15_000
-        )
-        assert.isNull(sent.run)
-      }))
+    rule(
+      "removes a run with its nested run, their jobs, entries, waits and chunks, and none of them before it",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, jobs, runs, started, write } = yield* make
+          const graphs = toJsonText({ name: "stamps", nodes: [] })
+          yield* runs.define(CHILDREN, HASH, graphs, 0)
+          const root = yield* started({ retentionMs: 10_000 })
+          const nested = spawn("stamp")
+          const leaf = spawn("print")
+          yield* jobs.append(
+            ENDPOINT,
+            root.id,
+            { _tag: "Chunk", endpoint: ENDPOINT, worker: "ann", attempt: 1, number: 1, now: 0 },
+            toJsonText("chunk")
+          )
+          yield* write(root, { records: [nested, { kind: "wait", path: "approved", name: "approved", key: "7", until: null }] })
+          yield* claim("bob", 0, CHILDREN)
+          const inner = (changes: Partial<JournalWrite>, now: number) =>
+            runs.journal(CHILDREN, "bob", [{ run: nested.id, attempt: 1, records: [], isHeld: false, ...changes }], now)
+          yield* inner({ start: { definition: HASH, ttlMs: 1_000_000_000, undo: false }, records: [leaf, step("note")] }, 0)
+          yield* claim("cleo", 0, CHILDREN)
+          yield* apply(leaf.id, finished("cleo", 0), CHILDREN)
+          yield* inner({ finish: { output: toJsonText("stamped"), error: null, cancelled: false } }, 1_000)
+          yield* write(root, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, { now: 5_000 })
+          const all = [[ENDPOINT, root.id], [CHILDREN, nested.id], [CHILDREN, leaf.id]] as const
+          const present = Effect.forEach(all, ([endpoint, id]) => Effect.map(jobs.get(endpoint, id), (job) => job !== undefined))
+          // The jobs of a run have ended long before it, and stay as long as it.
+          for (const now of [5_000, 14_999]) yield* jobs.tick({ _tag: "Tick", now }, 10)
+          assert.deepStrictEqual(yield* present, [true, true, true])
+          assert.strictEqual((yield* runs.entries(CHILDREN, nested.id, 0, 10)).length, 3)
+          for (let round = 0; round < 4; round++) yield* jobs.tick({ _tag: "Tick", now: 15_000 }, 10)
+          assert.deepStrictEqual(yield* present, [false, false, false])
+          for (const [endpoint, id] of all) {
+            assert.isUndefined(yield* runs.get(endpoint, id))
+            assert.deepStrictEqual(yield* runs.entries(endpoint, id, 0, 10), [])
+            assert.deepStrictEqual(yield* runs.open(endpoint, id, 10), [])
+          }
+          // An event for the wait that is gone is kept for another run.
+          const sent = yield* runs.send(
+            ENDPOINT,
+            { name: "approved", key: "7", body: toJsonText(1), id: null, expiresAt: 100_000 },
+            15_000
+          )
+          assert.isNull(sent.run)
+        })
+    )
 
     rule("R3: keeps the chunks of a run over its attempts, with their numbers", () =>
       Effect.gen(function*() {
