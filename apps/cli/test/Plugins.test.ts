@@ -175,6 +175,19 @@ const BROKEN: ReadonlyArray<
     "p: The schedule \"nightly\" is of the endpoint \"male\", which neither the configuration nor a package has."
   ],
   [
+    "a schedule above the limits of its endpoint",
+    {
+      endpoints: { words: { handler: "./main.js", limits: { executionTimeout: "20 minutes" } } },
+      schedules: [{
+        endpoint: "words",
+        name: "nightly",
+        cron: "@daily",
+        policy: { executionTimeout: 1_800_000 }
+      }]
+    },
+    "p: The schedule \"nightly\" of the endpoint \"words\" asks for too much: policy.executionTimeout: 1800000 ms is above the maximum of this endpoint, 1200000 ms. Raise the limits of the endpoint in the configuration."
+  ],
+  [
     "the same name twice",
     { endpoints: { words: { handler: "./main.js" } }, pipelines: ["./words.pipeline.json"] },
     "p: It contributes the endpoint \"words\" twice. Rename one of them.",

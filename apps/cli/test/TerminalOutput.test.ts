@@ -62,6 +62,7 @@ const ANSWERS: Readonly<Record<string, unknown>> = {
       needs: [HOSTILE]
     }]
   },
+  "/v2/e/definitions": { definitions: [{ hash: "a".repeat(64), definedAt: 0, open: 1, held: 1 }] },
   "/v2/e/events": { delivered: HOSTILE },
   "/v2/e/batch": [batch],
   "/v2/e/batch/batch_1": batch
@@ -92,6 +93,9 @@ const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly c
   { args: ["logs", "e", "j", "--json"], code: 0 },
   { args: ["pipelines", "steps", "e", "j"], code: 0 },
   { args: ["pipelines", "graph", "e", "j"], code: 0 },
+  { args: ["pipelines", "graph", "e", "j", "--svg", "-"], code: 0 },
+  { args: ["pipelines", "show", "e"], code: 0 },
+  { args: ["pipelines", "run", "e", "--input", "1"], code: 1 },
   { args: ["pipelines", "event", "e", "approved"], code: 0 },
   { args: ["batch", "list", "e"], code: 0 },
   { args: ["batch", "list", "e", "--json"], code: 0 },

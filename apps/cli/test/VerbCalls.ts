@@ -187,6 +187,14 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "runs.sendEvent": { delivered: ID },
   "runs.steps": { run: ID, status: "IN_PROGRESS", phase: "doing", definition: "a".repeat(64), steps: [] },
   "runs.definition": { name: "orders", nodes: [{ address: "charge", kind: "step" }] },
+  "runs.definitions": { definitions: [{ hash: "a".repeat(64), definedAt: 0, open: 1, held: 0 }] },
+  "runs.compareDefinition": {
+    open: 1,
+    continuing: 0,
+    waiting: 1,
+    nodes: [{ definition: "a".repeat(64), node: "charge", change: "removed", waiting: 1, reason: "gone", example: ID }],
+    added: ["pay"]
+  },
   "batches.createBatch": { id: BATCH, status: "DRAFT" },
   "batches.listBatches": [batch],
   "batches.batchRequests": { requests: [], total: 0, offset: 0, limit: 50, hasMore: false },
@@ -340,6 +348,14 @@ const CONFIG = `export default {
 }
 `
 
+/** A handler that sends its definition, as the worker of a pipeline does, and ends. */
+const HANDLER = `const url = process.env.PLATFORM_WEBHOOK_GET_JOB
+if (url !== undefined) {
+  const definitions = [{ hash: "a".repeat(64), graph: { name: "f", nodes: [], input: "a", output: "b" } }]
+  fetch(url.replace("/job-take/", "/run-journal/"), { method: "POST", body: JSON.stringify({ definitions, runs: [] }) })
+}
+`
+
 /** Each command with every flag. `FILE`, `S3`, `HANDLER` and `CONFIG.mjs` are files. */
 export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   [
@@ -374,6 +390,11 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["pipelines", "steps", "e", ID, "--after", "5", "--limit", "5"],
   ["pipelines", "event", "e", "approved", "--key", "7", "--data", "{\"by\":\"Ada\"}", "--id", "a", "--ttl", "1h"],
   ["pipelines", "graph", "e", ID],
+  ["pipelines", "graph", "e", "--svg", "-"],
+  ["pipelines", "list"],
+  ["pipelines", "show", "e"],
+  ["pipelines", "run", "e", "--input", "1"],
+  ["pipelines", "diff", "--config", "CONFIG.mjs"],
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],
@@ -481,7 +502,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
 export const makeFiles = async () => {
   const folder = await mkdtemp(join(tmpdir(), "stint-verbs-"))
   const files: Readonly<Record<string, string>> = {
-    HANDLER: "",
+    HANDLER,
     "CONFIG.mjs": CONFIG,
     FILE: "{\"input\":1}\n",
     S3: JSON.stringify({ accessId: "a", accessSecret: "b", endpointUrl: "c", bucketName: "d", objectPath: "e" })

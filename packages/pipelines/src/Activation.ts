@@ -182,15 +182,18 @@ export const make = Effect.fnUntraced(function*(
     Deferred.doneUnsafe(waiter.settled, Effect.succeed(entry))
   }
 
-  /** Takes over an answer. Entries of the platform may be between the entries that this worker wrote; then the next write asks for them. */
-  const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>): void => {
+  /**
+   * Takes over an answer. Entries of the platform may be between the entries that this worker wrote; then the next write asks for them. An answer
+   * that was asked for them is complete, although its numbers have gaps after a retry, which forgets entries.
+   */
+  const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>, isAsked: boolean): void => {
     const answered = new Set(answer.entries.map(keyOf))
     const replaced = new Set(answer.entries.filter(({ kind }) => SETTLING_KINDS.has(kind)).map(({ path }) => path))
     const silent = records.filter((record) =>
       !answered.has(keyOf(record)) && !(SETTLING_KINDS.has(record.kind) && replaced.has(record.path))
     )
     const fresh = answer.entries.filter(({ n }) => n > seen).length
-    const complete = answer.more !== true && answer.n === seen + silent.length + fresh
+    const complete = answer.more !== true && (isAsked || answer.n === seen + silent.length + fresh)
     if (answer.phase === "undoing" && !undoing) {
       undoing = true
       Deferred.doneUnsafe(cancelled, Effect.fail(new Cancelled()))
@@ -217,19 +220,20 @@ export const make = Effect.fnUntraced(function*(
     ask = false
   ): Effect.Effect<RunAnswer, Dropped | JournalRefused> =>
     one.withPermits(1)(Effect.gen(function*() {
+      const isAsked = ask || behind
       const answer = yield* journal.write({
         run: job.id,
         attempt,
         ...(job.leaseToken === undefined ? {} : { leaseToken: job.leaseToken }),
         ...(started ? {} : { start: { definition: definition.hash, ...(definition.undo ? { undo: true } : {}) } }),
-        ...(ask || behind ? { after: seen } : {}),
+        ...(isAsked ? { after: seen } : {}),
         ...more
       }, definition)
       if (answer.state !== "running" && !(answer.state === "ended" && more.finish !== undefined)) {
         return yield* new Dropped({ state: answer.state, ...(answer.cause === undefined ? {} : { cause: answer.cause }) })
       }
       started = true
-      take(answer, more.records ?? [])
+      take(answer, more.records ?? [], isAsked)
       return answer
     }))
 

@@ -68,6 +68,7 @@ const partOf = (nodes: ReadonlyArray<Node>, prefix: string, before: ReadonlyArra
       kind: node.kind,
       ...(output === undefined ? {} : { output }),
       ...(endpoint === undefined ? {} : { endpoint }),
+      ...(node.kind === "branch" ? { parts: node.parts.map(({ name }) => name) } : {}),
       ...(needs.length === 0 ? {} : { needs })
     })
     if (node.kind === "all" || node.kind === "branch") {

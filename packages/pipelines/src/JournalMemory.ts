@@ -2,6 +2,7 @@
  * The journal in memory: for tests and local test mode. It follows the rules of the platform's journal (docs/spec/pipelines.md), with timers on
  * Effect's clock.
  */
+import { incompatibility } from "@stint/contract/DefinitionFit"
 import { SETTLING_KINDS, SleepBody, SpawnBody, WaitBody } from "@stint/contract/RunJournal"
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import * as Clock from "effect/Clock"
@@ -12,7 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { CANCEL_PATH } from "./Activation.ts"
-import type { Journal } from "./Journal.ts"
+import type { DefinitionRef, Journal } from "./Journal.ts"
 
 /** How a job ended, as callers see it. */
 export interface JobEnd {
@@ -54,6 +55,10 @@ export interface MemoryJournal {
   /** Ends a run whose activation returned a result instead of writing it. */
   readonly end: (run: string, end: JobEnd) => Effect.Effect<void>
   readonly isEnded: (run: string) => boolean
+  /** Whether the run waits for a worker with another definition. */
+  readonly isHeld: (run: string) => boolean
+  /** Waits until the run is held, because its records do not fit the definition of the worker. Returns why. */
+  readonly held: (run: string) => Effect.Effect<string>
   /** Whether a worker can continue the run: it is not parked, or what it waits for has arrived. */
   readonly isAwake: (run: string) => boolean
   readonly entries: (run: string) => ReadonlyArray<JournalEntry>
@@ -75,6 +80,9 @@ interface MemoryRun {
   undoing: boolean
   ended: boolean
   parked: { readonly seen: number; readonly wakeAfter: number } | undefined
+  /** The definition that the run follows. */
+  definition: DefinitionRef | undefined
+  held: string | undefined
   /** Completed at the next change. */
   changed: Deferred.Deferred<void>
 }
@@ -113,6 +121,8 @@ export const make = Effect.fnUntraced(
         undoing: false,
         ended: false,
         parked: undefined,
+        definition: undefined,
+        held: undefined,
         changed: Deferred.makeUnsafe()
       }
       runs.set(id, run)
@@ -236,12 +246,26 @@ export const make = Effect.fnUntraced(
       return answerOf(run, run.ended ? "ended" : "running", after(run, seen))
     })
 
-    const apply = Effect.fnUntraced(function*(write: RunWrite) {
+    /** Whether the run follows the worker's definition from now on. Otherwise it is held. */
+    const follows = (run: MemoryRun, definition: DefinitionRef): boolean => {
+      const own = run.definition
+      run.held = own === undefined || own.hash === definition.hash
+        ? undefined
+        : incompatibility(run.entries, own.graph, definition.graph)
+      notify(run)
+      if (run.held === undefined) run.definition = definition
+      return run.held === undefined
+    }
+
+    const apply = Effect.fnUntraced(function*(write: RunWrite, definition: DefinitionRef) {
       const run = runOf(write.run)
       if (run.ended) return answerOf(run, "ended", [])
       if (write.attempt < run.attempt) return answerOf(run, "lost", [])
       run.attempt = write.attempt
       if (write.start !== undefined) {
+        if (!follows(run, definition)) {
+          return { ...answerOf(run, "held", []), ...(run.held === undefined ? {} : { cause: run.held }) }
+        }
         run.undo = write.start.undo ?? false
         run.parked = undefined
       }
@@ -289,10 +313,10 @@ export const make = Effect.fnUntraced(
 
     return {
       journal: {
-        write: (write) =>
-          around === undefined ? apply(write) : Effect.andThen(
+        write: (write, definition) =>
+          around === undefined ? apply(write, definition) : Effect.andThen(
             around(write, "before"),
-            Effect.tap(Effect.uninterruptible(apply(write)), () => around(write, "after"))
+            Effect.tap(Effect.uninterruptible(apply(write, definition)), () => around(write, "after"))
           ),
         announce: undefined,
         chunk: (job, chunk) =>
@@ -331,6 +355,8 @@ export const make = Effect.fnUntraced(
       ended: (id) => Effect.suspend(() => Deferred.await(runOf(id).end)),
       end: (id, result) => Effect.suspend(() => end(runOf(id), result)),
       isEnded: (id) => runOf(id).ended,
+      isHeld: (id) => runOf(id).held !== undefined,
+      held: (id) => Effect.map(until(id, ({ held }) => held !== undefined), () => runOf(id).held ?? ""),
       isAwake: (id) => wakes(runOf(id)),
       entries: (id) => runOf(id).entries,
       chunks: (id) => runOf(id).chunks

@@ -80,6 +80,30 @@ const words = {
   ]
 }
 
+/** With a choice, a selection and compensations. */
+const chosen = {
+  name: "chosen",
+  input: {
+    type: "object",
+    properties: { text: { type: "string" }, size: { enum: ["long", "short"] }, loud: { type: "boolean" } },
+    required: ["text", "size", "loud"]
+  },
+  steps: [
+    { name: "split", ...{ use: "words.split", with: { by: " " }, input: "${input.text}" }, undo: { run: "anything" } },
+    {
+      name: "size",
+      branch: "${input.size}",
+      parts: {
+        long: [{ name: "count", run: "words-count", input: { words: "${split}" }, undo: { run: "anything" } }],
+        short: []
+      }
+    },
+    { select: { size: "${size}", text: "${input.text}" } },
+    { name: "kept", branch: "${input.loud}", parts: { true: [{ select: "LOUD ${input.text}" }], other: [] }, otherwise: "other" },
+    { name: "end", run: "anything" }
+  ]
+}
+
 /** The mistakes in a file, as `PATH: MESSAGE`. */
 const mistakes = (file: unknown): ReadonlyArray<string> => {
   const found = check(file, catalog)
@@ -130,13 +154,13 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   [
     "a step that does nothing",
     step({ input: 1 }),
-    "steps[0]: The step \"a\" needs exactly one of use, run, all, sleep, waitFor; it has none.",
+    "steps[0]: The step \"a\" needs exactly one of use, run, all, branch, select, sleep, waitFor; it has none.",
     true
   ],
   [
     "a step that does two things",
     step({ ...split, sleep: "1 day" }),
-    "steps[0]: The step \"a\" needs exactly one of use, run, all, sleep, waitFor; it has use and sleep.",
+    "steps[0]: The step \"a\" needs exactly one of use, run, all, branch, select, sleep, waitFor; it has use and sleep.",
     true
   ],
   [
@@ -259,6 +283,80 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
+    "a step without a name",
+    { ...words, steps: [split] },
+    "steps[0]: The step has no name. Names identify what has been recorded: add one.",
+    true
+  ],
+  [
+    "a select with a name",
+    step({ select: "x" }),
+    "steps[0].name: A step with select has no name, because it is not recorded. Remove it.",
+    true
+  ],
+  [
+    "a select of a later step",
+    { ...words, steps: [{ select: "${b}" }] },
+    "steps[0].select: There is no step \"b\" before this one.",
+    false
+  ],
+  ["a branch without parts", step({ branch: "x" }), "steps[0]: A step with branch needs parts", true],
+  [
+    "a branch for which there is no part",
+    { ...chosen, steps: [{ name: "a", branch: "${input.size}", parts: { long: [] } }] },
+    "steps[0].branch: It may be \"short\", but the parts are long. Add a part, or name one in otherwise.",
+    false
+  ],
+  [
+    "a boolean branch for which there is no part",
+    { ...chosen, steps: [{ name: "a", branch: "${input.loud}", parts: { yes: [], true: [] } }] },
+    "steps[0].branch: It may be \"false\", but the parts are yes, true.",
+    false
+  ],
+  [
+    "a branch by an object",
+    step({ branch: "${input}", parts: { x: [] } }),
+    "steps[0].branch: It is object with text, but must be string or number or boolean.",
+    false
+  ],
+  [
+    "an otherwise that is no part",
+    step({ branch: "${input.text}", parts: { long: [], short: [] }, otherwise: "shrt" }),
+    "steps[0].otherwise: There is no part \"shrt\". Did you mean \"short\"? The parts are long, short.",
+    false
+  ],
+  [
+    "a mistake inside of a branch",
+    step({ branch: "${input.text}", parts: { long: [{ name: "b", use: "words.lengt", input: "x" }] } }),
+    "steps[0].parts.long[0].use: There is no kind of step \"words.lengt\".",
+    true
+  ],
+  [
+    "the output of a branch that does not fit",
+    two({ branch: "${input.text}", parts: { x: [{ select: 1 }], y: [{ select: "y" }] } }, { use: "words.length" }),
+    "steps[1]: The input of \"words.length\" is 1, but must be string.",
+    false
+  ],
+  ["an undo of nothing", step({ ...split, undo: {} }), "steps[0].undo: It needs exactly one of use and run", true],
+  [
+    "an undo of an unknown endpoint",
+    step({ ...split, undo: { run: "anythin" } }),
+    "steps[0].undo.run: There is no endpoint \"anythin\". Did you mean \"anything\"?",
+    false
+  ],
+  [
+    "an undo that does not take the output",
+    step({ ...split, undo: { use: "words.length" } }),
+    "steps[0].undo: The input of \"words.length\" is array of string, but must be string.",
+    false
+  ],
+  [
+    "an undo of a sleep",
+    step({ sleep: "1 day", undo: { run: "anything" } }),
+    "steps[0].undo: A step with sleep has no undo; it may have no settings. Remove it.",
+    true
+  ],
+  [
     "a JSON Schema that cannot be used",
     { ...step(split), input: { not: { type: "string" } } },
     "input: The JSON Schema cannot be used: ",
@@ -272,6 +370,7 @@ const fits = new Ajv({ allErrors: true, strictTuples: false }).compile(fileSchem
 describe("check", () => {
   it("accepts a file without mistakes", () => {
     expect(mistakes(words)).toEqual([])
+    expect(mistakes(chosen)).toEqual([])
   })
 
   it.each(BROKEN)("names %s", (_, file, message) => {
@@ -303,8 +402,10 @@ describe("check", () => {
 
 describe("the JSON Schema of pipeline files", () => {
   it("accepts a file without mistakes", () => {
-    fits(words)
-    expect(fits.errors).toBe(null)
+    for (const file of [words, chosen]) {
+      fits(file)
+      expect(fits.errors).toBe(null)
+    }
   })
 
   it.each(BROKEN.filter(([, , , isSeen]) => isSeen))("refuses %s", (_, file) => {
@@ -331,6 +432,68 @@ describe("a pipeline in JSON", () => {
     }, kinds)
     expect(refOf(file.definition)).toEqual(refOf(typed.definition))
   })
+
+  it("has the definition of the same branch, selection and compensation in TypeScript", () => {
+    const typed = Pipeline.make("sizes", { input: Schema.String })
+      .use("split", Split, { with: { by: " " }, undo: () => {} })
+      .select(({ split }) => ({ split }))
+      .branch("size", ({ input }) => input === "" ? "short" : "long", {
+        long: (p) => p.step("n", () => 1, { output: Schema.Int }),
+        short: (p) => p.select(({ split }) => split)
+      })
+      .end(Schema.Unknown)
+    const file = PipelineFile.make({
+      name: "sizes",
+      input: { type: "string" },
+      steps: [
+        { name: "split", use: "words.split", with: { by: " " }, undo: { use: "words.length" } },
+        { select: { split: "${split}" } },
+        { name: "size", branch: "long", parts: { long: [{ name: "n", use: "words.length" }], short: [] } }
+      ]
+    }, kinds)
+    expect(refOf(file.definition)).toMatchObject({ undo: true, graph: { nodes: refOf(typed.definition).graph.nodes } })
+  })
+
+  it.effect("takes a branch, selects a value, and undoes its steps in reverse order after a failure", () =>
+    Effect.gen(function*() {
+      const undone: Array<unknown> = []
+      const endpoints = {
+        "words-count": (input: Schema.Json) => ({ count: Object(input).words.length }),
+        anything: (input: Schema.Json) => {
+          if (typeof input === "string" && input.startsWith("LOUD")) throw new Error("too loud")
+          undone.push(input)
+          return input
+        }
+      }
+      const run = (input: { readonly text: string; readonly size: string; readonly loud: boolean }) =>
+        PipelineTest.run(PipelineFile.make(chosen, kinds), input, {
+          endpoints,
+          crash: ({ kind }, when) => kind === "choice" && when === "after"
+        })
+      expect(yield* run({ text: "to be", size: "long", loud: false })).toMatchObject({
+        status: "COMPLETED",
+        output: { size: { count: 2 }, text: "to be" }
+      })
+      expect(yield* run({ text: "to be", size: "short", loud: false })).toMatchObject({
+        status: "COMPLETED",
+        output: { size: ["to", "be"], text: "to be" }
+      })
+      undone.length = 0
+      expect(yield* run({ text: "to be", size: "long", loud: true })).toMatchObject({
+        status: "FAILED",
+        error: expect.stringContaining("too loud")
+      })
+      expect(undone).toEqual([{ count: 2 }, ["to", "be"]])
+    }))
+
+  it.effect("fails a branch whose value is none of its parts", () =>
+    Effect.gen(function*() {
+      const file = { name: "x", steps: [{ name: "a", branch: "${input}", parts: { yes: [] } }] }
+      expect(yield* PipelineTest.run(PipelineFile.make(file, kinds), "constructor")).toMatchObject({
+        status: "FAILED",
+        error: expect.stringContaining("It chose \"constructor\", but its branches are yes.")
+      })
+    }))
 
   it.effect("runs every kind of step, also when its worker is killed", () =>
     Effect.gen(function*() {

@@ -336,7 +336,13 @@ describe("explain", () => {
   it("says what a parked run of a pipeline waits for, and never that a worker runs it", () => {
     const parked: JobReport = { ...job, status: "IN_PROGRESS", attempt: 1, startedAt: NOW - 4_000 }
     const explained = (rest: Partial<NonNullable<ExplainInput["run"]>>) =>
-      explain(facts({ job: parked, ahead: null, run: { phase: "doing", held: null, steps: [], more: false, ...rest } }))
+      explain(
+        facts({
+          job: parked,
+          ahead: null,
+          run: { definition: "6dcd4ce23d88e2ee", phase: "doing", held: null, steps: [], more: false, ...rest }
+        })
+      )
     const wait: RunStep = {
       path: "approve",
       kind: "waitFor",
@@ -366,8 +372,12 @@ describe("explain", () => {
     const cause = "The run has recorded the node \"stamp\", which the definition of the worker does not have."
     expect(explained({ held: cause })).toMatchObject({
       reason: "held",
-      words: expect.stringContaining(`${cause} Every minute, the run returns to the queue`)
+      words:
+        `${cause} It follows the definition 6dcd4ce23d88. Every minute it returns to the queue, until a worker whose definition fits takes ` +
+        "it. To finish it as it began, let a worker of the earlier release run, for example after `stint rollback e`. To continue it with the " +
+        `new definition, forget what it recorded from that node on: POST /v2/e/retry/${job.id}?from=NODE. Or cancel it: POST /v2/e/cancel/${job.id}.`
     })
+    expect(explained({ held: cause, phase: "undoing" }).words).toMatch(/`stint rollback e`\.$/)
     expect(explain(facts({ job: parked, ahead: null }))).toMatchObject({ reason: "parked" })
   })
 

@@ -9,9 +9,9 @@ import { type JournalWrite, noEndpoint, type RetryResult, RunStore } from "@stin
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Query } from "./Connection.ts"
-import { fromAllStateTables, REPORT, toStateRow } from "./JobColumns.ts"
+import { fromAllStateTables, REPORT, STATE_TABLES, toStateRow } from "./JobColumns.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
-import { ENTRY, listOf, RUN, toEntry, toGraph, toRun } from "./RunRows.ts"
+import { ENTRY, listOf, RUN, toDefinition, toEntry, toGraph, toRun } from "./RunRows.ts"
 import { definitionKey } from "./RunWork.ts"
 
 const ENTRIES = `SELECT ${listOf("e", ENTRY)} FROM stint.run_entries e JOIN stint.runs r ON r.run = e.run
@@ -19,6 +19,10 @@ const ENTRIES = `SELECT ${listOf("e", ENTRY)} FROM stint.run_entries e JOIN stin
 
 /** The number of columns of {@link RUN}. */
 const RUN_WIDTH = Object.keys(RUN).length
+
+/** Whether the job of a run has not ended. */
+const IS_OPEN = STATE_TABLES.filter((place) => place !== "ended")
+  .map((place) => `EXISTS (SELECT 1 FROM stint.${place} s WHERE s.id = r.run)`).join(" OR ")
 
 /** The number of characters that a write stores. */
 const charactersOf = ({ finish, records }: JournalWrite): number =>
@@ -83,6 +87,27 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
         })
       }),
       definition: (endpoint, hash) => db.read("definition", (query) => readGraph(query, endpoint, hash)),
+      definitions: (endpoint, limit) =>
+        db.read(
+          "definitions",
+          async (query) =>
+            (await query(`SELECT hash, at FROM stint.definitions WHERE endpoint = $1 ORDER BY at DESC, hash LIMIT $2`, [
+              endpoint,
+              limit
+            ])).map(toDefinition)
+        ),
+      openRuns: (endpoint, after, limit) =>
+        db.read("open runs", async (query) => {
+          const rows = await query(
+            `SELECT ${listOf("r", RUN)} FROM stint.runs r WHERE r.endpoint = $1 AND r.run > $2 AND (${IS_OPEN})
+             ORDER BY r.run LIMIT $3`,
+            [endpoint, after ?? "", limit]
+          )
+          return rows.map((row): RunRecord => {
+            const { root: _, ...run } = toRun(row)
+            return run
+          })
+        }),
       get: (endpoint, id) =>
         db.read("get run", async (query) => {
           const [row] = await query(

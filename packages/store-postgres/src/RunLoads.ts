@@ -97,9 +97,12 @@ const PAGE = `SELECT ${ENTRIES} FROM (
     FROM (SELECT * FROM stint.run_entries WHERE run = $1 AND n > $2 ORDER BY n LIMIT $3) p
   ) e WHERE e.before < $4 ORDER BY e.n`
 
-/** All entries. The body of an end says whether it is a failure; other bodies are not needed. */
+/**
+ * All entries. The body of an end says whether it is a failure, that of a choice which branch was taken, and that of an open job which one to
+ * cancel; other bodies are not needed.
+ */
 const WHOLE = `SELECT ${
-  ENTRIES.replace("e.body", "CASE WHEN e.kind = 'end' THEN e.body END")
+  ENTRIES.replace("e.body", "CASE WHEN e.kind IN ('end', 'choice') OR (e.kind = 'spawn' AND e.open) THEN e.body END")
 } FROM stint.run_entries e WHERE e.run = $1 ORDER BY e.n`
 
 /** The child job of a `spawn` entry. */

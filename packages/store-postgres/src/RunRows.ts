@@ -5,6 +5,7 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { EntryKind, RunPhase } from "@stint/contract/RunJournal"
 import type { RunEntry, RunRecord } from "@stint/store/RunMachine"
+import type { StoredDefinition } from "@stint/store/RunStore"
 import type { RunPlace } from "@stint/store/RunTables"
 import * as Schema from "effect/Schema"
 import type { Row } from "./Connection.ts"
@@ -13,6 +14,14 @@ import { escapeNul, unescapeNul } from "./NulText.ts"
 /** A path of a run, and the job at the top of nested runs. */
 export interface RootedPlace extends RunPlace {
   readonly root: JobId
+}
+
+const decodeDefinition = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.Int]))
+
+/** A stored definition: `hash, at`. */
+export const toDefinition = (row: Row): StoredDefinition => {
+  const [hash, at] = decodeDefinition(row)
+  return { hash, at }
 }
 
 /** The columns of `runs`, and their types. */

@@ -53,6 +53,8 @@ const twoNodes = (address: string) =>
         journal: (...args) => anyRuns().journal(...args),
         define: (...args) => anyRuns().define(...args),
         definition: (...args) => anyRuns().definition(...args),
+        definitions: (...args) => anyRuns().definitions(...args),
+        openRuns: (...args) => anyRuns().openRuns(...args),
         get: (...args) => anyRuns().get(...args),
         entries: (...args) => anyRuns().entries(...args),
         open: (...args) => anyRuns().open(...args),

@@ -5,6 +5,7 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { EntryKind, RunPhase } from "@stint/contract/RunJournal"
 import type { RunEntry, RunRecord } from "@stint/store/RunMachine"
+import type { StoredDefinition } from "@stint/store/RunStore"
 import type { RunTables } from "@stint/store/RunTables"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -13,6 +14,8 @@ import type { SqliteDatabase } from "./SqliteDatabase.ts"
 export interface RunRows extends RunTables {
   /** Whether an endpoint may have runs: it has a definition. Reads no row. */
   readonly isPipeline: (endpoint: EndpointId) => boolean
+  readonly definitions: (endpoint: EndpointId, limit: number) => ReadonlyArray<StoredDefinition>
+  readonly openRuns: (endpoint: EndpointId, after: string, limit: number) => ReadonlyArray<RunRecord>
 }
 
 const decodeRun = Schema.decodeUnknownSync(Schema.Struct({
@@ -44,6 +47,7 @@ const decodeUnseen = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int,
 const decodeKept = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int, bytes: Schema.Int }))
 const decodeEvent = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int, body: JsonText }))
 const decodeGraph = Schema.decodeUnknownSync(Schema.Struct({ graph: JsonText }))
+const decodeDefinition = Schema.decodeUnknownSync(Schema.Struct({ hash: Schema.String, at: Schema.Int }))
 const decodeEndpoint = Schema.decodeUnknownSync(Schema.Struct({ endpoint: EndpointId }))
 
 const RUN = `run, endpoint, definition, phase, undo, last, wanted, held`
@@ -112,6 +116,13 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
   const graph = db.statement(`SELECT graph FROM definitions WHERE endpoint = ? AND hash = ?`)
   const define = db.statement(`INSERT OR IGNORE INTO definitions (endpoint, hash, graph, at) VALUES (?, ?, ?, ?)`)
 
+  const definitions = db.statement(`SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at DESC, hash LIMIT ? + 0`)
+  // Reads the runs of all endpoints from `after` on, for a person who asks. An index would cost every run a write.
+  const openRuns = db.statement(
+    `SELECT run, runs.endpoint AS endpoint, definition, phase, undo, last, wanted, held FROM runs JOIN jobs ON jobs.id = runs.run
+     WHERE run > ? AND runs.endpoint = ? AND jobs.finished_at IS NULL ORDER BY run LIMIT ? + 0`
+  )
+
   /** The endpoints with definitions. After a rolled-back transaction, the set may contain one too many, which costs a read per job. */
   const pipelines = new Set(
     db.statement(`SELECT DISTINCT endpoint FROM definitions`).all().map((row) => decodeEndpoint(row).endpoint)
@@ -123,6 +134,8 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
 
   return {
     isPipeline: (endpoint) => pipelines.size > 0 && pipelines.has(endpoint),
+    definitions: (endpoint, limit) => definitions.all(endpoint, limit).map((row) => decodeDefinition(row)),
+    openRuns: (endpoint, after, limit) => openRuns.all(after, endpoint, limit).map(toRun),
     find: (run) => {
       const row = find.get(run)
       return row === undefined ? undefined : toRun(row)

@@ -26,6 +26,8 @@ export const make = (
       db.write("journal", () => writes.map((write) => runs.journal(endpoint, worker, write, now))),
     define: (endpoint, hash, graph, now) => db.write("define", () => runs.define(endpoint, hash, graph, now)),
     definition: (endpoint, hash) => db.read("definition", () => rows.graph(endpoint, hash)),
+    definitions: (endpoint, limit) => db.read("definitions", () => rows.definitions(endpoint, limit)),
+    openRuns: (endpoint, after, limit) => db.read("open runs", () => rows.openRuns(endpoint, after ?? "", limit)),
     get: (endpoint, id) =>
       db.read("get run", () => {
         const run = find(endpoint, id)

@@ -25,7 +25,15 @@ interface JobName {
 const stateOf = ({ output, status }: Job): string =>
   status === "IN_PROGRESS" && output !== undefined ? `${status} ${JSON.stringify(output).slice(0, 80)}` : status
 
-/** Waits until the job has ended. */
+/** Waits until the job has ended, and shows nothing. */
+export const untilEnded = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
+  const params = { endpoint, id }
+  let job: Job = yield* call((api) => api.jobs.status({ params, query: {} }))
+  while (!isTerminal(job.status)) job = yield* call((api) => api.jobs.statusSync({ params, query: { wait: POLL_MILLIS } }))
+  return job
+})
+
+/** Waits until the job has ended, and shows its status. */
 export const awaitEnd = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
   const progress = Output.makeProgress()
   const since = yield* Clock.currentTimeMillis

@@ -20,6 +20,7 @@ import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as DeployPlan from "../deploy/DeployPlan.ts"
 import { maskEnv } from "../deploy/HiddenVariables.ts"
+import * as PipelineChanges from "../deploy/PipelineChanges.ts"
 import * as RollWatch from "../deploy/RollWatch.ts"
 import { confirm } from "../output/Confirm.ts"
 import * as Output from "../output/Output.ts"
@@ -119,6 +120,15 @@ const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> =
   ...SchedulePlan.keptLines(plan).map(Output.inline)
 ]
 
+const FORBIDDEN = 403
+
+/** What the plan does to open runs of pipelines. A key that may deploy need not be one that may read jobs; then nothing is compared. */
+const openRuns = (planned: ReadonlyArray<DeployPlan.Deployment>) =>
+  PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)).pipe(
+    Effect.catchIf(({ status }: CliFailure) => status === FORBIDDEN, () => Effect.succeed([])),
+    Effect.map((changes) => changes.filter(({ open }) => open > 0))
+  )
+
 /** The schedules of the plan as `--json` prints them. Absent when no package has contributed any. */
 const schedulesJson = ({ own, set, undeclared }: SchedulePlan.SchedulePlan) =>
   set.length + own.length + undeclared.length === 0 ? {} : {
@@ -176,8 +186,14 @@ export const command = Command.make(
         code: "usage"
       })
     }
-    const asJson = { endpoints: DeployPlan.toJson(plan), ...schedulesJson(planSchedules) }
+    const changes = yield* openRuns(planned)
+    const asJson = {
+      endpoints: DeployPlan.toJson(plan),
+      ...schedulesJson(planSchedules),
+      ...(changes.length === 0 ? {} : { pipelines: changes })
+    }
     if (!json) yield* Output.text([DeployPlan.format(plan), ...scheduleLines(planSchedules)].join("\n"))
+    if (!json && changes.length > 0) yield* Output.text(`\nOpen runs of pipelines:\n${PipelineChanges.format(changes)}`)
     if (DeployPlan.isEmpty(plan) && planSchedules.set.length === 0) {
       return yield* json
         ? Output.print(true, asJson, () => "")

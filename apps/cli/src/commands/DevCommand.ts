@@ -31,6 +31,7 @@ import * as DevEndpoint from "../dev/DevEndpoint.ts"
 import * as DevOutput from "../dev/DevOutput.ts"
 import * as FreePort from "../dev/FreePort.ts"
 import * as LogFormat from "../output/LogFormat.ts"
+import * as ContributedSchedules from "../platform/ContributedSchedules.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import * as Project from "../plugins/Project.ts"
@@ -64,12 +65,12 @@ const endpointOf = Effect.fnUntraced(function*(handler: string, name: Option.Opt
   return spec
 })
 
-/** The endpoints of the configuration in this folder. */
-const configuredEndpoints = Effect.fnUntraced(function*(config: Option.Option<string>) {
+/** The endpoints of the configuration in this folder, and the schedules of its packages. */
+const configured = Effect.fnUntraced(function*(config: Option.Option<string>) {
   const fs = yield* FileSystem.FileSystem
-  if (Option.isSome(config)) return (yield* Project.load(config.value)).endpoints
+  if (Option.isSome(config)) return yield* Project.load(config.value)
   for (const name of CONFIGS) {
-    if (yield* Effect.orElseSucceed(fs.exists(name), () => false)) return (yield* Project.load(name)).endpoints
+    if (yield* Effect.orElseSucceed(fs.exists(name), () => false)) return yield* Project.load(name)
   }
   return yield* new CliFailure({
     message: `There is no ${CONFIGS[0]} in ${process.cwd()}.`,
@@ -101,6 +102,18 @@ const layerSecrets = (specs: ReadonlyArray<EndpointSpec>) =>
       if (Option.isSome(value)) yield* Effect.orDie(secrets.set(secret, value.value))
     }
   }))
+
+/** Sets the schedules of packages. They fire while the command runs. */
+const layerSchedules = (schedules: Project.Project["schedules"]) =>
+  ContributedSchedules.layer(
+    schedules,
+    ({ endpoint, name, spec: { at, cron } }) =>
+      DevOutput.print(
+        `${endpoint}  schedule ${name} (${
+          cron ?? new Date(at ?? 0).toISOString()
+        }). To run it now: stint schedules run ${endpoint} ${name}`
+      )
+  )
 
 /** What the banner does not say. */
 const layerHints = Layer.effectDiscard(Effect.gen(function*() {
@@ -137,7 +150,9 @@ export const command = Command.make(
           hint: "For example: stint dev ./handler.ts --name greet"
         })
       }
-      const specs = Option.isSome(handler) ? [yield* endpointOf(handler.value, name)] : yield* configuredEndpoints(config)
+      const { endpoints: specs, schedules }: Project.Project = Option.isSome(handler)
+        ? { endpoints: [yield* endpointOf(handler.value, name)], schedules: [] }
+        : yield* configured(config)
       const fs = yield* FileSystem.FileSystem
       const settings = yield* loadSettings
       // The stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
@@ -164,6 +179,7 @@ export const command = Command.make(
             showsUrls: true,
             ...(specs[0] === undefined ? {} : { sample: { endpoint: specs[0].id, input: { key: "value" } } })
           })),
+          Layer.provideMerge(layerSchedules(schedules)),
           Layer.provideMerge(endpoints.pipe(Layer.provideMerge(layerSecrets(specs)))),
           Layer.provide(Platform.layer({
             // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.

@@ -83,7 +83,9 @@ const retry = Command.make(
     endpoint,
     jobId,
     from: Flag.String("from").pipe(
-      Flag.withDescription("For a run of a pipeline: the node to run again, with all nodes after it"),
+      Flag.withDescription(
+        "For a run of a pipeline: the node to run again, with all nodes after it; also for a run that waits for another definition"
+      ),
       Flag.optional
     ),
     json

@@ -1,9 +1,10 @@
 /**
- * `stint pipelines` shows the runs of pipelines, sends them events, and checks pipeline files (`PipelineFileCommands.ts`).
+ * `stint pipelines` shows the runs of pipelines, sends them events, draws pipelines, and checks pipeline files (`PipelineFileCommands.ts`).
  */
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as PlatformClient from "../client/PlatformClient.ts"
@@ -11,11 +12,14 @@ import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
 import { pipelineNodeStates } from "../output/PipelineNodeStates.ts"
 import { check, schema } from "./PipelineFileCommands.ts"
+import { diff, list, newestDefinition, show } from "./PipelineListCommands.ts"
+import { run } from "./PipelineRunCommand.ts"
+import { allSteps } from "./PipelineSteps.ts"
 import { duration, endpoint, json, toMillis } from "./SharedFlags.ts"
 
 const { call } = PlatformClient
 
-const run = Argument.String("run").pipe(Argument.withDescription("Id of the run: the id of its job"))
+const runId = Argument.String("run").pipe(Argument.withDescription("Id of the run: the id of its job"))
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
@@ -59,7 +63,7 @@ const steps = Command.make(
   "steps",
   {
     endpoint,
-    run,
+    run: runId,
     after: Flag.Int("after").pipe(Flag.withDescription("Only steps after this number of steps"), Flag.optional),
     limit: Flag.Int("limit").pipe(Flag.withDescription("Number of steps, 1 to 1000; default 200"), Flag.optional),
     json
@@ -127,44 +131,57 @@ const event = Command.make(
 
 const HASH = /^[0-9a-f]{64}$/
 
-/** All steps of a run, read page by page. */
-const allSteps = Effect.fnUntraced(function*(endpoint: string, id: string) {
-  const steps: Array<RunStep> = []
-  let after = 0
-  while (true) {
-    const page = yield* call((api) => api.runs.steps({ params: { endpoint, id }, query: { after, limit: 1_000 } }))
-    steps.push(...page.steps)
-    if (page.next === undefined) return { definition: page.definition, steps }
-    after = page.next
-  }
-})
-
 const graph = Command.make(
   "graph",
   {
     endpoint,
-    definition: Argument.String("hash-or-run").pipe(Argument.withDescription("Hash of a definition, or id of a run")),
+    definition: Argument.String("hash-or-run").pipe(
+      Argument.withDescription("Hash of a definition, or id of a run; default: the newest definition"),
+      Argument.optional
+    ),
+    svg: Flag.String("svg").pipe(Flag.withDescription("Write an SVG picture to this file; - is standard output"), Flag.optional),
     json
   },
-  Effect.fnUntraced(function*({ definition, endpoint, json }) {
-    const run = HASH.test(definition) ? undefined : yield* allSteps(endpoint, definition)
-    const hash = run?.definition ?? definition
+  Effect.fnUntraced(function*({ definition, endpoint, json, svg }) {
+    const run = Option.isNone(definition) || HASH.test(definition.value) ? undefined : yield* allSteps(endpoint, definition.value)
+    const hash = run?.definition ?? Option.getOrUndefined(definition) ?? (yield* newestDefinition(endpoint))
     const found = yield* call((api) => api.runs.definition({ params: { endpoint, hash } }))
     if (json) return yield* Output.print(json, found, () => "")
-    // Loaded here, because no other command draws a graph.
-    const { toMermaid } = yield* Effect.promise(() => import("@stint/pipelines/Mermaid"))
     const marks = new Map([...pipelineNodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
-    yield* Output.text(toMermaid(found, marks).trimEnd())
+    // Loaded here, because no other command draws a graph.
+    if (Option.isNone(svg)) {
+      const { toMermaid } = yield* Effect.promise(() => import("@stint/pipelines/Mermaid"))
+      return yield* Output.text(toMermaid(found, marks).trimEnd())
+    }
+    const { toSvg } = yield* Effect.promise(() => import("@stint/pipelines/Svg"))
+    const picture = toSvg(found, marks)
+    if (svg.value === "-") return yield* Output.text(picture.trimEnd())
+    const fs = yield* FileSystem.FileSystem
+    yield* Effect.mapError(
+      fs.writeFileString(svg.value, picture),
+      ({ message }) => new CliFailure({ message: `${svg.value} cannot be written: ${message}`, hint: "" })
+    )
+    yield* Output.message(`Wrote ${Output.inline(svg.value)}.`)
   })
-).pipe(Command.withDescription("Print the graph of a pipeline as a Mermaid diagram; for a run, with the state of its nodes"))
+).pipe(
+  Command.withDescription("Draw a pipeline as a Mermaid diagram or an SVG picture; for a run, with the state of its nodes"),
+  Command.withExamples([
+    { command: "stint pipelines graph gallery", description: "For a README: paste it into a mermaid block" },
+    { command: "stint pipelines graph gallery --svg gallery.svg", description: "A picture" }
+  ])
+)
 
 /** `stint pipelines` and its subcommands. */
 export const pipelines = Command.make("pipelines").pipe(
-  Command.withDescription("Pipelines: runs (steps, event, graph) and files (check, schema)"),
+  Command.withDescription("Pipelines: runs (run, steps, event), definitions (list, show, graph, diff) and files (check, schema)"),
   Command.withSubcommands([
+    list.pipe(Command.provide(PlatformClient.layer)),
+    show.pipe(Command.provide(PlatformClient.layer)),
+    run.pipe(Command.provide(PlatformClient.layer)),
     steps.pipe(Command.provide(PlatformClient.layer)),
     event.pipe(Command.provide(PlatformClient.layer)),
     graph.pipe(Command.provide(PlatformClient.layer)),
+    diff.pipe(Command.provide(PlatformClient.layer)),
     check,
     schema
   ])

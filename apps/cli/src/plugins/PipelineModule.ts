@@ -15,12 +15,16 @@ import type { KindContribution } from "./Contributions.ts"
 
 const RUNTIME = "@stint/pipelines"
 
-/** The kinds that a pipeline file, or a step of it, uses, by name. Only `steps` and the parts of `all` contain steps: other values are data. */
+/** The kinds that a pipeline file, or a step of it, uses, by name. Only `steps`, `undo`, and the parts of `all` and `branch` contain steps: other values are data. */
 export const kindsIn = (json: unknown): ReadonlySet<string> => {
   if (Array.isArray(json)) return new Set(json.flatMap((one) => [...kindsIn(one)]))
   if (!Predicate.isObject(json)) return new Set()
   const own = Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []
-  const parts = Predicate.hasProperty(json, "all") && Predicate.isObject(json.all) ? Object.values(json.all) : []
+  const parts = [
+    ...(Predicate.hasProperty(json, "all") && Predicate.isObject(json.all) ? Object.values(json.all) : []),
+    ...(Predicate.hasProperty(json, "parts") && Predicate.isObject(json.parts) ? Object.values(json.parts) : []),
+    ...(Predicate.hasProperty(json, "undo") && Predicate.isObject(json.undo) ? [{ use: json.undo["use"] }] : [])
+  ]
   const steps = Predicate.hasProperty(json, "steps") ? [json.steps] : []
   return new Set([...own, ...[...steps, ...parts].flatMap((one) => [...kindsIn(one)])])
 }

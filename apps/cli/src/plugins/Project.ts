@@ -11,7 +11,9 @@
  * `endpoints: { "words-count": { workers: { max: 8 } } }`.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
+import { formatFieldIssue } from "@stint/contract/SchemaIssues"
 import type { Catalog } from "@stint/pipelines/FileCheck"
+import { callerLimitIssues } from "@stint/server/CallerLimits"
 import * as Effect from "effect/Effect"
 import * as Path from "effect/Path"
 import { CliFailure } from "../CliFailure.ts"
@@ -98,8 +100,24 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
         (definition) => Effect.tap(EndpointSpecs.toSpec(entry.id, definition, entry.directory), EndpointSpecs.requireHandler)
       )
   )
+  const refused = contributions.schedules.flatMap((schedule) => {
+    const spec = specs.find(({ id }) => id === schedule.endpoint)
+    return spec === undefined ? [] : refusals(schedule, spec)
+  })
+  if (refused.length > 0) return yield* Contributions.failWith(folder, refused)
   return { endpoints: specs, schedules: contributions.schedules } satisfies Project
 })
+
+/** Why the platform would refuse a schedule of an endpoint: what it asks for is above the limits that the configuration sets for callers. */
+const refusals = (
+  { endpoint, name, package: from, spec }: SchedulePlan.ScheduleContribution,
+  limits: Pick<EndpointSpec, "limits">
+): ReadonlyArray<string> =>
+  callerLimitIssues(limits, spec).map(({ message, path }) =>
+    `${from}: The schedule "${name}" of the endpoint "${endpoint}" asks for too much: ${
+      formatFieldIssue({ path, message })
+    }. Raise the limits of the endpoint in the configuration.`
+  )
 
 /** Fails with all mistakes in pipeline files, and with schedules of endpoints that do not exist. */
 const rejectMistakes = Effect.fnUntraced(function*(

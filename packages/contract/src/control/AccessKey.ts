@@ -64,6 +64,8 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   logs: "jobs:read",
   steps: "jobs:read",
   definition: "jobs:read",
+  definitions: "jobs:read",
+  compareDefinition: "jobs:read",
   listBatches: "jobs:read",
   getBatch: "jobs:read",
   batchRequests: "jobs:read",

@@ -4,7 +4,9 @@
  * ```
  *   /v2/{endpoint}/events              POST   send an event to a run
  *   /v2/{endpoint}/steps/{id}          GET    what a run has recorded, and what it waits for
+ *   /v2/{endpoint}/definitions         GET    the definitions, and how many runs follow each
  *   /v2/{endpoint}/definitions/{hash}  GET    the graph of a definition
+ *   /v2/{endpoint}/compare-definition  POST   what a new definition would do to the runs
  * ```
  *
  * A run is a job, so its other operations are those of jobs. `retry` of `JobsApi` has `?from=` for runs.
@@ -26,6 +28,7 @@ import {
   Unavailable
 } from "../Problem.ts"
 import { PipelineGraph } from "../workers/RunJournal.ts"
+import { CompareDefinition, DefinitionComparison, DefinitionList } from "./Definitions.ts"
 import { EventReceipt, RunSteps, SendEvent } from "./RunSteps.ts"
 
 /** The maximum number of steps in a page. */
@@ -107,6 +110,47 @@ export class RunsApi extends HttpApiGroup.make("runs")
             { address: "list", kind: "step" },
             { address: "thumbnail", kind: "forEach", endpoint: "thumbnail", needs: ["list"] }
           ]
+        }
+      }
+    }))
+  )
+  .add(
+    HttpApiEndpoint.get("definitions", "/:endpoint/definitions", {
+      params: endpoint,
+      success: DefinitionList,
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
+    }).annotateMerge(operationDocs({
+      summary: "List the definitions of a pipeline",
+      description:
+        "Returns the definitions that workers have sent, the newest first, with the number of runs that follow each and have not ended. The " +
+        "list is empty for an endpoint that is not a pipeline. Counts up to 10,000 runs.",
+      responses: { 200: { definitions: [{ hash: HASH, definedAt: 1_790_000_000_000, open: 12, held: 0 }] } }
+    })),
+    HttpApiEndpoint.post("compareDefinition", "/:endpoint/compare-definition", {
+      params: endpoint,
+      payload: CompareDefinition,
+      success: DefinitionComparison,
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
+    }).annotate(Audited, false).annotateMerge(operationDocs({
+      summary: "Compare a definition with the runs",
+      description:
+        "Says what a new definition would do to the runs that have not ended: how many would continue, how many would wait, and because of " +
+        "which nodes. Stores nothing. Compares up to 10,000 runs. Bodies up to 1 MiB.",
+      request: { graph: { name: "gallery", nodes: [{ address: "list", kind: "step" }] } },
+      responses: {
+        200: {
+          open: 12,
+          continuing: 9,
+          waiting: 3,
+          nodes: [{
+            definition: HASH,
+            node: "thumbnail",
+            change: "removed",
+            waiting: 3,
+            reason: "The run has recorded the node \"thumbnail\", which the definition of the worker does not have.",
+            example: RUN
+          }],
+          added: []
         }
       }
     }))

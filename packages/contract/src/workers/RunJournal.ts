@@ -141,12 +141,20 @@ export const GraphNode = Schema.Struct({
   output: Schema.optionalKey(Schema.String),
   endpoint: Schema.optionalKey(Schema.String),
   needs: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** The names of a branch's parts. */
+  parts: Schema.optionalKey(Schema.Array(Schema.String)),
   label: Schema.optionalKey(Schema.String)
 })
 export type GraphNode = typeof GraphNode.Type
 
 /** A pipeline's graph. Its top-level nodes are listed in the order in which they run. */
-export const PipelineGraph = Schema.Struct({ name: Schema.String, nodes: Schema.Array(GraphNode) })
+export const PipelineGraph = Schema.Struct({
+  name: Schema.String,
+  nodes: Schema.Array(GraphNode),
+  /** Identifies the schemas of a run's input and output, as `output` of a node does. */
+  input: Schema.optionalKey(Schema.String),
+  output: Schema.optionalKey(Schema.String)
+})
 export type PipelineGraph = typeof PipelineGraph.Type
 
 /** The most runs in one request. */

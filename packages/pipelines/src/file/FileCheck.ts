@@ -9,9 +9,9 @@ import { didYouMean } from "@stint/contract/Suggestion"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { DOES, FILE_KEYS, ITEM, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
-import type { Does, FileStep } from "./FileFormat.ts"
+import type { Does, FileStep, FileUndo } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
-import { describe, elementOf, listOf, misfits, objectOf, shapeOf } from "./SchemaFit.ts"
+import { choicesOf, describe, elementOf, listOf, misfits, objectOf, oneOf, shapeOf } from "./SchemaFit.ts"
 import type { JsonSchema, Misfit, Shape } from "./SchemaFit.ts"
 import { shapeOfTemplate } from "./Template.ts"
 
@@ -110,17 +110,23 @@ class Checker {
     const results = new Map(before)
     for (const [index, step] of steps.entries()) {
       const at = [...path, index]
-      if (results.has(step.name)) {
-        this.report(
-          [...at, "name"],
-          `The name "${step.name}" is taken. Names identify what has been recorded: choose another one.`
-        )
-      }
+      const { name } = step
+      this.#name(step, at, results)
       const output = this.#step(step, at, value, results)
-      results.set(step.name, output ?? shapeOf(undefined))
+      if (name !== undefined) results.set(name, output ?? shapeOf(undefined))
       value = output ?? value
     }
     return value
+  }
+
+  #name({ name, select }: FileStep, path: Path, results: ReadonlyMap<string, Shape>): void {
+    if (name === undefined && select === undefined) {
+      this.report(path, "The step has no name. Names identify what has been recorded: add one.")
+    } else if (name !== undefined && select !== undefined) {
+      this.report([...path, "name"], "A step with select has no name, because it is not recorded. Remove it.")
+    } else if (name !== undefined && results.has(name)) {
+      this.report([...path, "name"], `The name "${name}" is taken. Names identify what has been recorded: choose another one.`)
+    }
   }
 
   /** Checks a step. Returns the shape of its output; undefined when the value passes through. */
@@ -130,13 +136,15 @@ class Checker {
       const given = DOES.filter((key) => step[key] !== undefined)
       this.report(
         path,
-        `The step "${step.name}" needs exactly one of ${DOES.join(", ")}; it has ${
+        `The step "${step.name ?? ""}" needs exactly one of ${DOES.join(", ")}; it has ${
           given.length === 0 ? "none" : given.join(" and ")
         }.`
       )
       return shapeOf(undefined)
     }
-    for (const key of ["with", "input", "forEach", "concurrency", "retry", "timeout", "key"] as const) {
+    for (
+      const key of ["with", "input", "forEach", "concurrency", "retry", "timeout", "key", "undo", "parts", "otherwise"] as const
+    ) {
       if (step[key] !== undefined && !SETTINGS[does].includes(key)) {
         const known = SETTINGS[does].length === 0 ? "no settings" : SETTINGS[does].join(", ")
         this.report([...path, key], `A step with ${does} has no ${key}; it may have ${known}. Remove it.`)
@@ -145,6 +153,10 @@ class Checker {
     switch (does) {
       case "sleep":
         return undefined
+      case "select":
+        return this.#template(step.select, [...path, "select"], results)
+      case "branch":
+        return this.#branch(step, path, before, results)
       case "waitFor":
         this.#template(step.key, [...path, "key"], results)
         return this.#schema([...path, "waitFor"], step.waitFor)
@@ -174,7 +186,45 @@ class Checker {
     return this.#template(input, [...path, "input"], results) ?? before
   }
 
-  #kind(step: FileStep, path: Path): DeclaredKind {
+  /** Checks a branch. Returns the shape of the outputs of its parts. */
+  #branch(step: FileStep, path: Path, before: Shape, results: ReadonlyMap<string, Shape>): Shape {
+    const { branch, otherwise, parts = {} } = step
+    const names = Object.keys(parts)
+    if (names.length === 0) this.report(path, "A step with branch needs parts: the steps of each branch by its name.")
+    if (otherwise !== undefined && names.length > 0 && !names.includes(otherwise)) {
+      this.report(
+        [...path, "otherwise"],
+        `There is no part "${otherwise}".${didYouMean(otherwise, names)} The parts are ${names.join(", ")}.`
+      )
+    }
+    const chosen = this.#template(branch, [...path, "branch"], results) ?? shapeOf(undefined)
+    for (const { message } of misfits(chosen, CHOICE)) this.report([...path, "branch"], `It ${message}.`)
+    const missing = otherwise === undefined ? choicesOf(chosen).filter((one) => !names.includes(one)) : []
+    if (names.length > 0 && missing.length > 0) {
+      this.report(
+        [...path, "branch"],
+        `It may be "${missing.join("\" or \"")}", but the parts are ${names.join(", ")}. Add a part, or name one in otherwise.`
+      )
+    }
+    const value = this.#input(step, path, before, results)
+    return oneOf(Object.entries(parts).map(([part, steps]) => this.steps(steps, [...path, "parts", part], value, results)))
+  }
+
+  /** Checks what takes a step with this output back. */
+  #undo({ undo }: FileStep, path: Path, output: Shape): void {
+    if (undo === undefined) return
+    const at = [...path, "undo"]
+    if ((undo.use === undefined) === (undo.run === undefined)) {
+      return this.report(at, "It needs exactly one of use and run: what takes the step back.")
+    }
+    if (undo.run !== undefined && undo.with !== undefined) {
+      this.report([...at, "with"], "Only a kind of step has options. Remove it.")
+    }
+    const taker = undo.run === undefined ? this.#kind(undo, at) : this.#endpoint(undo, at)
+    this.#fit(at, misfits(output, shapeOf(taker.input)), `"${undo.use ?? undo.run}"`)
+  }
+
+  #kind(step: FileUndo, path: Path): DeclaredKind {
     const { use = "", with: options = {} } = step
     const kind = this.#catalog.kinds.get(use)
     if (kind === undefined) {
@@ -206,7 +256,7 @@ class Checker {
     return kind
   }
 
-  #endpoint({ run = "" }: FileStep, path: Path): DeclaredEndpoint {
+  #endpoint({ run = "" }: FileUndo, path: Path): DeclaredEndpoint {
     const endpoint = this.#catalog.endpoints.get(run)
     if (endpoint !== undefined) return endpoint
     const known = [...this.#catalog.endpoints.keys()]
@@ -224,6 +274,7 @@ class Checker {
     const name = `"${step.use ?? step.run}"`
     const takes = shapeOf(taker.input)
     const output = shapeOf(taker.output)
+    this.#undo(step, path, output)
     if (step.forEach === undefined) {
       if (step.concurrency !== undefined) {
         this.report([...path, "concurrency"], "Only a step with forEach has a concurrency. Remove it, or add forEach.")
@@ -243,6 +294,9 @@ class Checker {
     return listOf(output)
   }
 }
+
+/** What names a part. */
+const CHOICE = shapeOf({ type: ["string", "number", "boolean"] })
 
 const NO_OPTIONS: JsonSchema = { type: "object", properties: {}, additionalProperties: false }
 

@@ -12,9 +12,10 @@ import type { Pipeline } from "../Builder.ts"
 import { Building } from "../Building.ts"
 import type { Results, Retry, StepRun } from "../Definition.ts"
 import { call } from "../StepCall.ts"
+import type { StepContext } from "../StepContext.ts"
 import type * as StepKind from "../StepKind.ts"
 import { ITEM } from "./FileFormat.ts"
-import type { FileStep, PipelineFile } from "./FileFormat.ts"
+import type { FileStep, FileUndo, PipelineFile } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
 import type { JsonSchema } from "./SchemaFit.ts"
 import { fill, textOf } from "./Template.ts"
@@ -35,9 +36,17 @@ const retryOf = (retry: FileStep["retry"]): number | Retry | undefined => {
   }
 }
 
-const workOf = ({ concurrency, retry, timeout }: FileStep) => {
+/** What takes a step back: an endpoint, or the step of a kind. */
+const undoOf = ({ run, use, with: options }: FileUndo, kinds: ReadonlyMap<string, StepKind.Any>) => {
+  if (run !== undefined) return targetOf(run)
+  const step = stepOf(kindOf(use ?? "", kinds), options ?? {})
+  return (output: unknown, context: StepContext) => step(output, {}, context)
+}
+
+const workOf = ({ concurrency, retry, timeout, undo }: FileStep, kinds: ReadonlyMap<string, StepKind.Any>) => {
   const times = retryOf(retry)
   return {
+    ...(undo === undefined ? {} : { undo: undoOf(undo, kinds) }),
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(times === undefined ? {} : { retry: times }),
     ...(timeout === undefined ? {} : { timeout: span(timeout) })
@@ -104,7 +113,8 @@ function isResults(results: unknown): unknown {
 }
 
 const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, StepKind.Any>): Building => {
-  const { all, forEach, key, name, run, sleep, timeout, use, waitFor } = step
+  const { all, branch, forEach, key, name = "", otherwise, parts = {}, run, select, sleep, timeout, use, waitFor } = step
+  if (select !== undefined) return start.select((results) => fill(select, isResults(results)))
   if (sleep !== undefined) return start.sleep(name, span(sleep))
   if (waitFor !== undefined) {
     return start.waitFor(name, schemaOf(waitFor), {
@@ -114,23 +124,28 @@ const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, St
   }
   const builder = received(start, step)
   if (all !== undefined) {
-    return builder.all(
-      name,
-      Object.fromEntries(
-        Object.entries(all).map(([part, steps]) => [part, (inner: Building) => withSteps(inner, steps, kinds)])
-      )
-    )
+    return builder.all(name, builders(all, kinds))
+  }
+  if (branch !== undefined) {
+    const choose = (results: unknown) => {
+      const chosen = textOf(fill(branch, isResults(results)))
+      return otherwise === undefined || Object.hasOwn(parts, chosen) ? chosen : otherwise
+    }
+    return builder.branch(name, choose, builders(parts, kinds))
   }
   if (run !== undefined) {
     return forEach === undefined
-      ? builder.run(name, targetOf(run), workOf(step))
-      : builder.forEach(name, targetOf(run), workOf(step))
+      ? builder.run(name, targetOf(run), workOf(step, kinds))
+      : builder.forEach(name, targetOf(run), workOf(step, kinds))
   }
   const kind = kindOf(use ?? "", kinds)
   const body = stepOf(kind, step.with ?? {})
-  const options = { ...workOf(step), output: recorded(kind) }
+  const options = { ...workOf(step, kinds), output: recorded(kind) }
   return forEach === undefined ? builder.step(name, body, options) : builder.forEach(name, body, options)
 }
+
+const builders = (parts: NonNullable<FileStep["parts"]>, kinds: ReadonlyMap<string, StepKind.Any>) =>
+  Object.fromEntries(Object.entries(parts).map(([part, steps]) => [part, (inner: Building) => withSteps(inner, steps, kinds)]))
 
 const withSteps = (start: Building, steps: ReadonlyArray<FileStep>, kinds: ReadonlyMap<string, StepKind.Any>): Building =>
   steps.reduce((builder, step) => withStep(builder, step, kinds), start)

@@ -1,8 +1,8 @@
 /**
  * The format of `*.pipeline.json`: a pipeline as data (docs/learning/pipelines.md#pipelines-in-json).
  *
- * A step has a name and exactly one of `use`, `run`, `all`, `sleep` and `waitFor`. Strings of `input`, `forEach` and `key` are templates
- * (`Template.ts`).
+ * A step has a name and exactly one of `use`, `run`, `all`, `branch`, `sleep` and `waitFor`; or it is a `select`, which has no name, because it is
+ * not recorded. Strings of `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import * as Schema from "effect/Schema"
@@ -38,14 +38,27 @@ const Retry = Schema.Union([
 /** A JSON Schema. */
 const SchemaObject = Schema.Record(Schema.String, Schema.Json)
 
-/** One step. */
+/** What takes a step's effect back: a step of a kind or a job that receives the output of the step. */
+const Undo = Schema.Struct({
+  use: Schema.optionalKey(Schema.String),
+  with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
+  run: Schema.optionalKey(Schema.String)
+})
+/** What takes a step's effect back, by a kind or an endpoint. */
+export type FileUndo = typeof Undo.Type
+
+/** One step. `name` is absent for a `select` only. */
 export interface FileStep {
-  readonly name: string
+  readonly name?: string
   readonly description?: string
   readonly use?: string
   readonly with?: { readonly [option: string]: Schema.Json }
   readonly run?: string
   readonly all?: { readonly [part: string]: ReadonlyArray<FileStep> }
+  readonly branch?: string
+  readonly parts?: { readonly [part: string]: ReadonlyArray<FileStep> }
+  readonly otherwise?: string
+  readonly select?: Schema.Json
   readonly sleep?: string
   readonly waitFor?: { readonly [key: string]: Schema.Json }
   readonly input?: Schema.Json
@@ -54,10 +67,11 @@ export interface FileStep {
   readonly retry?: typeof Retry.Type
   readonly timeout?: string
   readonly key?: string
+  readonly undo?: FileUndo
 }
 
 const FileStep = Schema.Struct({
-  name: StepName,
+  name: Schema.optionalKey(StepName),
   description: Schema.optionalKey(Schema.String),
   use: Schema.optionalKey(Schema.String),
   with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
@@ -65,6 +79,13 @@ const FileStep = Schema.Struct({
   all: Schema.optionalKey(
     Schema.Record(Schema.String, Schema.NonEmptyArray(Schema.suspend((): Schema.Codec<FileStep> => FileStep))).check(arePartNames)
   ),
+  branch: Schema.optionalKey(Schema.String),
+  // A part without steps passes the value through.
+  parts: Schema.optionalKey(
+    Schema.Record(Schema.String, Schema.Array(Schema.suspend((): Schema.Codec<FileStep> => FileStep))).check(arePartNames)
+  ),
+  otherwise: Schema.optionalKey(StepName),
+  select: Schema.optionalKey(Schema.Json),
   sleep: Schema.optionalKey(Span),
   waitFor: Schema.optionalKey(SchemaObject),
   input: Schema.optionalKey(Schema.Json),
@@ -72,7 +93,8 @@ const FileStep = Schema.Struct({
   concurrency: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))),
   retry: Schema.optionalKey(Retry),
   timeout: Schema.optionalKey(Span),
-  key: Schema.optionalKey(Schema.String)
+  key: Schema.optionalKey(Schema.String),
+  undo: Schema.optionalKey(Undo)
 })
 
 /** A pipeline file. */
@@ -90,17 +112,19 @@ export const PipelineFile = Schema.Struct({
 export type PipelineFile = typeof PipelineFile.Type
 
 /** What a step does. */
-export const DOES = ["use", "run", "all", "sleep", "waitFor"] as const
+export const DOES = ["use", "run", "all", "branch", "select", "sleep", "waitFor"] as const
 /** One of {@link DOES}. */
 export type Does = (typeof DOES)[number]
 
-const WORK = ["input", "forEach", "concurrency", "retry", "timeout"] as const
+const WORK = ["input", "forEach", "concurrency", "retry", "timeout", "undo"] as const
 
 /** The settings of each. */
 export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   use: ["with", ...WORK],
   run: WORK,
   all: ["input"],
+  branch: ["parts", "otherwise", "input"],
+  select: [],
   sleep: [],
   waitFor: ["key", "timeout"]
 }

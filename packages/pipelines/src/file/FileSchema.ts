@@ -43,7 +43,16 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
     }]
   },
   timeout: { ...DURATION, description: "The limit of one attempt, or of the wait" },
-  key: { type: "string", description: "Distinguishes the events of several runs" }
+  key: { type: "string", description: "Distinguishes the events of several runs" },
+  otherwise: { type: "string", pattern: STEP_NAME.source, description: "The part for every other value" },
+  undo: {
+    description:
+      "Takes the step back when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
+    type: "object",
+    additionalProperties: false,
+    properties: { use: { type: "string" }, with: { type: "object" }, run: { type: "string" } },
+    oneOf: [{ required: ["use"] }, { required: ["run"] }]
+  }
 }
 
 /** A step that does one thing. */
@@ -54,10 +63,10 @@ const stepOf = (
   required: ReadonlyArray<string> = []
 ) => ({
   type: "object",
-  required: ["name", does, ...required],
+  required: [...(does === "select" ? [] : ["name"]), does, ...required],
   additionalProperties: false,
   properties: {
-    name: NAME,
+    ...(does === "select" ? {} : { name: NAME }),
     description: { type: "string" },
     [does]: value,
     ...Object.fromEntries(SETTINGS[does].flatMap((key) => SETTING[key] === undefined ? [] : [[key, SETTING[key]]])),
@@ -109,6 +118,22 @@ export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
       propertyNames: { pattern: STEP_NAME.source },
       additionalProperties: steps
     })],
+    branch: [stepOf(
+      "branch",
+      { type: "string", description: "Which part runs: a reference whose value is the name of one" },
+      {
+        parts: {
+          type: "object",
+          description: "The steps of each branch by its name. One without steps passes the value through.",
+          propertyNames: { pattern: STEP_NAME.source },
+          additionalProperties: { ...steps, minItems: 0 }
+        }
+      },
+      ["parts"]
+    )],
+    select: [
+      stepOf("select", { description: "The value for the next step, from the results. It has no name and is not recorded." })
+    ],
     sleep: [stepOf("sleep", DURATION)],
     waitFor: [stepOf("waitFor", { ...schema, description: "The JSON Schema of the event's data; {} for any" })]
   }

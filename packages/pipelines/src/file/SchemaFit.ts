@@ -277,5 +277,13 @@ export const elementOf = (given: Shape): Shape | undefined => {
   return alternatives(resolved(given)).some(isTuple) ? shapeOf(undefined) : element
 }
 
+/** The texts of the values that a shape lists: those of an `enum` or a `const`, and of a boolean. */
+export const choicesOf = (given: Shape): ReadonlyArray<string> => {
+  const listed = alternatives(resolved(given)).flatMap((shape) =>
+    valuesOf(shape) ?? (shape.schema["type"] === "boolean" ? [true, false] : [])
+  )
+  return [...new Set(listed.map((value) => typeof value === "string" ? value : JSON.stringify(value)))]
+}
+
 /** The shape of exactly this value. */
 export const exactly = (value: Json): Shape => ({ schema: { const: value }, defs: {} })

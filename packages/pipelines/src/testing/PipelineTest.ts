@@ -32,6 +32,11 @@ export interface Options<out R> {
    * that a worker writes. Each record is killed at once only, so that the run can continue.
    */
   readonly crash?: (record: JournalRecord, when: "before" | "after") => boolean
+  /**
+   * The pipeline of a new release: it continues the run from the second activation on. A run whose records do not fit its definition waits, as on
+   * a platform ({@link TestRun.held}). The output of the run is decoded as that of the first pipeline.
+   */
+  readonly next?: Pipeline<string, Schema.Constraint, Schema.Constraint, R | Journal>
 }
 
 /** The end of a run. */
@@ -56,9 +61,13 @@ export interface TestRun<out Output> {
   readonly result: Effect.Effect<Result<Output>>
   /** Waits until every part of the run waits, and one of them at this path: for time, for an event or for a job. */
   readonly parked: (path: string) => Effect.Effect<void>
+  /** Waits until the run waits for another definition. Returns why. */
+  readonly held: Effect.Effect<string>
   /** Sends an event with this name, as a caller of the platform does. */
   readonly event: (name: string, event?: { readonly key?: string; readonly data?: Schema.Json }) => Effect.Effect<void>
   readonly cancel: Effect.Effect<void>
+  /** What is recorded so far, in order. */
+  readonly entries: () => ReadonlyArray<JournalEntry>
 }
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
@@ -78,6 +87,7 @@ export const start = Effect.fnUntraced(function*<
 ): Effect.fn.Return<TestRun<O["Type"]>, never, Exclude<R | R2, Journal | CurrentJob> | Scope.Scope> {
   const context = yield* Effect.context<Exclude<R | R2, Journal | CurrentJob>>()
   const scope = yield* Effect.scope
+  const { next } = options
   const crashed = new Set<string>()
   /** The worker of each run: completing it kills the worker. */
   const workers = new Map<string, Deferred.Deferred<void>>()
@@ -113,7 +123,7 @@ export const start = Effect.fnUntraced(function*<
         const job: ReceivedJob = { id, input: encoded, attempt }
         yield* Effect.raceFirst(
           Effect.matchCauseEffect(
-            target.run(job, undefined),
+            (id === run && attempt > 1 && next !== undefined ? next : target).run(job, undefined),
             {
               onSuccess: ({ error, output }) =>
                 memory.end(
@@ -122,7 +132,7 @@ export const start = Effect.fnUntraced(function*<
                 ),
               onFailure: (cause) =>
                 cause.reasons.some((reason) => reason._tag === "Fail")
-                  ? memory.awake(id)
+                  ? memory.isHeld(id) ? Effect.never : memory.awake(id)
                   : memory.end(id, { status: "FAILED", error: String(cause) })
             }
           ),
@@ -192,8 +202,10 @@ export const start = Effect.fnUntraced(function*<
       }
     }),
     parked: (path) => memory.parked(run, path),
+    held: memory.held(run),
     event: (name, { data = null, key = "" } = {}) => memory.event(name, key, data),
-    cancel: memory.cancel(run)
+    cancel: memory.cancel(run),
+    entries: () => memory.entries(run)
   }
 })
 

@@ -371,7 +371,15 @@ const make = Effect.gen(function*() {
         notifier.notifyEnqueued(endpoint, count)
         if (count > 0 && events.isOpen()) events.publish({ type: "jobs.submitted", endpoint, count })
       }),
-    notifyChanged: (applied, by) => Effect.andThen(notifyAll(applied, by), Effect.sync(() => webhookSenders.wake(""))),
+    notifyChanged: (applied, by) =>
+      Effect.andThen(
+        notifyAll(applied, by),
+        Effect.sync(() => {
+          // The journal of a run may have changed although its job did not: a call that holds the run must return at once.
+          for (const one of applied) if (one._tag === "Changed") followers.wake(one.after.id)
+          webhookSenders.wake("")
+        })
+      ),
     notifyUncertain: Effect.sync(() => notifier.notifyUncertain({})),
     watch: (job) => followers.register(job),
     isClosing: () => notifier.isClosing(),

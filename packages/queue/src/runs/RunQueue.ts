@@ -99,6 +99,12 @@ export class RunQueue extends Context.Service<RunQueue, {
 
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
+  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  readonly definitions: RunStore["Service"]["definitions"]
+
+  /** The runs of an endpoint that have not ended, in the order of their ids, after an id, up to `limit`. */
+  readonly openRuns: RunStore["Service"]["openRuns"]
+
   /** A run and its job. Fails with `JobMissing` when the endpoint has no such run. */
   readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<RunReport, StoreError | JobMissing>
 
@@ -253,6 +259,8 @@ const make = Effect.gen(function*() {
       ),
     journal,
     definition: store.definition,
+    definitions: store.definitions,
+    openRuns: store.openRuns,
     get: Effect.fnUntraced(function*(endpoint, id) {
       const found = isJobId(id) ? yield* store.get(endpoint, id) : undefined
       return found ?? (yield* new JobMissing({ id }))

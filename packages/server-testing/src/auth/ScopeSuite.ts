@@ -27,6 +27,8 @@ const EXPECTED: Readonly<Record<string, "jobs:submit" | "jobs:read" | "jobs:mana
   "POST events": "jobs:submit",
   "GET steps/:id": "jobs:read",
   "GET definitions/:hash": "jobs:read",
+  "GET definitions": "jobs:read",
+  "POST compare-definition": "jobs:read",
   "GET status/:id": "jobs:read",
   "POST status/:id": "jobs:read",
   "GET status-sync/:id": "jobs:read",

@@ -25,6 +25,7 @@ const UNAUDITED: Readonly<Record<string, string>> = {
   "jobs.streamByPost": "a caller reads its job",
   "batches.addRequests": "submits jobs",
   "runs.sendEvent": "programs send input to runs",
+  "runs.compareDefinition": "changes nothing",
   "releases.previewRelease": "changes nothing",
   "openai.openaiPost": "submits a job",
   "openai.openaiDelete": "submits a job",

@@ -53,6 +53,8 @@ export const routes = (it: ServerIt): void => {
         [endpoint.path("events"), "POST"],
         [endpoint.path("steps/x"), "GET"],
         [endpoint.path("definitions/x"), "GET"],
+        [endpoint.path("definitions"), "GET"],
+        [endpoint.path("compare-definition"), "POST"],
         [endpoint.path("job-take/w"), "GET"],
         [endpoint.path("job-take/w&job_in_progress=0"), "GET"],
         [endpoint.path("job-take-batch/w"), "GET"],

@@ -2,6 +2,7 @@
  * Tests the operations on runs for callers (docs/spec/pipelines.md#callers).
  */
 import { expect } from "@effect/vitest"
+import { DefinitionComparison, DefinitionList } from "@stint/contract/Definitions"
 import { ExplainedJob } from "@stint/contract/JobsApi"
 import { EventReceipt, RunSteps } from "@stint/contract/RunSteps"
 import * as Effect from "effect/Effect"
@@ -139,7 +140,19 @@ export const runCallers = (it: ServerIt): void => {
       const held = yield* why
       expect(held).toMatchObject({ reason: "held" })
       expect(held?.words).toContain("the node \"write\"")
+      expect(held?.words).toContain(`definition ${HASH.slice(0, 12)}.`)
+      expect(held?.words).toContain(`stint rollback ${pipeline.id}`)
+      expect(held?.words).toContain(`/retry/${id}?from=NODE. Or cancel it: POST /v2/${pipeline.id}/cancel/${id}`)
       expect(yield* stepsOf(pipeline, id)).toMatchObject({ held: expect.stringContaining("the node \"write\"") })
+      const retry = (from: string) => pipeline.call(pipeline.path(`retry/${id}?from=${from}`), { method: "POST" })
+      yield* Effect.flatMap(retry("nowhere"), expectProblem(400))
+      expect((yield* retry("write")).json).toEqual({ id, status: "IN_QUEUE" })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 3 })
+      const resumed = yield* journal({ attempt: 3, start: { definition: hash }, after: 0 })
+      // The wait is in neither graph.
+      expect(resumed).toMatchObject({ state: "running", entries: [{ path: "approve" }, { path: "approve" }] })
+      // It follows the new definition from now on, so it is not held any more.
+      yield* Effect.flatMap(retry("stamp"), expectProblem(409))
     }))
 
   it.effect("cancel, purge-queue: can be repeated while a run undoes what it did", () =>
@@ -174,6 +187,57 @@ export const runCallers = (it: ServerIt): void => {
       }
       // A graph that cannot be read would fail later calls.
       yield* Effect.flatMap(post({ definitions: [{ hash: "b".repeat(64), graph: { nodes: 1 } }], runs: [] }), expectProblem(400))
+    }))
+
+  it.effect("definitions: counts the open runs of each, and says what a new definition would do to them", () =>
+    Effect.gen(function*() {
+      const { children, id, journal, pipeline, post, start, worker } = yield* make
+      const list = Effect.flatMap(pipeline.call(pipeline.path("definitions")), expectJson(200, DefinitionList))
+      const compare = (nodes: Schema.Json) =>
+        Effect.flatMap(
+          pipeline.call(pipeline.path("compare-definition"), { json: { graph: { name: "letters", nodes } } }),
+          expectJson(200, DefinitionComparison)
+        )
+      expect(yield* list).toEqual({ definitions: [] })
+      expect(yield* compare([])).toEqual({ open: 0, continuing: 0, waiting: 0, nodes: [], added: [] })
+      yield* start()
+      yield* journal({ records: [{ path: "write", kind: "step", body: 1 }, WAIT], park: { seen: 2 } })
+      const { id: second } = yield* pipeline.run({})
+      yield* worker.next
+      yield* post({ runs: [{ run: second, attempt: 1, start: { definition: HASH }, records: [WAIT], park: { seen: 1 } }] })
+      expect(yield* list).toMatchObject({ definitions: [{ hash: HASH, open: 2, held: 0, definedAt: expect.any(Number) }] })
+      // Only one of them has recorded the node that changes, and none the node that is gone.
+      expect(yield* compare([{ address: "write", kind: "run" }, { address: "seal", kind: "step" }])).toEqual({
+        open: 2,
+        continuing: 1,
+        waiting: 1,
+        nodes: [
+          {
+            definition: HASH,
+            node: "write",
+            change: "changed",
+            waiting: 1,
+            reason: "The run has recorded the node \"write\" as a step; in the definition of the worker it is a run.",
+            example: id
+          },
+          {
+            definition: HASH,
+            node: "stamp",
+            change: "removed",
+            waiting: 0,
+            reason: "The run has recorded the node \"stamp\", which the definition of the worker does not have."
+          }
+        ],
+        added: ["seal"]
+      })
+      expect(yield* compare(graph.nodes)).toMatchObject({ open: 2, continuing: 2, waiting: 0, nodes: [], added: [] })
+      expect((yield* children.call(children.path("definitions"))).json).toEqual({ definitions: [] })
+      yield* Effect.flatMap(
+        pipeline.call(pipeline.path("compare-definition"), { json: { graph: { nodes: 1 } } }),
+        expectProblem(400)
+      )
+      yield* pipeline.cancel(id)
+      expect(yield* list).toMatchObject({ definitions: [{ open: 1 }] })
     }))
 
   it.effect("retry: runs a failed run again from a node, and names the nodes when there is no such node", () =>

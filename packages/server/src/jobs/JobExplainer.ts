@@ -239,7 +239,7 @@ const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanatio
 }
 
 /** A run that was woken while its steps were read. */
-const NO_STEPS: ParkedRun = { phase: "doing", held: null, steps: [], more: false }
+const NO_STEPS: ParkedRun = { definition: "", phase: "doing", held: null, steps: [], more: false }
 
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
   const { job, now } = facts
@@ -249,7 +249,7 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
   }
   if (isParked(job)) {
     const run = facts.run ?? NO_STEPS
-    return waitCause(run.held === null ? "parked" : "held", parkedWords(run, facts.endpoint.id, now))
+    return waitCause(run.held === null ? "parked" : "held", parkedWords(run, facts.endpoint.id, job.id, now))
   }
   if (job.status === "IN_PROGRESS") {
     const silence = job.leaseExpiresAt === null

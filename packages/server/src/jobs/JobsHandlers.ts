@@ -73,8 +73,8 @@ export const layer = HttpApiBuilder.group(
       )
       if (found === undefined) return undefined
       const open = yield* mapStoreErrors(runs.open(endpoint, id, MOST_STEPS + 1))
-      const { held, phase } = found.run
-      return { phase, held, steps: open.slice(0, MOST_STEPS).map(openStep), more: open.length > MOST_STEPS }
+      const { definition, held, phase } = found.run
+      return { definition, phase, held, steps: open.slice(0, MOST_STEPS).map(openStep), more: open.length > MOST_STEPS }
     })
 
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string, input: JsonText | undefined) {

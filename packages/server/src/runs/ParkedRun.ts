@@ -1,7 +1,7 @@
 /**
  * What a parked run waits for, in words (docs/spec/jobs-api.md#explaining-a-job). Pure.
  */
-import type { EndpointId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { RunPhase } from "@stint/contract/RunJournal"
 import type { RunStep } from "@stint/contract/RunSteps"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -9,6 +9,8 @@ import { span } from "../jobs/TimeSpan.ts"
 
 /** What is known about a parked run. */
 export interface ParkedRun {
+  /** The hash of the definition that it follows. */
+  readonly definition: string
   readonly phase: RunPhase
   /** Why it waits for a worker with another definition; null: it does not. */
   readonly held: string | null
@@ -37,12 +39,23 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
   return `the end of the sleep "${excerpt(path)}"${until === undefined ? "" : ` (at ${timeText(until, now)})`}`
 }
 
+/** How many characters of a hash identify a definition in words. */
+const SHORT_HASH = 12
+
+/** Why a run waits for another definition, and the ways out. A run that undoes what it did can neither be retried nor cancelled again. */
+const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
+  `${held} It follows the definition ${
+    definition.slice(0, SHORT_HASH)
+  }. Every minute it returns to the queue, until a worker whose definition ` +
+  "fits takes it. To finish it as it began, let a worker of the earlier release run, for example after " +
+  `\`stint rollback ${endpoint}\`.` +
+  (phase === "undoing" ? "" : " To continue it with the new definition, forget what it recorded from that node on: " +
+    `POST /v2/${endpoint}/retry/${run}?from=NODE. Or cancel it: POST /v2/${endpoint}/cancel/${run}.`)
+
 /** The words about a parked run. */
-export const parkedWords = ({ held, more, phase, steps }: ParkedRun, endpoint: EndpointId, now: number): string => {
-  if (held !== null) {
-    return `${held} Every minute, the run returns to the queue, until a worker whose definition fits takes it. If none runs, start one, for ` +
-      "example of the earlier release."
-  }
+export const parkedWords = (parked: ParkedRun, endpoint: EndpointId, run: JobId, now: number): string => {
+  const { held, more, phase, steps } = parked
+  if (held !== null) return heldWords(held, parked, endpoint, run)
   const subject = phase === "undoing" ? "It was cancelled, undoes what it did," : "It has recorded its progress"
   if (steps.length === 0) return `${subject} and is about to continue.`
   const named = steps.slice(0, MOST_NAMED).map((step) => phrase(step, now)).join(", ")

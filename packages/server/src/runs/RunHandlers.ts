@@ -3,6 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
+import { CompareDefinition } from "@stint/contract/Definitions"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { jsonNull } from "@stint/contract/Json"
 import { DefinitionNotFound, problemMembers } from "@stint/contract/Problem"
@@ -17,6 +18,7 @@ import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, invalidValues, parseMembers, readJson } from "../http/RequestBody.ts"
+import * as OpenRuns from "./OpenRuns.ts"
 import { notARun, tooManyEvents } from "./RunProblems.ts"
 import { collector } from "./StepList.ts"
 
@@ -29,6 +31,10 @@ const DATA: ReadonlySet<string> = new Set(["data"])
 
 /** The data is stored as text, so it is not decoded. */
 const decodeEvent = decoder(Schema.Struct({ ...SendEvent.fields, data: Schema.optionalKey(Schema.Unknown) }), EVENT_HINT)
+
+const GRAPH_HINT = "Send {\"graph\": {\"name\": \"gallery\", \"nodes\": [{\"address\": \"list\", \"kind\": \"step\"}]}}."
+
+const decodeComparison = decoder(CompareDefinition, GRAPH_HINT)
 
 const DEFAULT_STEPS = 200
 
@@ -50,6 +56,8 @@ export const layer = HttpApiBuilder.group(
     const jobs = yield* JobQueue
     const limits = yield* Limits
     const remedy = remedyFor("Put the data in an object store and send its URL.", "STINT_LIMIT_CHUNK", false, limits)
+
+    const graphRemedy = remedyFor("A graph of this size is not a pipeline's.", "STINT_LIMIT_CHUNK", false, limits)
 
     const find = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
       const found = yield* mapStoreErrors(
@@ -98,6 +106,22 @@ export const layer = HttpApiBuilder.group(
           return yield* trackedJson(
             `${head.slice(0, -1)},"steps":[${steps.join(",")}]${next === undefined ? "" : `,"next":${next}`}}`
           )
+        })
+      )
+      .handleRaw(
+        "definitions",
+        Effect.fnUntraced(function*() {
+          const { id } = yield* CurrentEndpoint
+          return yield* trackedJson(JSON.stringify(yield* mapStoreErrors(OpenRuns.list(runs, id))))
+        })
+      )
+      .handleRaw(
+        "compareDefinition",
+        Effect.fnUntraced(function*({ request }) {
+          const { id } = yield* CurrentEndpoint
+          const body = yield* readJson(request, limits.chunkBytes, graphRemedy, GRAPH_HINT)
+          const { graph } = yield* decodeComparison(JSON.parse(body.text))
+          return yield* trackedJson(JSON.stringify(yield* mapStoreErrors(OpenRuns.compare(runs, id, graph))))
         })
       )
       .handleRaw(

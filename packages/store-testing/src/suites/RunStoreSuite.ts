@@ -539,6 +539,54 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepStrictEqual(yield* runs.entries(ENDPOINT, job.id, 0, 10), [])
       }))
 
+    rule(
+      "removes a run with its nested run, their jobs, entries, waits and chunks, and none of them before it",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, jobs, runs, started, write } = yield* make
+          const graphs = toJsonText({ name: "stamps", nodes: [] })
+          yield* runs.define(CHILDREN, HASH, graphs, 0)
+          const root = yield* started({ retentionMs: 10_000 })
+          const nested = spawn("stamp")
+          const leaf = spawn("print")
+          yield* jobs.append(
+            ENDPOINT,
+            root.id,
+            { _tag: "Chunk", endpoint: ENDPOINT, worker: "ann", attempt: 1, number: 1, now: 0 },
+            toJsonText("chunk")
+          )
+          yield* write(root, { records: [nested, { kind: "wait", path: "approved", name: "approved", key: "7", until: null }] })
+          yield* claim("bob", 0, CHILDREN)
+          const inner = (changes: Partial<JournalWrite>, now: number) =>
+            runs.journal(CHILDREN, "bob", [{ run: nested.id, attempt: 1, records: [], isHeld: false, ...changes }], now)
+          yield* inner({ start: { definition: HASH, ttlMs: 1_000_000_000, undo: false }, records: [leaf, step("note")] }, 0)
+          yield* claim("cleo", 0, CHILDREN)
+          yield* apply(leaf.id, finished("cleo", 0), CHILDREN)
+          yield* inner({ finish: { output: toJsonText("stamped"), error: null, cancelled: false } }, 1_000)
+          yield* write(root, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, { now: 5_000 })
+          const all = [[ENDPOINT, root.id], [CHILDREN, nested.id], [CHILDREN, leaf.id]] as const
+          const present = Effect.forEach(all, ([endpoint, id]) => Effect.map(jobs.get(endpoint, id), (job) => job !== undefined))
+          // The jobs of a run have ended long before it, and stay as long as it.
+          for (const now of [5_000, 14_999]) yield* jobs.tick({ _tag: "Tick", now }, 10)
+          assert.deepStrictEqual(yield* present, [true, true, true])
+          assert.strictEqual((yield* runs.entries(CHILDREN, nested.id, 0, 10)).length, 3)
+          for (let round = 0; round < 4; round++) yield* jobs.tick({ _tag: "Tick", now: 15_000 }, 10)
+          assert.deepStrictEqual(yield* present, [false, false, false])
+          for (const [endpoint, id] of all) {
+            assert.isUndefined(yield* runs.get(endpoint, id))
+            assert.deepStrictEqual(yield* runs.entries(endpoint, id, 0, 10), [])
+            assert.deepStrictEqual(yield* runs.open(endpoint, id, 10), [])
+          }
+          // An event for the wait that is gone is kept for another run.
+          const sent = yield* runs.send(
+            ENDPOINT,
+            { name: "approved", key: "7", body: toJsonText(1), id: null, expiresAt: 100_000 },
+            15_000
+          )
+          assert.isNull(sent.run)
+        })
+    )
+
     rule("R3: keeps the chunks of a run over its attempts, with their numbers", () =>
       Effect.gen(function*() {
         const { claim, jobs, park, started, write } = yield* make
@@ -628,6 +676,88 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           assert.deepInclude(yield* write(taken, start(HASH), { now: 60_000 }), { state: "running" })
         })
     )
+
+    rule(
+      "lists the definitions of an endpoint, the newest first, and its runs that have not ended",
+      () =>
+        Effect.gen(function*() {
+          const { jobs, runs, started, write } = yield* make
+          yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"]), 5)
+          yield* runs.define(CHILDREN, "c".repeat(64), graph(), 6)
+          assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 10), [{ hash: OTHER, at: 5 }, { hash: HASH, at: 0 }])
+          assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 1), [{ hash: OTHER, at: 5 }])
+          assert.deepStrictEqual(yield* runs.definitions(EndpointId.make("none"), 10), [])
+          // A job that no worker has started is not a run.
+          const all = [yield* started(), yield* started(), yield* started(), yield* started()].map(({ id }) => id)
+          yield* jobs.insert(Scenario.record({ retentionMs: 1_000 }))
+          const [first = assert.fail(), second = assert.fail(), third = assert.fail(), last = assert.fail()] = all.toSorted()
+          yield* write({ id: second, attempt: 1 }, {
+            records: [step("write")],
+            finish: { output: null, error: null, cancelled: false }
+          })
+          yield* write({ id: third, attempt: 1 }, { park: { seen: 0, wakeAfter: 1, until: null } })
+          const ids = (after: JobId | undefined, limit: number) =>
+            Effect.map(runs.openRuns(ENDPOINT, after, limit), (found) => found.map(({ run }) => run))
+          assert.deepStrictEqual(yield* ids(undefined, 10), [first, third, last])
+          assert.deepStrictEqual(yield* ids(first, 1), [third])
+          assert.deepStrictEqual(yield* ids(last, 10), [])
+          assert.deepStrictEqual(yield* runs.openRuns(CHILDREN, undefined, 10), [])
+          assert.deepInclude((yield* runs.openRuns(ENDPOINT, undefined, 1))[0], { definition: HASH, held: null, last: 0 })
+        })
+    )
+
+    rule(
+      "runs a held run again from a node with the definition that did not fit, and cancels the jobs that it forgets",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, runs, started, write } = yield* make
+          const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+          const job = yield* started()
+          const child = spawn("stamp")
+          yield* write(job, { records: [step("write"), child, step("post~1")] })
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "stamp", 0), { _tag: "Rejected" })
+          yield* runs.define(ENDPOINT, OTHER, graph(["write", "step"], ["stamp", "step"], ["post", "step"]), 0)
+          const held = yield* write(job, start(OTHER))
+          assert.include(held.cause, "\"stamp\" as a run; in the definition of the worker it is a step")
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "nowhere", 0), { _tag: "UnknownNode" })
+          const retried = yield* runs.retry(ENDPOINT, job.id, "stamp", 0)
+          assert.deepInclude(retried, { _tag: "Changed" })
+          if (retried._tag !== "Changed") return assert.fail()
+          assert.deepStrictEqual(othersOf(retried), [child.id])
+          assert.strictEqual((yield* head(child.id, CHILDREN)).status, "CANCELLED")
+          assert.deepInclude((yield* runs.get(ENDPOINT, job.id))?.run, { held: null })
+          const [again = assert.fail()] = yield* claim()
+          const resumed = yield* write(again, { ...start(OTHER), after: 0 })
+          assert.strictEqual(resumed.state, "running")
+          assert.deepStrictEqual(pathsOf(resumed), ["write step"])
+          // The end of the forgotten job does not settle the new step.
+          yield* apply(child.id, { _tag: "Cancel", now: 0, endpoint: CHILDREN }, CHILDREN)
+          assert.deepStrictEqual(pathsOf(yield* write(again, { records: [step("stamp")], after: 0 })), [
+            "write step",
+            "stamp step"
+          ])
+        })
+    )
+
+    rule("holds a run whose branch another definition does not offer, and no other one", () =>
+      Effect.gen(function*() {
+        const { runs, started, write } = yield* make
+        const branches = (...parts: ReadonlyArray<string>) =>
+          toJsonText({ name: "letters", nodes: [{ address: "size", kind: "branch", parts }] })
+        const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
+        yield* runs.define(ENDPOINT, "c".repeat(64), branches("zip", "plain", "raw"), 0)
+        yield* runs.define(ENDPOINT, "d".repeat(64), branches("zip", "plain"), 0)
+        yield* runs.define(ENDPOINT, "e".repeat(64), branches("plain"), 0)
+        const job = yield* started()
+        yield* write(job, start("c".repeat(64)))
+        yield* write(job, { records: [{ kind: "choice", path: "size", body: toJsonText({ branch: "zip" }) }] })
+        assert.deepInclude(yield* write(job, start("d".repeat(64))), { state: "running" })
+        const held = yield* write(job, start("e".repeat(64)))
+        assert.deepInclude(held, {
+          state: "held",
+          cause: "The run has chosen \"zip\" at the node \"size\", which the definition of the worker does not offer there."
+        })
+      }))
 
     rule(
       "a retry forgets what failed or was not settled; a retry from a node forgets that node and those after it",

@@ -2,12 +2,13 @@
  * The tables of pipeline runs in memory: part of the memory store, which changes a run in the same step as its jobs.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import { type EntryKind, SETTLING_KINDS } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import type { JobHead } from "../jobs/JobRecord.ts"
 import type { RunEntry, RunRecord } from "../runs/RunMachine.ts"
-import { type RunEvent, RunStore } from "../runs/RunStore.ts"
+import { type RunEvent, RunStore, type StoredDefinition } from "../runs/RunStore.ts"
 import type { RunJobs, RunPlace, RunTables } from "../runs/RunTables.ts"
 import * as RunTransactions from "../runs/RunTransactions.ts"
 
@@ -34,10 +35,17 @@ const keyOf = (path: string, kind: EntryKind): string => `${kind} ${path}`
 
 const definitionKey = (endpoint: EndpointId, hash: string): string => `${endpoint} ${hash}`
 
-const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId) => boolean } => {
+/** The tables, and what callers read of them. */
+interface MemoryTables extends RunTables {
+  readonly isPipeline: (endpoint: EndpointId) => boolean
+  readonly definitions: (endpoint: EndpointId) => ReadonlyArray<StoredDefinition>
+  readonly ofEndpoint: (endpoint: EndpointId) => ReadonlyArray<RunRecord>
+}
+
+const makeTables = (): MemoryTables => {
   const runs = new Map<JobId, Run>()
   const places = new Map<JobId, RunPlace>()
-  const definitions = new Map<string, JsonText>()
+  const definitions = new Map<string, StoredDefinition & { readonly endpoint: EndpointId; readonly graph: JsonText }>()
   const pipelines = new Set<EndpointId>()
   let waits: ReadonlyArray<Wait> = []
   let events: Array<KeptEvent> = []
@@ -135,11 +143,17 @@ const makeTables = (): RunTables & { readonly isPipeline: (endpoint: EndpointId)
     dropExpired: (now) => {
       events = events.filter(({ expiresAt }) => expiresAt > now)
     },
-    graph: (endpoint, hash) => definitions.get(definitionKey(endpoint, hash)),
-    define: (endpoint, hash, graph) => {
-      definitions.set(definitionKey(endpoint, hash), graph)
+    graph: (endpoint, hash) => definitions.get(definitionKey(endpoint, hash))?.graph,
+    define: (endpoint, hash, graph, at) => {
+      definitions.set(definitionKey(endpoint, hash), { endpoint, hash, graph, at })
       pipelines.add(endpoint)
-    }
+    },
+    definitions: (endpoint) =>
+      [...definitions.values()].filter((one) => one.endpoint === endpoint).map(({ at, hash }) => ({ hash, at }))
+        .toSorted((a, b) => b.at - a.at || (a.hash < b.hash ? -1 : 1)),
+    ofEndpoint: (endpoint) =>
+      [...runs.values()].map(({ record }) => record).filter((run) => run.endpoint === endpoint)
+        .toSorted((a, b) => a.run < b.run ? -1 : 1)
   }
 }
 
@@ -167,6 +181,14 @@ export const make = (jobs: RunJobs): MemoryRuns => {
         Effect.sync(() => writes.map((write) => runs.journal(endpoint, worker, write, now))),
       define: (endpoint, hash, graph, now) => Effect.sync(() => runs.define(endpoint, hash, graph, now)),
       definition: (endpoint, hash) => Effect.sync(() => tables.graph(endpoint, hash)),
+      definitions: (endpoint, limit) => Effect.sync(() => tables.definitions(endpoint).slice(0, limit)),
+      openRuns: (endpoint, after, limit) =>
+        Effect.sync(() =>
+          tables.ofEndpoint(endpoint).filter(({ run }) => {
+            const job = jobs.find(endpoint, run)
+            return job !== undefined && !isTerminal(job.status) && (after === undefined || run > after)
+          }).slice(0, limit)
+        ),
       get: (endpoint, id) =>
         Effect.sync(() => {
           const run = find(endpoint, id)

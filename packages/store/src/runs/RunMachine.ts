@@ -130,6 +130,15 @@ export const childEnd = (
 /** The body of the entry with which a timer settles the path of an entry. */
 export const timerEnd = (kind: EntryKind): JsonText => toJsonText(kind === "sleep" ? {} : { status: "TIMED_OUT" })
 
+const parse = (text: string): unknown => JSON.parse(text)
+
+/** An entry as `DefinitionFit` reads it. Only the choices have bodies there. */
+export const comparable = ({ body, kind, path }: Pick<RunEntry, "path" | "kind" | "body">) => ({
+  path,
+  kind,
+  ...(kind === "choice" && body !== null ? { body: parse(body) } : {})
+})
+
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null
 
 /** A string member of an entry's body. */
@@ -152,17 +161,18 @@ const topOf = (address: string): string => address.split(".", 1)[0] ?? address
 
 /**
  * The entries that a retry forgets: those of failed and unsettled paths, and with `from` all entries of that node and of the nodes after it.
- * Undefined: the graph has no such node.
+ * `onlyFrom`: only the latter, because the run has not ended. Undefined: the graph has no such node.
  */
 export const forgotten = (
   entries: ReadonlyArray<RunEntry>,
   graph: Pick<PipelineGraph, "nodes"> | undefined,
-  from: string | undefined
+  from: string | undefined,
+  onlyFrom = false
 ): ReadonlyArray<RunEntry> | undefined => {
   const order = [...new Set((graph?.nodes ?? []).map(({ address }) => topOf(address)))]
   const start = from === undefined ? Infinity : order.indexOf(topOf(from))
   if (start === -1) return undefined
-  const paths = new Set(entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path))
+  const paths = new Set(onlyFrom ? [] : entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path))
   const isAfter = (path: string): boolean => {
     if (from === undefined || path.startsWith("~")) return false
     const address = nodeOf(path)
@@ -171,26 +181,4 @@ export const forgotten = (
     return from === topOf(from) || address === from || address.startsWith(`${from}.`)
   }
   return entries.filter(({ kind, path }) => (paths.has(path) && kind !== "choice" && kind !== "undo") || isAfter(path))
-}
-
-/** Why a run does not fit a definition other than its own, in words; undefined when it fits. */
-export const incompatibility = (
-  paths: Iterable<string>,
-  own: Pick<PipelineGraph, "nodes"> | undefined,
-  other: Pick<PipelineGraph, "nodes">
-): string | undefined => {
-  const before = new Map((own?.nodes ?? []).map((node) => [node.address, node]))
-  const after = new Map(other.nodes.map((node) => [node.address, node]))
-  for (const address of new Set([...paths].filter((path) => !path.startsWith("~")).map(nodeOf))) {
-    const [was, is] = [before.get(address), after.get(address)]
-    if (was === undefined) continue
-    if (is === undefined) return `The run has recorded the node "${address}", which the definition of the worker does not have.`
-    if (was.kind !== is.kind) {
-      return `The run has recorded the node "${address}" as a ${was.kind}; in the definition of the worker it is a ${is.kind}.`
-    }
-    if (was.output !== is.output) {
-      return `The run has recorded the output of the node "${address}", whose type is another one in the definition of the worker.`
-    }
-  }
-  return undefined
 }

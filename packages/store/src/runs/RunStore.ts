@@ -97,6 +97,12 @@ export interface EventResult {
   readonly applied: ReadonlyArray<ApplyResult>
 }
 
+/** A stored definition. `at`: when a worker sent it first. */
+export interface StoredDefinition {
+  readonly hash: string
+  readonly at: number
+}
+
 /** A run and its job. */
 export interface RunReport {
   readonly run: RunRecord
@@ -135,6 +141,16 @@ export class RunStore extends Context.Service<RunStore, {
   /** The graph of a definition. */
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
+  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  readonly definitions: (endpoint: EndpointId, limit: number) => Effect.Effect<ReadonlyArray<StoredDefinition>, StoreError>
+
+  /** The runs of an endpoint that have not ended, in the order of their ids, after an id, up to `limit`. */
+  readonly openRuns: (
+    endpoint: EndpointId,
+    after: JobId | undefined,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<RunRecord>, StoreError>
+
   /** A run of an endpoint; undefined when the endpoint has no such job, or the job is not a run. */
   readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<RunReport | undefined, StoreError>
 
@@ -152,6 +168,9 @@ export class RunStore extends Context.Service<RunStore, {
   /** Delivers an event to the run that has waited for it longest, or keeps it, within `MAX_KEPT_EVENTS` and `MAX_KEPT_EVENT_BYTES`. */
   readonly send: (endpoint: EndpointId, event: RunEvent, now: number) => Effect.Effect<EventResult, StoreError>
 
-  /** Returns a FAILED or TIMED_OUT run to the queue, and forgets the entries from a node on (`RunMachine.forgotten`). */
+  /**
+   * Returns a FAILED or TIMED_OUT run to the queue, or one that is held, and forgets the entries from a node on (`RunMachine.forgotten`). Of a held
+   * run, the open children among them are cancelled.
+   */
   readonly retry: (endpoint: EndpointId, id: JobId, from: string, now: number) => Effect.Effect<RetryResult, StoreError>
 }>()("@stint/store/RunStore") {}

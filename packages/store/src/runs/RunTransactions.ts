@@ -2,6 +2,7 @@
  * The operations on runs for stores with synchronous transactions: SQLite and memory, and PostgreSQL, which loads the rows before. Every method runs within
  * a transaction of the store.
  */
+import { incompatibility } from "@stint/contract/DefinitionFit"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { jsonNull, type JsonText, toJsonText } from "@stint/contract/Json"
@@ -220,10 +221,10 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     if (known === undefined) return RunMachine.begun({ run: id, endpoint, definition, undo })
     if (known.definition === definition) return { ...known, undo, held: null }
     const [own, other] = [tables.graph(endpoint, known.definition), tables.graph(endpoint, definition)]
-    const paths = [...tables.after(id, 0, Infinity)].map(({ path }) => path)
+    const entries = [...tables.after(id, 0, Infinity)].map(RunMachine.comparable)
     const held = other === undefined
       ? null
-      : RunMachine.incompatibility(paths, own === undefined ? undefined : decodeGraph(own), decodeGraph(other)) ?? null
+      : incompatibility(entries, own === undefined ? undefined : decodeGraph(own), decodeGraph(other)) ?? null
     return held === null ? { ...known, definition, undo, held } : { ...known, held }
   }
 
@@ -336,13 +337,23 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
   }
 
   const retry: RunTransactions["retry"] = (endpoint, id, from, now) => {
-    if (jobs.find(endpoint, id) === undefined) return { _tag: "Missing" }
+    const job = jobs.find(endpoint, id)
+    if (job === undefined) return { _tag: "Missing" }
     const run = tables.find(id)
     const text = run === undefined ? undefined : tables.graph(endpoint, run.definition)
     const graph = text === undefined ? { nodes: [] } : decodeGraph(text)
-    const forgotten = RunMachine.forgotten([...tables.after(id, 0, Infinity)], graph, from)
+    const isHeld = run !== undefined && run.held !== null && run.phase === "doing" && !isTerminal(job.status)
+    const forgotten = RunMachine.forgotten([...tables.after(id, 0, Infinity)], graph, from, isHeld)
     if (run === undefined || forgotten === undefined) {
       return { _tag: "UnknownNode", nodes: graph.nodes.map(({ address }) => address) }
+    }
+    if (isHeld) {
+      const others = forgotten.flatMap((entry) => entry.kind === "spawn" && entry.isOpen ? cancelChild(entry, now) : [])
+      // The ends of these children are entries too.
+      tables.forget(id, RunMachine.forgotten([...tables.after(id, 0, Infinity)], graph, from, isHeld) ?? [])
+      tables.put({ ...tables.find(id) ?? run, held: null })
+      const [woken] = changeOf(run, true, now)
+      return woken?._tag === "Changed" ? { ...woken, others: [...woken.others ?? [], ...others] } : { _tag: "Missing" }
     }
     const applied = jobs.apply(endpoint, id, { _tag: "Retry", now, endpoint })
     if (applied._tag === "Changed") tables.forget(id, forgotten)

@@ -1,0 +1,21 @@
+/**
+ * All steps of a run, read page by page.
+ */
+import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
+import * as Effect from "effect/Effect"
+import { call } from "../client/PlatformClient.ts"
+
+/** The most steps of a page. */
+const PAGE = 1_000
+
+/** All steps of a run, with what is known about it. */
+export const allSteps = Effect.fnUntraced(function*(endpoint: string, id: string) {
+  const steps: Array<RunStep> = []
+  let after = 0
+  while (true) {
+    const page: RunSteps = yield* call((api) => api.runs.steps({ params: { endpoint, id }, query: { after, limit: PAGE } }))
+    steps.push(...page.steps)
+    if (page.next === undefined) return { ...page, steps }
+    after = page.next
+  }
+})
