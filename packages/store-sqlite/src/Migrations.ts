@@ -519,6 +519,19 @@ CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
 `
 
+/** Bulk operations. */
+const bulk = `
+CREATE TABLE bulk (
+  id TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX bulk_listed ON bulk (created_at, id);
+CREATE INDEX bulk_ended ON bulk (ended_at);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -542,7 +555,8 @@ export const steps: ReadonlyArray<string> = [
   concurrency,
   runs,
   audit,
-  schedules
+  schedules,
+  bulk
 ]
 
 /** The table version of this program. */

@@ -20,11 +20,12 @@ import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { ScheduleStore } from "../control/ScheduleStore.ts"
+import { BulkStore } from "../jobs/BulkStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
-import { dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import { bulkOf, dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
 import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
 import type { JobHead, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
@@ -37,6 +38,7 @@ import { isChild } from "../runs/RunTransactions.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
+import * as MemoryBulk from "./MemoryBulk.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import {
   byTime,
@@ -73,6 +75,7 @@ const make = (
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
   const schedules = MemorySchedules.make()
+  const bulk = MemoryBulk.make()
   const slots = MemorySlots.make<Entry>()
   let order = 0
 
@@ -353,17 +356,25 @@ const make = (
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         const firing = key?.schedule
         if (firing !== undefined && !schedules.isNext(firing)) return Effect.succeed({ _tag: "ScheduleChanged" })
+        if (key?.bulk !== undefined && !bulk.isNext(key.bulk)) return Effect.succeed({ _tag: "BulkChanged" })
         const quota = exceeded(job, quotas)
         if (quota !== undefined) return Effect.succeed({ _tag: "QuotaExceeded", quota })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
         if (firing !== undefined) schedules.put(firing)
+        if (key?.bulk !== undefined) bulk.put(key.bulk)
         return Effect.succeed({ _tag: "Inserted" })
       }),
     apply: (endpoint, id, event) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
-        return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+        if (entry === undefined) return { _tag: "Missing" }
+        const step = bulkOf(event)
+        if (step === undefined) return apply(entry, event)
+        if (!bulk.isNext(step)) return { _tag: "Rejected", job: entry.head, rejection: { _tag: "Superseded" } }
+        const applied = apply(entry, event)
+        if (applied._tag === "Changed") bulk.put(step)
+        return applied
       }),
     append: (endpoint, id, event, body) =>
       Effect.sync(() => {
@@ -471,7 +482,15 @@ const make = (
       })
   })
 
-  return { service, batches: batches.service, isBusy, logs: logs.service, runs: runs.service, schedules: schedules.service }
+  return {
+    service,
+    batches: batches.service,
+    bulk: bulk.service,
+    isBusy,
+    logs: logs.service,
+    runs: runs.service,
+    schedules: schedules.service
+  }
 }
 
 /** The stores that share one `make`. */
@@ -480,12 +499,13 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(BatchStore, BatchStore.of(jobs.batches)),
     Context.add(RunStore, jobs.runs),
     Context.add(ScheduleStore, jobs.schedules),
+    Context.add(BulkStore, jobs.bulk),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
-export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore> = Layer
+export const layer: Layer.Layer<JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore> = Layer
   .effectContext(
     Effect.gen(function*() {
       const outbox = MemoryWebhooks.make()
@@ -498,7 +518,7 @@ export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore
  * removed endpoint rejects jobs.
  */
 export const layerWithEndpoints: Layer.Layer<
-  JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
+  JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
 > = Layer
   .effectContext(
     Effect.gen(function*() {
