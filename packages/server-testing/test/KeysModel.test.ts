@@ -9,6 +9,7 @@ import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as RunQueue from "@stint/queue/RunQueue"
+import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as Schedules from "@stint/queue/Schedules"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
@@ -69,7 +70,7 @@ class World {
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN)))),
       Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
-      Layer.provide([BatchQueue.layer, RunQueue.layer, Schedules.layer]),
+      Layer.provide([BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer]),
       Layer.provide(JobQueue.layer),
       Layer.provide(JobLogs.layer),
       Layer.provide([layerMemory, WorkerRegistry.layer]),

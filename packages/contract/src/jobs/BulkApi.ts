@@ -3,7 +3,7 @@
  *
  * ```
  *   /api/v1/jobs                  GET     ?query ?limit ?cursor
- *   /api/v1/jobs/count            GET     ?query
+ *   /api/v1/jobs/count            GET     ?query ?action
  *   /api/v1/bulk                  GET     the operations, newest first
  *                                 POST    create one
  *   /api/v1/bulk/{bulk}           GET     its progress
@@ -27,7 +27,7 @@ import {
   Unauthorized,
   Unavailable
 } from "../Problem.ts"
-import { BulkOperation, BulkSpec } from "./Bulk.ts"
+import { BulkAction, BulkOperation, BulkSpec } from "./Bulk.ts"
 import { ListedJob, ListQuery, SearchText } from "./JobList.ts"
 
 /** The key of a request to the operations of this group. */
@@ -102,7 +102,10 @@ export class BulkApi extends HttpApiGroup.make("bulk")
         "end: continue with `cursor` until it is null. Requires the scope `jobs:read`, `deploy` or `admin`."
     })),
     HttpApiEndpoint.get("countJobs", "/jobs/count", {
-      query: { query: Schema.optionalKey(SearchText) },
+      query: {
+        query: Schema.optionalKey(SearchText),
+        action: Schema.optionalKey(BulkAction.annotate({ description: "Only jobs that this bulk action can change." }))
+      },
       success: JobCount,
       error: [EndpointNotFound, Forbidden, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
