@@ -1,7 +1,7 @@
 /**
  * Bulk operations in PostgreSQL. A step is a change of `PostgresJobStore`, in the transaction of its job.
  */
-import { BULK_LIST_LIMIT, BULK_RETENTION_MILLIS, bulkFollows, BulkRecord, BulkStore } from "@stint/store/BulkStore"
+import { BULK_KEPT, BULK_LIST_LIMIT, bulkFollows, BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -25,6 +25,9 @@ const INSERT = `INSERT INTO stint.bulk (id, version, created_at, ended_at, body)
 
 const UPDATE = `UPDATE stint.bulk SET version = $2, created_at = $3, ended_at = $4, body = $5
   WHERE id = $1 AND version = $2 - 1 RETURNING 1`
+
+const PRUNE = `DELETE FROM stint.bulk WHERE ended_at IS NOT NULL
+  AND id IN (SELECT id FROM stint.bulk ORDER BY created_at DESC, id DESC OFFSET ${BULK_KEPT})`
 
 /** Within the transaction of a step: locks the operation, and says whether the step follows it. */
 export const lockNext = async (query: Query, step: BulkRecord): Promise<boolean> => {
@@ -55,8 +58,9 @@ export const layer: Layer.Layer<BulkStore, never, PostgresDatabase> = Layer.effe
       put: (after) =>
         db.write("put bulk operation", async (query) => {
           if (after.version > 1) return (await query(UPDATE, valuesOf(after))).length > 0
-          await query(`DELETE FROM stint.bulk WHERE ended_at < $1`, [after.createdAt - BULK_RETENTION_MILLIS])
-          return (await query(INSERT, valuesOf(after))).length > 0
+          const stored = await query(INSERT, valuesOf(after))
+          await query(PRUNE)
+          return stored.length > 0
         })
     })
   })

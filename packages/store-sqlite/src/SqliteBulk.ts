@@ -2,8 +2,8 @@
  * Bulk operations in SQLite: part of `SqliteJobStore`, because an operation and the job of its step change in one transaction.
  */
 import {
+  BULK_KEPT,
   BULK_LIST_LIMIT,
-  BULK_RETENTION_MILLIS,
   bulkFollows,
   BulkRecord,
   BulkStore,
@@ -32,7 +32,9 @@ export const make = (db: SqliteDatabase["Service"]): { readonly rows: BulkRows; 
     list: db.statement(`SELECT body FROM bulk ORDER BY created_at DESC, id DESC LIMIT ${BULK_LIST_LIMIT}`),
     unended: db.statement(`SELECT body FROM bulk INDEXED BY bulk_ended WHERE ended_at IS NULL ORDER BY created_at, id`),
     put: db.statement(`INSERT OR REPLACE INTO bulk (id, version, created_at, ended_at, body) VALUES (?, ?, ?, ?, ?)`),
-    prune: db.statement(`DELETE FROM bulk WHERE ended_at < ?`)
+    prune: db.statement(
+      `DELETE FROM bulk WHERE ended_at IS NOT NULL AND id IN (SELECT id FROM bulk ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ${BULK_KEPT})`
+    )
   }
   const decodeAll = (rows: ReadonlyArray<unknown>) => rows.map((row) => decodeRow(row).body)
 
@@ -43,8 +45,8 @@ export const make = (db: SqliteDatabase["Service"]): { readonly rows: BulkRows; 
     },
     put: (after) => {
       const { createdAt, endedAt, id, version } = after
-      if (version === 1) sql.prune.run(createdAt - BULK_RETENTION_MILLIS)
       sql.put.run(id, version, createdAt, isBulkEnded(after) ? endedAt : null, encodeBody(after))
+      if (version === 1) sql.prune.run()
     }
   }
 

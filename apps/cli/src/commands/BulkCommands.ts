@@ -141,7 +141,7 @@ const listBulk = Command.make(
         ? "No bulk operations."
         : Output.table([["OPERATION", "STATE", "CREATED", "BY", "MATCHED", "SO FAR", "WHAT"], ...operations.map(rowOf)]))
   })
-).pipe(Command.withDescription("List the bulk operations of the last 30 days, newest first; times are UTC"))
+).pipe(Command.withDescription("List the newest bulk operations; times are UTC"))
 
 const showBulk = Command.make(
   "show",

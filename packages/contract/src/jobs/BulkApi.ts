@@ -120,7 +120,7 @@ export class BulkApi extends HttpApiGroup.make("bulk")
     }).annotateMerge(operationDocs({
       summary: "List bulk operations",
       description:
-        "Lists the bulk operations of the last 30 days, newest first, at most 200. A key that is limited to endpoints sees only its own operations."
+        "Lists the newest 200 bulk operations, newest first. A key that is limited to endpoints sees only its own operations."
     })),
     HttpApiEndpoint.post("startBulk", "/bulk", {
       payload: BulkSpec,

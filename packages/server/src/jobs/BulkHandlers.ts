@@ -31,7 +31,7 @@ const encode = Schema.encodeSync(BulkOperation)
 const missing = ({ id }: BulkMissing) =>
   new BulkNotFound(problemMembers(
     `There is no bulk operation "${excerpt(id)}" that this key may see.`,
-    "List them with: stint jobs bulk. They are removed 30 days after their end."
+    "List them with: stint jobs bulk. The platform keeps the newest 1,000."
   ))
 
 const mapErrors = <A, R>(effect: Effect.Effect<A, StoreError | BulkMissing, R>) =>

@@ -49,8 +49,8 @@ export const BulkRecord = Schema.Struct({
 })
 export type BulkRecord = typeof BulkRecord.Type
 
-/** Ended operations are removed after this time: 30 days. */
-export const BULK_RETENTION_MILLIS = 30 * 86_400_000
+/** The number of operations that are kept. Older ones are removed once they have ended. */
+export const BULK_KEPT = 1_000
 
 /** The maximum number of operations in a list. */
 export const BULK_LIST_LIMIT = 200
@@ -76,7 +76,7 @@ export class BulkStore extends Context.Service<BulkStore, {
 
   /**
    * Stores a change. Returns false, and changes nothing, unless the stored operation has the version before it. The first version of an operation
-   * also removes those that ended more than {@link BULK_RETENTION_MILLIS} before it.
+   * also removes the oldest ended ones beyond {@link BULK_KEPT}.
    */
   readonly put: (after: BulkRecord) => Effect.Effect<boolean, StoreError>
 }>()("@stint/store/BulkStore") {}

@@ -3,8 +3,8 @@
  */
 import * as Effect from "effect/Effect"
 import {
+  BULK_KEPT,
   BULK_LIST_LIMIT,
-  BULK_RETENTION_MILLIS,
   bulkFollows,
   type BulkRecord,
   BulkStore,
@@ -18,12 +18,10 @@ export const make = () => {
   const records = new Map<string, BulkRecord>()
   const isNext = (after: BulkRecord): boolean => bulkFollows(after, records.get(after.id))
   const put = (after: BulkRecord) => {
-    if (after.version === 1) {
-      for (const { endedAt, id } of records.values()) {
-        if (endedAt !== null && endedAt < after.createdAt - BULK_RETENTION_MILLIS) records.delete(id)
-      }
-    }
     records.set(after.id, after)
+    if (after.version > 1 || records.size <= BULK_KEPT) return
+    const old = [...records.values()].sort(byCreation).slice(0, -BULK_KEPT)
+    for (const one of old) if (isBulkEnded(one)) records.delete(one.id)
   }
 
   const service = BulkStore.of({
