@@ -168,10 +168,11 @@ describe("the web console in a browser", () => {
     await page.getByRole("link", { name: "Jobs", exact: true }).click()
     await page.getByRole("combobox", { name: "Endpoint" }).selectOption("charge")
     await page.getByRole("button", { name: "Completed" }).click()
-    await page.getByText("No job of charge matches").waitFor()
+    await page.getByText("No job matches").waitFor()
     await page.getByRole("button", { name: "Failed" }).click()
     await page.getByRole("listitem").getByText("no money").waitFor()
-    expect(page.url()).toMatch(/\/console\/jobs\?endpoint=charge&status=FAILED$/)
+    expect(new URL(page.url()).searchParams.get("q")).toBe("endpoint:charge status:failed")
+    expect(await page.getByLabel("Query").inputValue()).toBe("endpoint:charge status:failed")
     await page.reload()
     await page.getByRole("listitem").getByText("no money").waitFor()
 
@@ -206,7 +207,7 @@ describe("the web console in a browser", () => {
       await page.getByText("3 workers").or(page.getByText("of at most 0")).first().waitFor()
       expect(await page.getByRole("tab", { name: "Settings" }).count()).toBe(0)
 
-      await page.route("**/v2/archive/requests*", (route) =>
+      await page.route("**/api/v1/jobs?*", (route) =>
         route.fulfill({
           status: 503,
           contentType: "application/problem+json",
@@ -215,7 +216,7 @@ describe("the web console in a browser", () => {
       await page.goto(`${platform.url}/console/jobs?endpoint=archive`)
       await page.getByRole("alert").getByText("The store is away.").waitFor()
       expect(await page.getByText("no stored jobs").count()).toBe(0)
-      await page.unroute("**/v2/archive/requests*")
+      await page.unroute("**/api/v1/jobs?*")
       await page.getByRole("button", { name: "Try again" }).click()
       await page.getByRole("listitem").first().waitFor()
 
