@@ -160,6 +160,7 @@ const make = Effect.gen(function*() {
   ): Submission => {
     const idempotencyKey = `bulk/${id}/${job.id}`
     const { executionTimeoutMs, lowPriority, maxAttempts, priority, retry, tags, ttlMs, webhook } = job
+    const [event, ...events] = webhook?.events ?? []
     return {
       endpoint,
       id: JobId.make(uuidV7At(now(), slotOfKey(endpoint.id, idempotencyKey))),
@@ -176,7 +177,7 @@ const make = Effect.gen(function*() {
       },
       priority,
       tags,
-      webhook: webhook === null ? undefined : { url: webhook.url, events: webhook.events },
+      webhook: webhook === null || event === undefined ? undefined : { url: webhook.url, events: [event, ...events] },
       idempotencyKey,
       owner: by.key,
       keyQuota: by.limits

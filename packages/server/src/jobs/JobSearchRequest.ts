@@ -6,8 +6,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { type JobSearch, parseSearch } from "@stint/contract/JobSearch"
 import { type EndpointNotFound, Forbidden, InvalidRequest, problemMembers, type Unavailable } from "@stint/contract/Problem"
-import type { ListOptions } from "@stint/queue/JobQueue"
-import { JobQueue } from "@stint/queue/JobQueue"
+import type { JobQueue, ListOptions, ListResult } from "@stint/queue/JobQueue"
 import { cursorOf, cursorText } from "@stint/queue/JobSearches"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Clock from "effect/Clock"
@@ -67,10 +66,10 @@ export const searchedEndpoints = Effect.map(
 
 /** `GET /v2/{endpoint}/requests?query=`. */
 export const searchEndpoint = Effect.fnUntraced(function*(
-  queue: JobQueue["Service"],
+  queue: Pick<JobQueue["Service"], "search">,
   endpoint: EndpointId,
   { createdAfter, createdBefore, cursor, limit, query, status, tag }: ListOptions & { readonly query: string }
-) {
+): Effect.fn.Return<ListResult, InvalidRequest | Unavailable> {
   if ([createdAfter, createdBefore, status, tag].some((one) => one !== undefined)) {
     return yield* invalidQuery(
       "it is combined with other filters.",

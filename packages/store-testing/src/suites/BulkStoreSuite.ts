@@ -171,8 +171,8 @@ const runCrashes = Effect.fnUntraced(function*(action: BulkAction, count: number
     break
   }
   assert.deepStrictEqual(
-    [...changes].toSorted(([a], [b]) => a < b ? -1 : 1),
-    jobs.map(({ id }) => [String(id), 1] as const).toSorted(([a], [b]) => a < b ? -1 : 1)
+    [...changes].map(([id, times]) => `${id} ${times}`).toSorted(),
+    jobs.map(({ id }) => `${id} 1`).toSorted()
   )
 })
 
