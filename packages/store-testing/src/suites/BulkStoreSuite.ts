@@ -22,7 +22,9 @@ import * as EndpointStore from "@stint/store/EndpointStore"
 import { bulkOf } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
+import { Nodes } from "@stint/store/Nodes"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -137,6 +139,23 @@ const withFates = (fates: Array<Fate>, changes: Map<string, number>) =>
 const endpoints = Layer.effectDiscard(Effect.flatMap(EndpointStore.EndpointStore, (store) => store.put(endpoint))).pipe(
   Layer.provideMerge(EndpointStore.layerMemory)
 )
+
+/** A node of two. */
+const oneOfTwo = (name: string) =>
+  Layer.succeed(
+    Nodes,
+    Nodes.of({
+      name,
+      hasOthers: () => true,
+      isOldest: () => false,
+      publish: () => {},
+      subscribe: () => {},
+      owns: () => true,
+      leave: Effect.void,
+      setReport: () => {},
+      reports: () => new Map()
+    })
+  )
 
 /** One server after another works on an operation, until it has ended. */
 const runCrashes = Effect.fnUntraced(function*(action: BulkAction, count: number, given: ReadonlyArray<Fate>) {
@@ -317,6 +336,32 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.strictEqual(yield* statusOf(late.id), "IN_QUEUE")
         }).pipe(Effect.provide(layer))
       }))
+
+    rule("leaves an operation to the server that works on it, until it is silent for 15 seconds", () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        for (let n = 0; n < 3; n++) yield* insertJob()
+        const changes = new Map<string, number>()
+        const server = (name: string, fates: Array<Fate>) =>
+          Layer.build(Layer.fresh(
+            BulkJobs.layer.pipe(
+              Layer.provide(JobQueue.layer),
+              Layer.provide(Layer.mergeAll(withFates(fates, changes), WorkerRegistry.layer, endpoints, oneOfTwo(name)))
+            )
+          )).pipe(Effect.map((context) => Context.get(context, BulkJobs.BulkJobs)))
+        // It stops after its first step.
+        const first = yield* server("first", ["stored", "failed"])
+        const second = yield* server("second", [])
+        const { id } = yield* first.start({ action: "cancel", search: EVERYTHING, holdMs: 0, by })
+        yield* Effect.exit(first.tick)
+        yield* TestClock.setTime(15_999)
+        yield* second.tick
+        assert.deepInclude(yield* second.get(id, by), { state: "running", done: 1 })
+        yield* TestClock.setTime(16_000)
+        yield* second.tick
+        assert.deepInclude(yield* second.get(id, by), { state: "done", done: 3 })
+        assert.deepStrictEqual([...changes.values()], [1, 1, 1])
+      }).pipe(Effect.scoped))
 
     it.live(
       "changes each job once, wherever a server stops and whichever answer is lost",
