@@ -53,7 +53,8 @@ describe("the query in the address", () => {
     expect(queryAt({ q: "tag:a status:failed" })).toBe("tag:a status:failed")
     expect(queryAt({ endpoint: "charge", status: "FAILED" })).toBe("endpoint:charge status:failed")
     expect(queryAt({ endpoint: "charge", status: "NONE", tag: 7 })).toBe("endpoint:charge tag:7")
-    expect(queryAt({})).toBe("")
+    expect(queryAt({ status: "BROKEN", tag: { a: 1 } })).toBe("")
+    for (const none of [{}, undefined]) expect(queryAt(none)).toBe("")
   })
 })
 
