@@ -7,6 +7,7 @@ import {
   MAX_SEARCH_LENGTH,
   parseSearch,
   printSearch,
+  restrictedTo,
   searchRange
 } from "../src/jobs/JobSearch.ts"
 
@@ -149,6 +150,13 @@ describe("the text query of jobs", () => {
     for (const text of ["status:completed", "tag:nightly tag:us", "error:disk", "release:11", "batch:b", "endpoint:other", "tag:EU"]) {
       expect(matches(text), text).toBe(false)
     }
+  })
+
+  it("leaves out the statuses in which an action changes no job", () => {
+    expect(restrictedTo(parsed("tag:a"), "retry")?.status).toEqual(["FAILED", "TIMED_OUT"])
+    expect(restrictedTo(parsed("status:failed status:waiting tag:a"), "cancel")).toEqual(parsed("status:waiting tag:a"))
+    expect(restrictedTo(parsed("status:completed"), "retry")).toBeUndefined()
+    expect(restrictedTo(parsed("status:completed"), "rerun")).toEqual(parsed("status:completed"))
   })
 
   it("resolves durations before now", () => {

@@ -374,7 +374,7 @@ CREATE TABLE stint.bulk (
   body text NOT NULL
 ) WITH (fillfactor = 50);
 CREATE INDEX bulk_listed ON stint.bulk (created_at, id);
-CREATE INDEX bulk_ended ON stint.bulk (ended_at);
+CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */

@@ -529,7 +529,7 @@ CREATE TABLE bulk (
   body TEXT NOT NULL
 ) STRICT;
 CREATE INDEX bulk_listed ON bulk (created_at, id);
-CREATE INDEX bulk_ended ON bulk (ended_at);
+CREATE INDEX bulk_unended ON bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */

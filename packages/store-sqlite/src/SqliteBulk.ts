@@ -30,7 +30,7 @@ export const make = (db: SqliteDatabase["Service"]): { readonly rows: BulkRows; 
     get: db.statement(`SELECT body FROM bulk WHERE id = ?`),
     version: db.statement(`SELECT version FROM bulk WHERE id = ?`),
     list: db.statement(`SELECT body FROM bulk ORDER BY created_at DESC, id DESC LIMIT ${BULK_LIST_LIMIT}`),
-    unended: db.statement(`SELECT body FROM bulk INDEXED BY bulk_ended WHERE ended_at IS NULL ORDER BY created_at, id`),
+    unended: db.statement(`SELECT body FROM bulk INDEXED BY bulk_unended WHERE ended_at IS NULL ORDER BY created_at, id`),
     put: db.statement(`INSERT OR REPLACE INTO bulk (id, version, created_at, ended_at, body) VALUES (?, ?, ?, ?, ?)`),
     prune: db.statement(
       `DELETE FROM bulk WHERE ended_at IS NOT NULL AND id IN (SELECT id FROM bulk ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ${BULK_KEPT})`

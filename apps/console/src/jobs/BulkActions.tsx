@@ -3,6 +3,7 @@
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
+import { type JobSearch, restrictedTo } from "@stint/contract/JobSearch"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
 import * as Api from "../api/Api.ts"
@@ -73,10 +74,12 @@ const Action = ({ action, query }: { readonly action: BulkAction; readonly query
   )
 }
 
-/** The buttons that change all jobs of the query. */
-export const BulkActions = ({ query }: { readonly query: string }) => (
+/** The buttons that change all jobs of the query. Without those whose action changes no job with a status of the query. */
+export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
-    {(["retry", "rerun", "cancel"] as const).map((action) => <Action key={action} action={action} query={query} />)}
+    {(["retry", "rerun", "cancel"] as const).filter((action) => restrictedTo(search, action) !== undefined).map((action) => (
+      <Action key={action} action={action} query={query} />
+    ))}
   </div>
 )
 

@@ -91,7 +91,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
                     </span>
                   )}
               </p>
-              {mayManage && query !== "" && jobs.length > 0 ? <BulkActions query={query} /> : null}
+              {mayManage && query !== "" && jobs.length > 0 ? <BulkActions query={query} search={search} /> : null}
             </div>
             {jobs.length > 0
               ? <JobTable jobs={jobs} namesEndpoint={search.endpoint.length !== 1} onEnd={onEnd} />

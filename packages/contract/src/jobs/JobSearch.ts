@@ -249,6 +249,21 @@ export const searchRange = (
   return { createdAfter: resolve(since), createdBefore: resolve(before) }
 }
 
+/** The statuses in which a bulk action changes a job (Bulk.ts). */
+const ACTIONABLE: Readonly<Record<"retry" | "cancel" | "rerun", ReadonlyArray<JobStatus>>> = {
+  retry: ["FAILED", "TIMED_OUT"],
+  cancel: ["IN_QUEUE", "IN_PROGRESS"],
+  rerun: ["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
+}
+
+/** The query without the jobs that a bulk action cannot change; undefined when none is left. */
+export const restrictedTo = (search: JobSearch, action: keyof typeof ACTIONABLE): JobSearch | undefined => {
+  const status = search.status.length === 0
+    ? ACTIONABLE[action]
+    : search.status.filter((one) => ACTIONABLE[action].includes(one))
+  return status.length === 0 ? undefined : { ...search, status }
+}
+
 /** What {@link matchesSearch} compares. */
 export interface SearchedJob {
   readonly endpoint: string

@@ -14,7 +14,7 @@
 import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
-import { type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
+import { type JobSearch, parseSearch, printSearch, restrictedTo } from "@stint/contract/JobSearch"
 import { type BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobSummary } from "@stint/store/JobRecord"
@@ -116,7 +116,7 @@ const make = Effect.gen(function*() {
   })
 
   const count = Effect.fnUntraced(function*({ action, by, search }: Pick<NewBulk, "action" | "search" | "by">, at: number) {
-    const wanted = BulkMachine.restricted(search, action)
+    const wanted = restrictedTo(search, action)
     if (wanted === undefined) return yield* new BulkPointless({ action })
     const endpoints = [...(yield* covered(search, by)).keys()]
     return yield* queue.count({ endpoints, search: wanted, now: at, createdBefore: at }, COUNT_LIMIT)
@@ -245,7 +245,7 @@ const make = Effect.gen(function*() {
     let record = BulkMachine.claimed(stored, node, now())
     if (!(yield* store.put(record))) return true
     const { search } = parseSearch(record.query)
-    const wanted = search === undefined ? undefined : BulkMachine.restricted(search, record.action)
+    const wanted = search === undefined ? undefined : restrictedTo(search, record.action)
     if (search === undefined || wanted === undefined) {
       return yield* Effect.die(new Error(`the bulk operation ${record.id} has an invalid query`))
     }

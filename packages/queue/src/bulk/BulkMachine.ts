@@ -17,9 +17,7 @@
  * - The record only moves towards older jobs, and never past a job that was neither changed nor counted.
  * - An ended operation never changes again.
  */
-import type { BulkAction, BulkOperation, SkipReason } from "@stint/contract/Bulk"
-import { type JobStatus } from "@stint/contract/Job"
-import type { JobSearch } from "@stint/contract/JobSearch"
+import type { BulkOperation, SkipReason } from "@stint/contract/Bulk"
 import { type BulkRecord, isBulkEnded } from "@stint/store/BulkStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 
@@ -31,21 +29,6 @@ const MAX_PROBLEMS = 10
 
 /** The maximum length of a reason. */
 const MAX_REASON = 300
-
-/** The statuses in which an action changes a job. */
-const ACTIONABLE: Readonly<Record<BulkAction, ReadonlyArray<JobStatus>>> = {
-  retry: ["FAILED", "TIMED_OUT"],
-  cancel: ["IN_QUEUE", "IN_PROGRESS"],
-  rerun: ["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
-}
-
-/** The query without the jobs that the action cannot change; undefined when none is left. */
-export const restricted = (search: JobSearch, action: BulkAction): JobSearch | undefined => {
-  const status = search.status.length === 0
-    ? ACTIONABLE[action]
-    : search.status.filter((one) => ACTIONABLE[action].includes(one))
-  return status.length === 0 ? undefined : { ...search, status }
-}
 
 /** The first version of an operation. */
 export const created = (
