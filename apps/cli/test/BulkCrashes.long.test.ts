@@ -1,9 +1,9 @@
 /**
  * Bulk operations across restarts of a platform, which is killed with kill -9 during the hold and between the changes.
  */
+import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
-import { join } from "node:path"
 
 const JOBS = 1_500
 

@@ -47,7 +47,8 @@ const problemOf = (text: string) => {
 
 describe("the text query of jobs", () => {
   it("parses every key, and prints it in one order", () => {
-    const text = "  SINCE:2h status:Failed error:\"out of \\\"memory\\\"\" tag:nightly status:TIMED_OUT endpoint:resize release:12 status:failed "
+    const text =
+      "  SINCE:2h status:Failed error:\"out of \\\"memory\\\"\" tag:nightly status:TIMED_OUT endpoint:resize release:12 status:failed "
     expect(parsed(text)).toEqual({
       ...EVERYTHING,
       endpoint: ["resize"],
@@ -90,7 +91,21 @@ describe("the text query of jobs", () => {
   })
 
   it("ends for every text, with a query that prints the same again, or with a position within the text and a way out", () => {
-    const piece = fc.constantFrom("status:", "failed", "tag:", "\"", "\\", " ", ":", "since:", "2h", "x", "error:", "release:", "7")
+    const piece = fc.constantFrom(
+      "status:",
+      "failed",
+      "tag:",
+      "\"",
+      "\\",
+      " ",
+      ":",
+      "since:",
+      "2h",
+      "x",
+      "error:",
+      "release:",
+      "7"
+    )
     const text = fc.oneof(fc.string({ maxLength: 60 }), fc.array(piece, { maxLength: 12 }).map((parts) => parts.join("")))
     fc.assert(
       fc.property(text, (one) => {
@@ -147,7 +162,9 @@ describe("the text query of jobs", () => {
         "worker:w-1"
       ]
     ) expect(matches(text), text).toBe(true)
-    for (const text of ["status:completed", "tag:nightly tag:us", "error:disk", "release:11", "batch:b", "endpoint:other", "tag:EU"]) {
+    for (
+      const text of ["status:completed", "tag:nightly tag:us", "error:disk", "release:11", "batch:b", "endpoint:other", "tag:EU"]
+    ) {
       expect(matches(text), text).toBe(false)
     }
   })

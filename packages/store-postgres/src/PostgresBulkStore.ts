@@ -51,10 +51,15 @@ export const layer: Layer.Layer<BulkStore, never, PostgresDatabase> = Layer.effe
           const [row] = await query(`SELECT body FROM stint.bulk WHERE id = $1`, [id])
           return row === undefined ? undefined : toRecord(row)
         }),
-      list: db.read("list bulk operations", async (query) =>
-        (await query(`SELECT body FROM stint.bulk ORDER BY created_at DESC, id DESC LIMIT ${BULK_LIST_LIMIT}`)).map(toRecord)),
-      unended: db.read("find bulk operations", async (query) =>
-        (await query(`SELECT body FROM stint.bulk WHERE ended_at IS NULL ORDER BY created_at, id`)).map(toRecord)),
+      list: db.read(
+        "list bulk operations",
+        async (query) =>
+          (await query(`SELECT body FROM stint.bulk ORDER BY created_at DESC, id DESC LIMIT ${BULK_LIST_LIMIT}`)).map(toRecord)
+      ),
+      unended: db.read(
+        "find bulk operations",
+        async (query) => (await query(`SELECT body FROM stint.bulk WHERE ended_at IS NULL ORDER BY created_at, id`)).map(toRecord)
+      ),
       put: (after) =>
         db.write("put bulk operation", async (query) => {
           if (after.version > 1) return (await query(UPDATE, valuesOf(after))).length > 0

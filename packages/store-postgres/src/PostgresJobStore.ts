@@ -342,8 +342,11 @@ const make = Effect.gen(function*() {
     })
 
   const insertShared = (job: JobRecord, key: SubmissionKey | undefined, quotas: Quotas | undefined) =>
-    db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
-      insert(transaction, job, key, quotas))
+    db.shared(
+      "insert",
+      { insertions: [{ job, key, quotas }], characters: job.input.length },
+      (transaction) => insert(transaction, job, key, quotas)
+    )
 
   const jobs = JobStore.of({
     durability: "D2",
@@ -351,12 +354,12 @@ const make = Effect.gen(function*() {
       job.concurrency !== null ?
         Effect.fail(Unsupported.concurrency(job)) :
         (key?.bulk === undefined ? insertShared(job, key, quotas) : insertStep(job, key, quotas, key.bulk)).pipe(
-            Effect.catch((error) =>
-              error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-                ? Effect.die(new Error(`job ${job.id} already exists`))
-                : Effect.fail(error)
-            )
-          ),
+          Effect.catch((error) =>
+            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+              ? Effect.die(new Error(`job ${job.id} already exists`))
+              : Effect.fail(error)
+          )
+        ),
     apply: (endpoint, id, event) => {
       const step = bulkOf(event)
       if (step !== undefined) return applyStep(endpoint, id, event, step)

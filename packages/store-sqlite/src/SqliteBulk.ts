@@ -1,14 +1,7 @@
 /**
  * Bulk operations in SQLite: part of `SqliteJobStore`, because an operation and the job of its step change in one transaction.
  */
-import {
-  BULK_KEPT,
-  BULK_LIST_LIMIT,
-  bulkFollows,
-  BulkRecord,
-  BulkStore,
-  isBulkEnded
-} from "@stint/store/BulkStore"
+import { BULK_KEPT, BULK_LIST_LIMIT, bulkFollows, BulkRecord, BulkStore, isBulkEnded } from "@stint/store/BulkStore"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 

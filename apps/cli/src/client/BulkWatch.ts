@@ -46,7 +46,9 @@ export const progressOf = (operation: BulkOperation): string => {
 const result = (operation: BulkOperation): string =>
   [
     `${progressOf(operation)}.`,
-    ...operation.problems.map(({ endpoint, job, reason }) => `  ${Output.inline(endpoint)} ${Output.inline(job)}: ${Output.inline(reason)}`)
+    ...operation.problems.map(({ endpoint, job, reason }) =>
+      `  ${Output.inline(endpoint)} ${Output.inline(job)}: ${Output.inline(reason)}`
+    )
   ].join("\n")
 
 const read = (bulk: string) => call((api) => api.bulk.getBulk({ params: { bulk } }))
@@ -61,7 +63,9 @@ const follow = Effect.fnUntraced(function*(started: BulkOperation) {
   const step = Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const state = operation.state === "held"
-      ? `held for ${Math.max(0, Math.ceil((operation.startsAt - now) / 1_000))} s; take it back: stint jobs bulk cancel ${operation.id}`
+      ? `held for ${
+        Math.max(0, Math.ceil((operation.startsAt - now) / 1_000))
+      } s; take it back: stint jobs bulk cancel ${operation.id}`
       : `${progressOf(operation)} of ${counted(operation.matched)}`
     yield* progress.show(state, now - since)
     yield* Effect.sleep(POLL)

@@ -6,9 +6,9 @@ import type { FoundJob } from "@stint/contract/BulkApi"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import { CliFailure } from "../CliFailure.ts"
 import * as BulkWatch from "../client/BulkWatch.ts"
 import { call } from "../client/PlatformClient.ts"
+import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
 import { duration, endpoint, jobId, json, yes } from "./SharedFlags.ts"
 import * as StatusCommand from "./StatusCommand.ts"
@@ -178,7 +178,9 @@ const foundRow = (job: FoundJob): ReadonlyArray<string> => [
 /** The arguments of `stint jobs 'QUERY'`. */
 export const searchFlags = {
   query: Argument.String("query").pipe(
-    Argument.withDescription("Terms such as status:failed endpoint:resize tag:nightly since:2h error:\"out of memory\"; default: all jobs"),
+    Argument.withDescription(
+      "Terms such as status:failed endpoint:resize tag:nightly since:2h error:\"out of memory\"; default: all jobs"
+    ),
     Argument.optional
   ),
   limit: Flag.Int("limit").pipe(Flag.withDescription("Number of jobs, 1 to 200; default 50"), Flag.optional),

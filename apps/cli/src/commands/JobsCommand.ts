@@ -45,7 +45,9 @@ const list = Command.make(
     createdAfter: time("created-after").pipe(Flag.withDescription("Only jobs submitted at or after this time"), Flag.optional),
     createdBefore: time("created-before").pipe(Flag.withDescription("Only jobs submitted before this time"), Flag.optional),
     query: Flag.String("query").pipe(
-      Flag.withDescription("Only jobs that match a query, such as 'status:failed error:\"out of memory\"', instead of the other filters"),
+      Flag.withDescription(
+        "Only jobs that match a query, such as 'status:failed error:\"out of memory\"', instead of the other filters"
+      ),
       Flag.optional
     ),
     limit: Flag.Int("limit").pipe(Flag.withDescription("Number of jobs, 1 to 200; default 50"), Flag.optional),

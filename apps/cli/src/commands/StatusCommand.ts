@@ -100,4 +100,6 @@ export const cancelJob = Effect.fnUntraced(function*(
 })
 
 /** `stint cancel`. */
-export const cancel = Command.make("cancel", { endpoint, jobId, json }, cancelJob).pipe(Command.withDescription("Cancel a waiting or running job"))
+export const cancel = Command.make("cancel", { endpoint, jobId, json }, cancelJob).pipe(
+  Command.withDescription("Cancel a waiting or running job")
+)

@@ -77,9 +77,9 @@ const Action = ({ action, query }: { readonly action: BulkAction; readonly query
 /** The buttons that change all jobs of the query. Without those whose action changes no job with a status of the query. */
 export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
-    {(["retry", "rerun", "cancel"] as const).filter((action) => restrictedTo(search, action) !== undefined).map((action) => (
-      <Action key={action} action={action} query={query} />
-    ))}
+    {(["retry", "rerun", "cancel"] as const).filter((action) =>
+      restrictedTo(search, action) !== undefined
+    ).map((action) => <Action key={action} action={action} query={query} />)}
   </div>
 )
 
@@ -119,7 +119,9 @@ const Operation = ({ mayChange, operation }: { readonly operation: BulkOperation
         : (
           <ul className="plain">
             {operation.problems.map(({ endpoint, job, reason }) => (
-              <li key={`${id} ${job}`}>{endpoint} <span className="mono">{job}</span>: {reason}</li>
+              <li key={`${id} ${job}`}>
+                {endpoint} <span className="mono">{job}</span>: {reason}
+              </li>
             ))}
           </ul>
         )}

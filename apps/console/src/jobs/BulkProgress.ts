@@ -57,7 +57,9 @@ export const bulkSummary = (operation: BulkOperation): string => {
     [skipped.endpoint, "of deleted endpoints"]
   ] as const
   const parts = [
-    `${BULK_WORDS[action].done} ${counted(done, "job")}${state === "running" && !matched.more ? ` of ${count(matched.count)}` : ""}`,
+    `${BULK_WORDS[action].done} ${counted(done, "job")}${
+      state === "running" && !matched.more ? ` of ${count(matched.count)}` : ""
+    }`,
     ...skips.flatMap(([number, words]) => number === 0 ? [] : [`skipped ${count(number)} ${words}`]),
     ...(failed === 0 ? [] : [`${count(failed)} failed`])
   ]

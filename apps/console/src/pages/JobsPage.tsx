@@ -145,8 +145,7 @@ const JobsPage = () => {
   // Read once: the list polls, and one request every two seconds is enough.
   const overview = useQuery({ queryKey: ["overview"], queryFn: ({ signal }) => Api.overview(signal), staleTime: 60_000 })
   const names = overview.data?.endpoints.map(({ id }) => id) ?? []
-  const open = (text: string) =>
-    void navigate({ to: "/console/jobs", search: text === "" ? {} : { q: text }, replace: true })
+  const open = (text: string) => void navigate({ to: "/console/jobs", search: text === "" ? {} : { q: text }, replace: true })
   const apply = () => {
     if (search !== undefined) open(printSearch(search))
   }

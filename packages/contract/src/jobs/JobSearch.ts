@@ -129,7 +129,10 @@ const readQuoted = (text: string, at: number): { readonly value: string; readonl
 }
 
 /** Reads the term at a position. */
-const readTerm = (text: string, at: number): { readonly term: Term; readonly end: number } | { readonly problem: SearchProblem } => {
+const readTerm = (
+  text: string,
+  at: number
+): { readonly term: Term; readonly end: number } | { readonly problem: SearchProblem } => {
   const [key = ""] = /^[^\s:"]*/.exec(text.slice(at)) ?? []
   const valueAt = at + key.length + 1
   if (key === "" || text[valueAt - 1] !== ":") {
@@ -162,7 +165,8 @@ const readTerm = (text: string, at: number): { readonly term: Term; readonly end
 
 const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
 
-const withValue = <A>(values: ReadonlyArray<A>, value: A): ReadonlyArray<A> => values.includes(value) ? values : [...values, value]
+const withValue = <A>(values: ReadonlyArray<A>, value: A): ReadonlyArray<A> =>
+  values.includes(value) ? values : [...values, value]
 
 /** Adds a term to a query. */
 const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): ParsedSearch => {
@@ -170,7 +174,9 @@ const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): Parsed
   if (!isKey(key)) {
     return problem(at, `There is no key "${name.slice(0, 40)}".${didYouMean(name, KEYS)}`, `The keys are: ${KEYS.join(", ")}.`)
   }
-  if (value === "") return problem(valueAt, `${key} has no value.`, `Write it after the colon, without a space. Example: ${EXAMPLE}`)
+  if (value === "") {
+    return problem(valueAt, `${key} has no value.`, `Write it after the colon, without a space. Example: ${EXAMPLE}`)
+  }
   switch (key) {
     case "status": {
       const status = STATUSES.get(value.toLowerCase())

@@ -21,7 +21,7 @@ import type { JobSummary } from "@stint/store/JobRecord"
 import { Nodes } from "@stint/store/Nodes"
 import type { StoreError } from "@stint/store/StoreError"
 import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -272,8 +272,7 @@ const make = Effect.gen(function*() {
   return BulkJobs.of({
     count: (bulk) => count(bulk, now()),
     start,
-    list: (caller) =>
-      Effect.map(store.list, (all) => all.filter((one) => isVisible(one, caller)).map(BulkMachine.toOperation)),
+    list: (caller) => Effect.map(store.list, (all) => all.filter((one) => isVisible(one, caller)).map(BulkMachine.toOperation)),
     get: (id, caller) => Effect.map(find(id, caller), BulkMachine.toOperation),
     cancel,
     tick: Effect.gen(function*() {

@@ -2,8 +2,8 @@
  * Tests searches and bulk operations over HTTP (docs/operations/bulk.md).
  */
 import { expect } from "@effect/vitest"
-import { AuditPage } from "@stint/contract/AuditApi"
 import { type KeyScope, NewKey } from "@stint/contract/AccessKey"
+import { AuditPage } from "@stint/contract/AuditApi"
 import { BulkOperation } from "@stint/contract/Bulk"
 import { JobCount, SearchPage } from "@stint/contract/BulkApi"
 import { JobPage } from "@stint/contract/JobList"

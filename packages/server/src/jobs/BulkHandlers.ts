@@ -117,7 +117,10 @@ export const layer = HttpApiBuilder.group(
           const { action, holdMs = DEFAULT_HOLD_MILLIS, query } = yield* decodeSpec(yield* parseJson(text, HINT))
           if (query.trim() === "") {
             return yield* new InvalidRequest({
-              ...problemMembers("The query is empty, so it would match every job.", "Name the jobs, for example with endpoint:NAME or status:failed."),
+              ...problemMembers(
+                "The query is empty, so it would match every job.",
+                "Name the jobs, for example with endpoint:NAME or status:failed."
+              ),
               errors: [{ path: ["query"], message: "expected at least one term" }]
             })
           }

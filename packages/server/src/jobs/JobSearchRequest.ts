@@ -21,7 +21,9 @@ const MAX_ENDPOINTS = 100
 const invalidQuery = (message: string, hint: string, position?: number): InvalidRequest =>
   new InvalidRequest({
     ...problemMembers(
-      `${position === undefined ? "The query cannot be used" : `The query is wrong at character ${position + 1}`}: ${excerpt(message)}`,
+      `${position === undefined ? "The query cannot be used" : `The query is wrong at character ${position + 1}`}: ${
+        excerpt(message)
+      }`,
       hint
     ),
     errors: [{ path: ["query"], message: excerpt(message) }]

@@ -40,7 +40,9 @@ export const searchRules = (rule: Rule): void => {
       const letters = yield* Scenario.make()
       const numbers = yield* Scenario.make({ id: "numbers" })
       const ids: Array<string> = []
-      for (const [scenario, tags] of [[letters, ["red"]], [numbers, ["red", "blue"]], [letters, ["blue"]], [numbers, []]] as const) {
+      for (
+        const [scenario, tags] of [[letters, ["red"]], [numbers, ["red", "blue"]], [letters, ["blue"]], [numbers, []]] as const
+      ) {
         ids.push((yield* scenario.submit({ tags })).id)
         yield* TestClock.adjust(1_000)
       }

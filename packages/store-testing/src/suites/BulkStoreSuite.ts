@@ -201,29 +201,32 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
     it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(store)))
 
   describe(`bulk operations: ${name}`, () => {
-    rule("returns stored operations unchanged, the newest first and those that have not ended apart", () =>
-      Effect.gen(function*() {
-        const store = yield* BulkStore
-        const full = operation({
-          state: "done",
-          query: "error:\"\u{1f600}\" tag:a",
-          by: { ...by, endpoints: ["letters"], limits: { waitingJobs: 3 } },
-          matched: { count: 10_000, more: true },
-          skipped: { changed: 1, missing: 2, endpoint: 3 },
-          failed: 1,
-          problems: [{ endpoint: "letters", job: "x", reason: "full" }],
-          cursor: { createdAt: 5, id: "x" },
-          lease: { node: "a", until: 7 },
-          endedAt: 12_000
+    rule(
+      "returns stored operations unchanged, the newest first and those that have not ended apart",
+      () =>
+        Effect.gen(function*() {
+          const store = yield* BulkStore
+          const full = operation({
+            state: "done",
+            query: "error:\"\u{1f600}\" tag:a",
+            by: { ...by, endpoints: ["letters"], limits: { waitingJobs: 3 } },
+            matched: { count: 10_000, more: true },
+            skipped: { changed: 1, missing: 2, endpoint: 3 },
+            failed: 1,
+            problems: [{ endpoint: "letters", job: "x", reason: "full" }],
+            cursor: { createdAt: 5, id: "x" },
+            lease: { node: "a", until: 7 },
+            endedAt: 12_000
+          })
+          const held = operation({ id: "second", createdAt: 2_000 })
+          const running = operation({ id: "third", createdAt: 500, state: "running" })
+          for (const one of [full, held, running]) assert.isTrue(yield* store.put(one))
+          assert.deepStrictEqual(yield* store.list, [held, full, running])
+          assert.deepStrictEqual(yield* store.unended, [running, held])
+          assert.deepStrictEqual(yield* store.get("first"), full)
+          assert.isUndefined(yield* store.get("none"))
         })
-        const held = operation({ id: "second", createdAt: 2_000 })
-        const running = operation({ id: "third", createdAt: 500, state: "running" })
-        for (const one of [full, held, running]) assert.isTrue(yield* store.put(one))
-        assert.deepStrictEqual(yield* store.list, [held, full, running])
-        assert.deepStrictEqual(yield* store.unended, [running, held])
-        assert.deepStrictEqual(yield* store.get("first"), full)
-        assert.isUndefined(yield* store.get("none"))
-      }))
+    )
 
     rule("replaces an operation only by its next version", () =>
       Effect.gen(function*() {

@@ -2,14 +2,7 @@
  * Bulk operations in memory: part of the memory store, which changes an operation in the same step as a job.
  */
 import * as Effect from "effect/Effect"
-import {
-  BULK_KEPT,
-  BULK_LIST_LIMIT,
-  bulkFollows,
-  type BulkRecord,
-  BulkStore,
-  isBulkEnded
-} from "../jobs/BulkStore.ts"
+import { BULK_KEPT, BULK_LIST_LIMIT, bulkFollows, type BulkRecord, BulkStore, isBulkEnded } from "../jobs/BulkStore.ts"
 
 const byCreation = (a: BulkRecord, b: BulkRecord): number => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1)
 
