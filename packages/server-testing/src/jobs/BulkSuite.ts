@@ -120,11 +120,11 @@ export const bulkOperations = (it: ServerIt): void => {
       const rerun = yield* run({ action: "rerun", query: `endpoint:${one.id} tag:nightly` })
       expect(rerun).toMatchObject({ state: "done", done: 4 })
       const { jobs } = yield* Effect.flatMap(call(`/api/v1/jobs${query(`endpoint:${one.id} status:waiting`)}`), page)
-      expect(jobs.map(({ priority, tags }) => [priority, tags]).toSorted()).toEqual([
-        [0, ["nightly"]],
-        [0, ["nightly"]],
-        [1, ["nightly"]],
-        [2, ["nightly"]]
+      expect(jobs.map(({ priority, tags }) => `${priority} ${tags.join()}`).toSorted()).toEqual([
+        "0 nightly",
+        "0 nightly",
+        "1 nightly",
+        "2 nightly"
       ])
       const worker = yield* one.worker()
       const taken = yield* worker.next

@@ -26,12 +26,10 @@ import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { bulkOf, dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
-import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
-import type { JobHead, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
+import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
 import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
-import { compareNewestFirst } from "../ListCursor.ts"
 import { NO_OWNER } from "../Owner.ts"
 import { RunStore } from "../runs/RunStore.ts"
 import { isChild } from "../runs/RunTransactions.ts"
@@ -49,6 +47,7 @@ import {
   keyOf,
   limitChunks,
   nodeComesBefore,
+  pageOf,
   recordOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
@@ -330,11 +329,6 @@ const make = (
     return all.sort((a, b) => a.order - b.order)
   }
 
-  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
-    ...head,
-    error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
-  })
-
   /** Whether an endpoint has jobs or running batches that have not ended. */
   const isBusy = (endpoint: EndpointId): boolean =>
     batches.isBusy(endpoint) || [...jobsOf(endpoint).all].some(({ head }) => head.finishedAt === null)
@@ -442,20 +436,7 @@ const make = (
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
       }),
-    list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
-      Effect.sync(() => {
-        const found = [...jobsOf(endpoint).all].filter(({ head }) =>
-          (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
-          head.createdAt >= createdAfter && head.createdAt < createdBefore &&
-          (after === undefined || compareNewestFirst(after, head) < 0)
-        ).sort((a, b) => compareNewestFirst(a.head, b.head))
-        const page = found.slice(0, limit)
-        const last = found.length > page.length ? page.at(-1) : undefined
-        return {
-          jobs: page.map(summaryOf),
-          next: last === undefined ? null : { createdAt: last.head.createdAt, id: last.head.id }
-        }
-      }),
+    list: (endpoint, query) => Effect.sync(() => pageOf(jobsOf(endpoint).all, query)),
     ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
