@@ -377,7 +377,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
               fc.array(fc.constantFrom<Fate>("stored", "failed", "lost"), { maxLength: 30, size: "max" }),
               (action, count, fates) =>
                 Effect.runPromise(
-                  runCrashes(action, count, fates).pipe(Effect.provide(Layer.fresh(store)), Effect.provide(TestClock.layer()))
+                  runCrashes(action, count, fates).pipe(Effect.provide(Layer.merge(Layer.fresh(store), TestClock.layer())))
                 )
             ),
             { numRuns: sequences }

@@ -364,10 +364,11 @@ const make = (
         const entry = find(endpoint, id)
         if (entry === undefined) return { _tag: "Missing" }
         const step = bulkOf(event)
-        if (step === undefined) return apply(entry, event)
-        if (!bulk.isNext(step)) return { _tag: "Rejected", job: entry.head, rejection: { _tag: "Superseded" } }
+        if (step !== undefined && !bulk.isNext(step)) {
+          return { _tag: "Rejected", job: entry.head, rejection: { _tag: "Superseded" } }
+        }
         const applied = apply(entry, event)
-        if (applied._tag === "Changed") bulk.put(step)
+        if (step !== undefined && applied._tag === "Changed") bulk.put(step)
         return applied
       }),
     append: (endpoint, id, event, body) =>
@@ -485,30 +486,29 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
+/** The stores of jobs and what changes with them. */
+type Stores = JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
+
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
-export const layer: Layer.Layer<JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore> = Layer
-  .effectContext(
-    Effect.gen(function*() {
-      const outbox = MemoryWebhooks.make()
-      return contextOf(make({ wasRemoved: () => false }, outbox, yield* LogLimits), outbox)
-    })
-  )
+export const layer: Layer.Layer<Stores> = Layer.effectContext(
+  Effect.gen(function*() {
+    const outbox = MemoryWebhooks.make()
+    return contextOf(make({ wasRemoved: () => false }, outbox, yield* LogLimits), outbox)
+  })
+)
 
 /**
  * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
  * removed endpoint rejects jobs.
  */
-export const layerWithEndpoints: Layer.Layer<
-  JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
-> = Layer
-  .effectContext(
-    Effect.gen(function*() {
-      const outbox = MemoryWebhooks.make()
-      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-      const endpoints = makeMemory(jobs.isBusy)
-      return contextOf(jobs, outbox).pipe(
-        Context.add(EndpointStore, endpoints.service),
-        Context.add(ReleaseStore, endpoints.releases)
-      )
-    })
-  )
+export const layerWithEndpoints: Layer.Layer<Stores | EndpointStore | ReleaseStore> = Layer.effectContext(
+  Effect.gen(function*() {
+    const outbox = MemoryWebhooks.make()
+    const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+    const endpoints = makeMemory(jobs.isBusy)
+    return contextOf(jobs, outbox).pipe(
+      Context.add(EndpointStore, endpoints.service),
+      Context.add(ReleaseStore, endpoints.releases)
+    )
+  })
+)
