@@ -22,7 +22,7 @@ import { type BulkRecord, isBulkEnded } from "@stint/store/BulkStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 
 /** For this long, other servers leave an operation to the one that works on it. Each step renews it. */
-export const LEASE_MILLIS = 15_000
+const LEASE_MILLIS = 15_000
 
 /** The number of failed jobs that a record names. */
 const MAX_PROBLEMS = 10

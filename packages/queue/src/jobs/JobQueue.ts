@@ -58,7 +58,7 @@ import { quotasOf, type Submission, submissionKey, toJobRecord } from "./Submiss
 
 export type { Delivery, LeaseHolder } from "../workers/LeaseOperations.ts"
 export type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
-export type { Counted, Found, SearchOptions, SearchScope } from "./JobSearches.ts"
+export type { Counted, Found, SearchOptions } from "./JobSearches.ts"
 export type { Submission } from "./Submission.ts"
 
 /**

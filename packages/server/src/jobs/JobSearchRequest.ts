@@ -6,9 +6,10 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { type JobSearch, parseSearch } from "@stint/contract/JobSearch"
 import { type EndpointNotFound, Forbidden, InvalidRequest, problemMembers, type Unavailable } from "@stint/contract/Problem"
-import type { JobQueue, ListOptions, ListResult } from "@stint/queue/JobQueue"
+import type { Found, ListOptions, ListResult, SearchOptions } from "@stint/queue/JobQueue"
 import { cursorOf, cursorText } from "@stint/queue/JobSearches"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
@@ -68,7 +69,7 @@ export const searchedEndpoints = Effect.map(
 
 /** `GET /v2/{endpoint}/requests?query=`. */
 export const searchEndpoint = Effect.fnUntraced(function*(
-  queue: Pick<JobQueue["Service"], "search">,
+  queue: { readonly search: (options: SearchOptions) => Effect.Effect<Found, StoreError> },
   endpoint: EndpointId,
   { createdAfter, createdBefore, cursor, limit, query, status, tag }: ListOptions & { readonly query: string }
 ): Effect.fn.Return<ListResult, InvalidRequest | Unavailable> {
