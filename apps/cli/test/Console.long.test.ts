@@ -72,6 +72,7 @@ describe("the web console in a browser", () => {
       ["endpoint", "/console/endpoints/stories", "Recent jobs"],
       ["jobs", "/console/jobs?endpoint=stories", "Completed"],
       ["jobs-failed", "/console/jobs?endpoint=charge&status=FAILED", "no connection to the bank"],
+      ["jobs-query", "/console/jobs?q=status%3Afailed+error%3A%22no+connection%22+since%3A2h", "no connection to the bank"],
       ["job-failed", `/console/jobs/charge/${scene.failed}`, "giving up: the card number 4242 has expired"],
       ["job-waiting", `/console/jobs/archive/${scene.waiting}`, "Why it waits"],
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
@@ -168,10 +169,11 @@ describe("the web console in a browser", () => {
     await page.getByRole("link", { name: "Jobs", exact: true }).click()
     await page.getByRole("combobox", { name: "Endpoint" }).selectOption("charge")
     await page.getByRole("button", { name: "Completed" }).click()
-    await page.getByText("No job of charge matches").waitFor()
+    await page.getByText("No job matches").waitFor()
     await page.getByRole("button", { name: "Failed" }).click()
     await page.getByRole("listitem").getByText("no money").waitFor()
-    expect(page.url()).toMatch(/\/console\/jobs\?endpoint=charge&status=FAILED$/)
+    expect(new URL(page.url()).searchParams.get("q")).toBe("endpoint:charge status:failed")
+    expect(await page.getByLabel("Query").inputValue()).toBe("endpoint:charge status:failed")
     await page.reload()
     await page.getByRole("listitem").getByText("no money").waitFor()
 
@@ -181,6 +183,77 @@ describe("the web console in a browser", () => {
     expect(await context.cookies()).toEqual([])
     expect(browser.problems).toEqual([])
   }, 300_000)
+
+  it(
+    "finds jobs by a query, saves it as a view, takes a bulk operation back, and shows one that continues without its tab",
+    async () => {
+      await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+      await using browser = await ConsoleBrowser.open(platform.url)
+      const ids = [
+        await platform.run("archive", { n: 1 }),
+        await platform.run("archive", { n: 2 }),
+        await platform.run("archive", {})
+      ]
+      const statuses = async () => Promise.all(ids.map(async (id) => (await platform.job("archive", id)).status))
+      const context = await browser.window()
+      const page = await browser.page(context)
+      await browser.login(page, platform.key)
+      await page.goto(`${platform.url}/console/jobs`)
+      const query = page.getByLabel("Query")
+      await query.fill("endpoint:archive status:wating")
+      await page.getByText("Did you mean \"waiting\"? At character 25.").or(page.getByText("There is no status \"wating\"."))
+        .first().waitFor()
+      expect(await page.getByRole("button", { name: "Find" }).isDisabled()).toBe(true)
+      expect(await browser.violations(page)).toEqual([])
+      await browser.picture(page, "jobs-mistake")
+      await query.fill("endpoint:archive status:waiting")
+      await page.keyboard.press("Enter")
+      await page.getByRole("listitem").nth(2).waitFor()
+      await page.getByRole("button", { name: "Save as a view" }).click()
+      await page.getByLabel("Name").fill("Archive queue")
+      await page.keyboard.press("Enter")
+      await page.getByRole("button", { name: "All", exact: true }).click()
+      await until("the query without a status", async () => await query.inputValue() === "endpoint:archive" || undefined)
+      await page.reload()
+      await page.getByRole("button", { name: "Archive queue" }).click()
+      await until("the saved query", async () => await query.inputValue() === "endpoint:archive status:waiting" || undefined)
+
+      const start = async () => {
+        await page.getByRole("button", { name: "Cancel all" }).click()
+        await page.getByRole("alertdialog").getByText("Cancel 3 jobs?").waitFor()
+      }
+      await start()
+      expect(await browser.violations(page)).toEqual([])
+      await browser.picture(page, "bulk-question")
+      await page.getByRole("alertdialog").getByRole("button", { name: "Cancel 3 jobs" }).click()
+      await page.getByText(/Begins in \d+ s/).waitFor()
+      expect(await browser.violations(page)).toEqual([])
+      await browser.picture(page, "bulk-held")
+      await page.getByRole("button", { name: "Take back" }).click()
+      await page.getByText("Taken back. No job was changed.").waitFor()
+      expect(await statuses()).toEqual(["IN_QUEUE", "IN_QUEUE", "IN_QUEUE"])
+
+      await start()
+      await page.getByRole("alertdialog").getByRole("button", { name: "Cancel 3 jobs" }).click()
+      await page.getByText(/Begins in \d+ s/).waitFor()
+      await page.close()
+      await until("the cancelled jobs", async () => (await statuses()).every((one) => one === "CANCELLED") || undefined, 60_000)
+      const later = await browser.page(context)
+      await later.goto(`${platform.url}/console/jobs?q=endpoint%3Aarchive`)
+      await later.getByText("Cancelled 3 jobs.").waitFor()
+      await browser.picture(later, "bulk-done")
+      const dark = await browser.window({ dark: true, phone: true })
+      const phone = await browser.page(dark)
+      await browser.login(phone, platform.key)
+      await phone.goto(`${platform.url}/console/jobs?q=endpoint%3Aarchive`)
+      await phone.getByText("Cancelled 3 jobs.").waitFor()
+      expect(await browser.violations(phone)).toEqual([])
+      expect(await browser.isTooWide(phone)).toBe(false)
+      await browser.picture(phone, "bulk-done-phone-dark")
+      expect(browser.problems).toEqual([])
+    },
+    300_000
+  )
 
   it(
     "shows a viewer everything and no button, ends the session with its key, and tells a failure from an empty list",
@@ -206,7 +279,7 @@ describe("the web console in a browser", () => {
       await page.getByText("3 workers").or(page.getByText("of at most 0")).first().waitFor()
       expect(await page.getByRole("tab", { name: "Settings" }).count()).toBe(0)
 
-      await page.route("**/v2/archive/requests*", (route) =>
+      await page.route("**/api/v1/jobs?*", (route) =>
         route.fulfill({
           status: 503,
           contentType: "application/problem+json",
@@ -214,8 +287,9 @@ describe("the web console in a browser", () => {
         }))
       await page.goto(`${platform.url}/console/jobs?endpoint=archive`)
       await page.getByRole("alert").getByText("The store is away.").waitFor()
+      for (const name of ["Retry all", "Cancel all"]) expect(await page.getByRole("button", { name }).count(), name).toBe(0)
       expect(await page.getByText("no stored jobs").count()).toBe(0)
-      await page.unroute("**/v2/archive/requests*")
+      await page.unroute("**/api/v1/jobs?*")
       await page.getByRole("button", { name: "Try again" }).click()
       await page.getByRole("listitem").first().waitFor()
 

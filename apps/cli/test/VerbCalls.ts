@@ -16,6 +16,7 @@ const GROUPS = [
   "logs",
   "runs",
   "batches",
+  "bulk",
   "control",
   "releases",
   "builds",
@@ -166,6 +167,21 @@ const schedule = {
   waiting: [3],
   last: { scheduledFor: 0, at: 0, trigger: "time", outcome: "failed", reason: "no endpoint" }
 }
+const bulk = {
+  id: ID,
+  action: "retry",
+  query: "status:failed",
+  state: "done",
+  createdAt: 0,
+  createdBy: "the key \"ops\"",
+  startsAt: 0,
+  endedAt: 1,
+  matched: { count: 2, more: false },
+  done: 1,
+  skipped: { changed: 1, missing: 0, endpoint: 0 },
+  failed: 0,
+  problems: [{ endpoint: "e", job: ID, reason: "the endpoint e has 9 waiting jobs" }]
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -198,6 +214,12 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "batches.createBatch": { id: BATCH, status: "DRAFT" },
   "batches.listBatches": [batch],
   "batches.batchRequests": { requests: [], total: 0, offset: 0, limit: 50, hasMore: false },
+  "bulk.searchJobs": { jobs: [], cursor: null },
+  "bulk.countJobs": { count: 2, more: false },
+  "bulk.listBulk": { operations: [bulk] },
+  "bulk.startBulk": bulk,
+  "bulk.getBulk": bulk,
+  "bulk.cancelBulk": bulk,
   "control.listEndpoints": { endpoints: [endpoint] },
   "control.createEndpoint": endpoint,
   "control.getEndpoint": endpoint,
@@ -244,6 +266,7 @@ export const STATUSES: Readonly<Record<string, number>> = {
   "jobs.events": 204,
   "events.streamEvents": 204,
   "builds.buildLogEvents": 204,
+  "bulk.startBulk": 201,
   "control.createEndpoint": 201,
   "releases.rollback": 201,
   "builds.startBuild": 201,
@@ -395,6 +418,14 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["pipelines", "show", "e"],
   ["pipelines", "run", "e", "--input", "1"],
   ["pipelines", "diff", "--config", "CONFIG.mjs"],
+  ["jobs", "status:failed", "--limit", "5", "--cursor", "v1.1.x"],
+  ["jobs", "list", "e", "--query", "status:failed"],
+  ["jobs", "retry", "--where", "status:failed", "--hold", "1s", "--yes"],
+  ["jobs", "cancel", "--where", "tag:nightly", "--yes"],
+  ["jobs", "rerun", "--where", "tag:nightly", "--yes"],
+  ["jobs", "bulk", "list"],
+  ["jobs", "bulk", "show", ID],
+  ["jobs", "bulk", "cancel", ID],
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],

@@ -2,7 +2,6 @@ import type { JobEvent, JobLogLine } from "@stint/client"
 import { describe, expect, it } from "vitest"
 import { errorLine, errorParts } from "../src/jobs/JobError.ts"
 import { addEvents, emptyFeed, MAX_KEPT, streamedText } from "../src/jobs/JobFeed.ts"
-import { jobFilterOf } from "../src/jobs/JobFilter.ts"
 import { countNew, mergePages } from "../src/jobs/JobPages.ts"
 
 const position = undefined
@@ -79,6 +78,7 @@ describe("the error of a job", () => {
 
 describe("job lists", () => {
   const job = (id: string, status: "IN_QUEUE" | "COMPLETED" = "COMPLETED") => ({
+    endpoint: "hello",
     id,
     status,
     createdAt: 0,
@@ -88,18 +88,8 @@ describe("job lists", () => {
   })
 
   it("put the newest page before the older ones, and each job once with its newer state", () => {
-    const merged = mergePages([job("c"), job("b")], [{ requests: [job("b", "IN_QUEUE"), job("a")], cursor: null }])
+    const merged = mergePages([job("c"), job("b")], [{ jobs: [job("b", "IN_QUEUE"), job("a")], cursor: null }])
     expect(merged.map(({ id, status }) => `${id} ${status}`)).toEqual(["c COMPLETED", "b COMPLETED", "a COMPLETED"])
     expect(countNew([job("b")], [job("d"), job("c"), job("b")])).toBe(2)
-  })
-
-  it("read their filter from the address, and ignore what is no filter", () => {
-    expect(jobFilterOf({ endpoint: "hello", status: "FAILED", tag: 7 })).toEqual({
-      endpoint: "hello",
-      status: "FAILED",
-      tag: "7"
-    })
-    expect(jobFilterOf({ status: "BROKEN", tag: { a: 1 } })).toEqual({ endpoint: "", status: "", tag: "" })
-    expect(jobFilterOf(undefined)).toEqual({ endpoint: "", status: "", tag: "" })
   })
 })

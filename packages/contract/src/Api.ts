@@ -17,6 +17,7 @@ import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { SchedulesApi } from "./control/SchedulesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
+import { BulkApi } from "./jobs/BulkApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
@@ -39,6 +40,7 @@ export class Api extends HttpApi.make("stint")
   .add(LogsApi)
   .add(RunsApi)
   .add(BatchApi)
+  .add(BulkApi)
   .add(OpenAiApi)
   .add(WorkerApi)
   .add(ControlApi)

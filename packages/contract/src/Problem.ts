@@ -89,6 +89,13 @@ export class ScheduleNotFound extends HttpApiError.Problem<ScheduleNotFound>()("
   title: "Schedule not found"
 }, members) {}
 
+/** 404: the bulk operation does not exist, or belongs to another key. */
+export class BulkNotFound extends HttpApiError.Problem<BulkNotFound>()("BulkNotFound", {
+  type: "/problems/bulk-not-found",
+  status: 404,
+  title: "Bulk operation not found"
+}, members) {}
+
 /** 404: the secret does not exist. */
 export class SecretNotFound extends HttpApiError.Problem<SecretNotFound>()("SecretNotFound", {
   type: "/problems/secret-not-found",

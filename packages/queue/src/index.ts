@@ -4,6 +4,8 @@
 export * as BatchErrors from "./batches/BatchErrors.ts"
 export * as BatchQueue from "./batches/BatchQueue.ts"
 export * as BatchTimers from "./batches/BatchTimers.ts"
+export * as BulkJobs from "./bulk/BulkJobs.ts"
+export * as BulkRunner from "./bulk/BulkRunner.ts"
 export * as JobEventCursor from "./events/JobEventCursor.ts"
 export * as PlatformEvents from "./events/PlatformEvents.ts"
 export * as StoreEvents from "./events/StoreEvents.ts"

@@ -32,6 +32,7 @@ import { encodings } from "./http/EncodingSuite.ts"
 import { probes } from "./http/ProbeSuite.ts"
 import { routes } from "./http/RouteSuite.ts"
 import { batches } from "./jobs/BatchSuite.ts"
+import { bulkOperations } from "./jobs/BulkSuite.ts"
 import { callerLimits } from "./jobs/CallerLimitSuite.ts"
 import { cancelsAndRetries } from "./jobs/CancelRetrySuite.ts"
 import { explanations } from "./jobs/ExplainSuite.ts"
@@ -65,6 +66,7 @@ export const suite = <E>(
     describe("submit options", () => submitOptions(it))
     describe("limits for callers", () => callerLimits(it))
     describe("job lists", () => jobLists(it))
+    describe("bulk operations", () => bulkOperations(it))
     describe("batches", () => batches(it))
     describe("job events", () => events(it))
     describe("job logs", () => logs(it))

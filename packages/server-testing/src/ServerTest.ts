@@ -8,6 +8,8 @@ import * as BuildQueue from "@stint/builder/BuildQueue"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as BulkJobs from "@stint/queue/BulkJobs"
+import * as BulkRunner from "@stint/queue/BulkRunner"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -29,6 +31,7 @@ import * as Server from "@stint/server/Server"
 import * as AuditStore from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
+import type { BulkStore } from "@stint/store/BulkStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -132,6 +135,7 @@ export type Stores =
   | JobStore
   | JobLogStore
   | BatchStore
+  | BulkStore
   | EndpointStore.EndpointStore
   | ReleaseStore
   | RunStore
@@ -196,10 +200,11 @@ export const layer = <E = never>(options: Options<E> = {}) => {
       Server.layerWith(Layer.merge(Pages.layer, options.routes ?? Layer.empty)),
       JobTimers.layer({ interval: 25 }),
       BatchTimers.layer({ interval: 25 }),
-      ScheduleRunner.layer({ interval: 25 })
+      ScheduleRunner.layer({ interval: 25 }),
+      BulkRunner.layer({ interval: 25 })
     ]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
-    Layer.provide([BatchQueue.layer, RunQueue.layer, Schedules.layer]),
+    Layer.provide([BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer]),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),

@@ -6,6 +6,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
+import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as RunQueue from "@stint/queue/RunQueue"
@@ -69,7 +70,7 @@ class World {
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN)))),
       Layer.provide(Releases.layer.pipe(Layer.provide(CodeArtifacts.layerNone))),
-      Layer.provide([BatchQueue.layer, RunQueue.layer, Schedules.layer]),
+      Layer.provide([BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer]),
       Layer.provide(JobQueue.layer),
       Layer.provide(JobLogs.layer),
       Layer.provide([layerMemory, WorkerRegistry.layer]),

@@ -8,6 +8,7 @@
  *   caller   --/v2/{endpoint}/logs ...------> LogHandlers --------> JobLogs
  *   caller   --/v2/{endpoint}/steps ...-----> RunHandlers --------> RunQueue
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
+ *   caller   --/api/v1/jobs, /bulk...--------> BulkHandlers -------> BulkJobs, JobQueue
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
  *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
@@ -56,6 +57,7 @@ import * as Fallback from "./http/Fallback.ts"
 import * as ProbeHandlers from "./http/ProbeHandlers.ts"
 import * as PublicAddress from "./http/PublicAddress.ts"
 import * as Readiness from "./http/Readiness.ts"
+import * as BulkHandlers from "./jobs/BulkHandlers.ts"
 import * as JobsHandlers from "./jobs/JobsHandlers.ts"
 import * as LogHandlers from "./jobs/LogHandlers.ts"
 import * as SubmitOperations from "./jobs/SubmitOperations.ts"
@@ -72,6 +74,7 @@ const layerApi = Layer.mergeAll(
       LogHandlers.layer,
       RunHandlers.layer,
       BatchHandlers.layer,
+      BulkHandlers.layer,
       OpenAiHandlers.layer,
       WorkerHandlers.layer,
       ControlHandlers.layer,

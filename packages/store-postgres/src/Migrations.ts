@@ -364,8 +364,21 @@ CREATE INDEX schedules_due ON stint.schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS NOT NULL;
 `
 
+/** Bulk operations. */
+const v7 = `
+CREATE TABLE stint.bulk (
+  id text COLLATE "C" PRIMARY KEY,
+  version int NOT NULL,
+  created_at bigint NOT NULL,
+  ended_at bigint,
+  body text NOT NULL
+) WITH (fillfactor = 50);
+CREATE INDEX bulk_listed ON stint.bulk (created_at, id);
+CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v7]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

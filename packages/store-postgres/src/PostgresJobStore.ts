@@ -12,7 +12,8 @@
 import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BatchStore } from "@stint/store/BatchStore"
-import { dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
+import type { BulkRecord } from "@stint/store/BulkStore"
+import { bulkOf, dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import {
   type Ahead,
@@ -43,6 +44,7 @@ import {
 import { mayRepeat } from "./JobGroupCommit.ts"
 import { listJobs } from "./JobLists.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
+import { lockNext, putStep } from "./PostgresBulkStore.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
@@ -317,21 +319,51 @@ const make = Effect.gen(function*() {
       return runningOf(work, filter).map((entry) => work.apply(entry, event))
     })
 
+  /** One step of a bulk operation: cancels or retries a job, and stores the operation after it. */
+  const applyStep = (endpoint: EndpointId, id: JobId, event: JobMachineEvent, step: BulkRecord) =>
+    db.alone(event._tag, async ({ lockRuns, work }): Promise<ApplyResult> => {
+      await lockRuns({ ends: [id], whole: event._tag === "Retry" ? [id] : [] })
+      const entry = work.find(endpoint, id)
+      if (entry === undefined) return { _tag: "Missing" }
+      if (!(await lockNext(work.query, step))) return { _tag: "Rejected", job: entry.head, rejection: { _tag: "Superseded" } }
+      const applied = work.apply(entry, event)
+      if (applied._tag === "Changed") await putStep(work.query, step)
+      return applied
+    })
+
+  /** One step of a bulk operation: submits a job, and stores the operation after it. */
+  const insertStep = (job: JobRecord, key: SubmissionKey, quotas: Quotas | undefined, step: BulkRecord) =>
+    db.alone("insert", async (transaction): Promise<InsertResult> => {
+      await transaction.prepare([{ insertions: [{ job, key, quotas }] }])
+      if (!(await lockNext(transaction.work.query, step))) return { _tag: "BulkChanged" }
+      const inserted = insert(transaction, job, key, quotas)
+      if (inserted._tag === "Inserted") await putStep(transaction.work.query, step)
+      return inserted
+    })
+
+  const insertShared = (job: JobRecord, key: SubmissionKey | undefined, quotas: Quotas | undefined) =>
+    db.shared(
+      "insert",
+      { insertions: [{ job, key, quotas }], characters: job.input.length },
+      (transaction) => insert(transaction, job, key, quotas)
+    )
+
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
       job.concurrency !== null ?
         Effect.fail(Unsupported.concurrency(job)) :
-        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
-          insert(transaction, job, key, quotas)).pipe(
-            Effect.catch((error) =>
-              error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-                ? Effect.die(new Error(`job ${job.id} already exists`))
-                : Effect.fail(error)
-            )
-          ),
-    apply: (endpoint, id, event) =>
-      db.shared(
+        (key?.bulk === undefined ? insertShared(job, key, quotas) : insertStep(job, key, quotas, key.bulk)).pipe(
+          Effect.catch((error) =>
+            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+              ? Effect.die(new Error(`job ${job.id} already exists`))
+              : Effect.fail(error)
+          )
+        ),
+    apply: (endpoint, id, event) => {
+      const step = bulkOf(event)
+      if (step !== undefined) return applyStep(endpoint, id, event, step)
+      return db.shared(
         event._tag,
         {
           ...(isQuiet(event) ? { jobs: [id] } : { ends: [id], whole: event._tag === "Retry" ? [id] : [] }),
@@ -343,7 +375,8 @@ const make = Effect.gen(function*() {
           // That the job is a run is known only now. Alone, the transaction has loaded the run.
           return !isQuiet(event) && entry.isRun && !work.runWork.runs.has(id) ? "Again" : work.apply(entry, event)
         }
-      ),
+      )
+    },
     append: (endpoint, id, event, body) =>
       db.shared("append", { jobs: [id], characters: body.length }, ({ work }): ApplyResult => {
         const entry = work.find(endpoint, id)

@@ -4,6 +4,7 @@
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
+import type { BulkStore } from "@stint/store/BulkStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -20,6 +21,7 @@ import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "./PostgresAuditStore.ts"
+import * as PostgresBulkStore from "./PostgresBulkStore.ts"
 import * as PostgresDatabase from "./PostgresDatabase.ts"
 import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -36,6 +38,7 @@ import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
 export * as PostgresAuditStore from "./PostgresAuditStore.ts"
+export * as PostgresBulkStore from "./PostgresBulkStore.ts"
 export * as PostgresDatabase from "./PostgresDatabase.ts"
 export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -58,6 +61,7 @@ export const layer = (
   | JobStore
   | JobLogStore
   | BatchStore
+  | BulkStore
   | RunStore
   | AuditStore
   | ScheduleStore
@@ -80,6 +84,7 @@ export const layer = (
     PostgresRunStore.layer,
     PostgresAuditStore.layer,
     PostgresScheduleStore.layer,
+    PostgresBulkStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,
     PostgresWebhookSecretStore.layer,

@@ -2,6 +2,7 @@ import { describe, vi } from "@effect/vitest"
 import {
   auditStoreSuite,
   batchStoreSuite,
+  bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
   jobLogStoreSuite,
@@ -15,6 +16,7 @@ import {
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
+import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "../src/PostgresJobLogStore.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
@@ -39,6 +41,9 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   })
   runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
     sequences: 20
+  })
+  bulkStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresBulkStore.layer).pipe(Layer.provide(layer)), {
+    sequences: 10
   })
   scheduleStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresScheduleStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10

@@ -1,5 +1,6 @@
 import { describe, vi } from "@effect/vitest"
-import { jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import { bulkStoreSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import { BulkStore } from "@stint/store/BulkStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
@@ -7,6 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
@@ -16,7 +18,12 @@ import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 // A database on a busy machine takes longer than a store in this process.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
-const STORES = Layer.mergeAll(PostgresJobStore.layer, PostgresRunStore.layer, PostgresScheduleStore.layer)
+const STORES = Layer.mergeAll(
+  PostgresJobStore.layer,
+  PostgresBulkStore.layer,
+  PostgresRunStore.layer,
+  PostgresScheduleStore.layer
+)
 
 /** Stores on which each operation goes to a random one of two nodes with the same database. */
 const twoNodes = (address: string) =>
@@ -29,6 +36,7 @@ const twoNodes = (address: string) =>
       const anyNode = () => random() < 0.5 ? nodes[0] : nodes[1]
       const any = () => Context.get(anyNode(), JobStore)
       const anyRuns = () => Context.get(anyNode(), RunStore)
+      const anyBulk = () => Context.get(anyNode(), BulkStore)
       const anySchedules = () => Context.get(anyNode(), ScheduleStore)
       const jobs = JobStore.of({
         durability: any().durability,
@@ -68,7 +76,17 @@ const twoNodes = (address: string) =>
         remove: (...args) => anySchedules().remove(...args),
         due: (...args) => anySchedules().due(...args)
       })
-      return Context.make(JobStore, jobs).pipe(Context.add(RunStore, runs), Context.add(ScheduleStore, schedules))
+      const bulk = BulkStore.of({
+        get: (id) => anyBulk().get(id),
+        list: Effect.suspend(() => anyBulk().list),
+        unended: Effect.suspend(() => anyBulk().unended),
+        put: (after) => anyBulk().put(after)
+      })
+      return Context.make(JobStore, jobs).pipe(
+        Context.add(BulkStore, bulk),
+        Context.add(RunStore, runs),
+        Context.add(ScheduleStore, schedules)
+      )
     })
   )
 
@@ -79,5 +97,6 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const stores = Layer.unwrap(Effect.map(url, twoNodes))
   jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
   runStoreSuite(name, stores, { sequences: 10 })
+  bulkStoreSuite(name, stores, { sequences: 5 })
   scheduleStoreSuite(name, stores, { sequences: 5 })
 })

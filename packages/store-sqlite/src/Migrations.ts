@@ -34,6 +34,7 @@
  *   runs      one row per run of a pipeline, beside its job; removed with the job
  *   run_entries, run_children, run_waits, run_events, definitions: the journals of runs, their child jobs, and what they wait for
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
+ *   bulk      one row per bulk operation, with its progress
  *   upgrades  which version of Stint wrote each version of the tables
  * ```
  *
@@ -43,6 +44,7 @@
  * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { audit, builds, bulk, releases, schedules, secrets } from "./ControlTables.ts"
 
 const v1 = `
 CREATE TABLE jobs (
@@ -330,25 +332,6 @@ CREATE TABLE upgrades (
 ) STRICT;
 `
 
-/** Releases of endpoints. */
-const releases = `
-CREATE TABLE releases (
-  endpoint TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  code TEXT,
-  body TEXT NOT NULL,
-  PRIMARY KEY (endpoint, number)
-) STRICT;
-`
-
-/** Secrets, with encrypted values. */
-const secrets = `
-CREATE TABLE secrets (
-  name TEXT PRIMARY KEY,
-  body TEXT NOT NULL
-) STRICT;
-`
-
 /** What the jobs of endpoints and keys with quotas use. */
 const usage = `
 CREATE TABLE usage (
@@ -364,31 +347,6 @@ CREATE TABLE usage (
 /** The release that ran the last attempt of a job. */
 const jobReleases = `
 ALTER TABLE jobs ADD COLUMN release INTEGER;
-`
-
-/** Builds of endpoints, their settings and their logs. A row of a log has the lines up to the number `last`. */
-const builds = `
-CREATE TABLE build_settings (
-  endpoint TEXT PRIMARY KEY,
-  body TEXT NOT NULL
-) STRICT;
-
-CREATE TABLE builds (
-  endpoint TEXT NOT NULL,
-  number INTEGER NOT NULL,
-  state TEXT NOT NULL,
-  body TEXT NOT NULL,
-  PRIMARY KEY (endpoint, number)
-) STRICT;
-CREATE INDEX builds_unended ON builds (state) WHERE state IN ('queued', 'running');
-
-CREATE TABLE build_logs (
-  endpoint TEXT NOT NULL,
-  build INTEGER NOT NULL,
-  last INTEGER NOT NULL,
-  body TEXT NOT NULL,
-  PRIMARY KEY (endpoint, build, last)
-) STRICT;
 `
 
 /** Concurrency keys: the slots of running and ready jobs, and held jobs, which are not ready. */
@@ -481,44 +439,6 @@ CREATE TABLE definitions (
 ) STRICT;
 `
 
-/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
-const audit = `
-CREATE TABLE audit (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL,
-  at INTEGER NOT NULL,
-  action TEXT NOT NULL,
-  target TEXT NOT NULL,
-  key TEXT NOT NULL,
-  name TEXT NOT NULL,
-  via TEXT NOT NULL,
-  address TEXT NOT NULL,
-  result TEXT NOT NULL,
-  status INTEGER NOT NULL
-) STRICT;
-CREATE INDEX audit_kinds ON audit (kind, id);
-CREATE INDEX audit_times ON audit (at);
-`
-
-/**
- * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, it
- * must be computed again.
- */
-const schedules = `
-CREATE TABLE schedules (
-  endpoint TEXT NOT NULL,
-  name TEXT NOT NULL,
-  id TEXT NOT NULL,
-  version INTEGER NOT NULL,
-  due_at INTEGER,
-  checked_at INTEGER NOT NULL,
-  body TEXT NOT NULL,
-  PRIMARY KEY (endpoint, name)
-) STRICT;
-CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
-`
-
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -542,7 +462,8 @@ export const steps: ReadonlyArray<string> = [
   concurrency,
   runs,
   audit,
-  schedules
+  schedules,
+  bulk
 ]
 
 /** The table version of this program. */

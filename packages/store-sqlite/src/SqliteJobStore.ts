@@ -15,10 +15,11 @@ import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
+import { BulkStore } from "@stint/store/BulkStore"
 import { claimable } from "@stint/store/ClaimRule"
 import { freesSlot } from "@stint/store/ConcurrencyRule"
 import { webhookJson } from "@stint/store/JobJson"
-import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { bulkOf, isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
 import {
@@ -50,6 +51,7 @@ import { type Row, toSummary } from "./JobColumns.ts"
 import * as JobRows from "./JobRows.ts"
 import * as RunRows from "./RunRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
+import * as SqliteBulk from "./SqliteBulk.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as SqliteRuns from "./SqliteRuns.ts"
 import * as SqliteSchedules from "./SqliteSchedules.ts"
@@ -68,7 +70,7 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, deliveries, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read("open", () => {
+  const { batches, bulk, deliveries, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
     const deliveries = DeliveryRows.make(db)
     const tallies = Tallies.make(db)
@@ -78,6 +80,7 @@ const make = Effect.gen(function*() {
       slots: ConcurrencySlots.make(db, rows, tallies),
       runRows: RunRows.make(db),
       schedules: SqliteSchedules.make(db),
+      bulk: SqliteBulk.make(db),
       deliveries,
       batches: BatchRows.make(db, deliveries),
       lastSeq: rows.lastSeq(),
@@ -365,10 +368,12 @@ const make = Effect.gen(function*() {
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
         const firing = key?.schedule
         if (firing !== undefined && !schedules.rows.isNext(firing)) return { _tag: "ScheduleChanged" }
+        if (key?.bulk !== undefined && !bulk.rows.isNext(key.bulk)) return { _tag: "BulkChanged" }
         const quota = exceeded(job, quotas)
         if (quota !== undefined) return { _tag: "QuotaExceeded", quota }
         if (!insert(job, key)) return undefined
         if (firing !== undefined) schedules.rows.put(firing)
+        if (key?.bulk !== undefined) bulk.rows.put(key.bulk)
         return { _tag: "Inserted" }
       }).pipe(
         Effect.flatMap((inserted) =>
@@ -379,7 +384,13 @@ const make = Effect.gen(function*() {
     apply: (endpoint, id, event) =>
       db.write(event._tag, (): ApplyResult => {
         const row = rows.find(endpoint, id)
-        return row === undefined ? { _tag: "Missing" } : apply(row, event)
+        if (row === undefined) return { _tag: "Missing" }
+        const step = bulkOf(event)
+        if (step === undefined) return apply(row, event)
+        if (!bulk.rows.isNext(step)) return { _tag: "Rejected", job: row.head, rejection: { _tag: "Superseded" } }
+        const applied = apply(row, event)
+        if (applied._tag === "Changed") bulk.rows.put(step)
+        return applied
       }),
     append: (endpoint, id, event, body) =>
       db.write("append", (): ApplyResult => {
@@ -472,6 +483,7 @@ const make = Effect.gen(function*() {
   return Context.make(JobStore, jobs).pipe(
     Context.add(RunStore, SqliteRuns.make(db, runRows, runs, rows)),
     Context.add(ScheduleStore, schedules.service),
+    Context.add(BulkStore, bulk.service),
     Context.add(
       BatchStore,
       SqliteBatches.make(db, batches, {
@@ -485,6 +497,6 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The stores of jobs, batches, runs and schedules of a database file. */
-export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore, StoreError, SqliteDatabase> = Layer
+/** The stores of jobs, batches, bulk operations, runs and schedules of a database file. */
+export const layer: Layer.Layer<JobStore | BatchStore | BulkStore | RunStore | ScheduleStore, StoreError, SqliteDatabase> = Layer
   .effectContext(make)

@@ -4,6 +4,7 @@
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { BuildStore } from "@stint/store/BuildStore"
+import type { BulkStore } from "@stint/store/BulkStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -55,6 +56,7 @@ export const layer = (
   | JobStore
   | JobLogStore
   | BatchStore
+  | BulkStore
   | RunStore
   | ScheduleStore
   | EndpointStore

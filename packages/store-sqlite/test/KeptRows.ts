@@ -11,6 +11,7 @@ import { Scenario } from "@stint/store-testing"
 import { AuditStore } from "@stint/store/AuditStore"
 import { BatchStore } from "@stint/store/BatchStore"
 import { BuildStore } from "@stint/store/BuildStore"
+import { BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobLogStore } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
@@ -213,5 +214,10 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
       job: id("done"),
       last: { scheduledFor: 0, at: 10, trigger: "time", outcome: "submitted", job: id("done") }
     })
+  }
+  if (has("bulk", "body")) {
+    const operations = yield* BulkStore
+    assert.deepInclude(yield* operations.get("b1"), { version: 3, state: "running", done: 1, cursor: { createdAt: 1_000, id: "done" } })
+    assert.deepStrictEqual((yield* operations.unended).map(({ id }) => id), ["b1"])
   }
 })

@@ -143,7 +143,8 @@ const HASHES = [
   "95e362c4db4d8180",
   "a741e956efb6b49e",
   "f3da1efddc2f7d1d",
-  "86f502bdea292e8b"
+  "86f502bdea292e8b",
+  "0610a44dfec894e1"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

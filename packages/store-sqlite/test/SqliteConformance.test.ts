@@ -2,6 +2,7 @@ import {
   auditStoreSuite,
   batchStoreSuite,
   buildStoreSuite,
+  bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
   jobLogStoreSuite,
@@ -40,4 +41,5 @@ batchStoreSuite(
 )
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
+bulkStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
 scheduleStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })

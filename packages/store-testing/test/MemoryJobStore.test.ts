@@ -2,6 +2,7 @@ import {
   auditStoreSuite,
   batchStoreSuite,
   buildStoreSuite,
+  bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
   jobLogStoreSuite,
@@ -32,4 +33,5 @@ endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)
 batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 })
 jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
+bulkStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })
 scheduleStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })

@@ -12,6 +12,7 @@ import * as Resolver from "@stint/http-guard/Resolver"
 import * as CodeArtifacts from "@stint/pool/CodeArtifacts"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -145,7 +146,7 @@ const layerWebhooks = Layer.merge(
   )
 )
 
-const layerQueue = Layer.mergeAll(BatchQueue.layer, RunQueue.layer, Schedules.layer).pipe(
+const layerQueue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
   Layer.provideMerge(LocalJobQueue.layer.pipe(Layer.provide(JobQueue.layer))),
   Layer.provideMerge(JobLogs.layer),
   Layer.provideMerge(Layer.merge(layerStores, WorkerRegistry.layer)),

@@ -1,5 +1,5 @@
 /**
- * `stint jobs` lists, retries, purges and follows jobs. It also contains `status`, `cancel` and `logs`, which exist at the top level, too.
+ * `stint jobs` finds, lists, changes, purges and follows jobs. It also contains `status`, `cancel` and `logs`, which exist at the top level, too.
  */
 import { JobStatus } from "@stint/contract/Job"
 import { JobEventKind } from "@stint/contract/JobEvents"
@@ -10,6 +10,7 @@ import * as Option from "effect/Option"
 import * as JobEventReader from "../client/JobEventReader.ts"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
+import * as BulkCommands from "./BulkCommands.ts"
 import * as LogsCommand from "./LogsCommand.ts"
 import { endpoint, jobId, json, time } from "./SharedFlags.ts"
 import * as StatusCommand from "./StatusCommand.ts"
@@ -43,16 +44,23 @@ const list = Command.make(
     tag: Flag.String("tag").pipe(Flag.withDescription("Only jobs with this tag"), Flag.optional),
     createdAfter: time("created-after").pipe(Flag.withDescription("Only jobs submitted at or after this time"), Flag.optional),
     createdBefore: time("created-before").pipe(Flag.withDescription("Only jobs submitted before this time"), Flag.optional),
+    query: Flag.String("query").pipe(
+      Flag.withDescription(
+        "Only jobs that match a query, such as 'status:failed error:\"out of memory\"', instead of the other filters"
+      ),
+      Flag.optional
+    ),
     limit: Flag.Int("limit").pipe(Flag.withDescription("Number of jobs, 1 to 200; default 50"), Flag.optional),
     cursor: Flag.String("cursor").pipe(Flag.withDescription("Cursor from the previous page"), Flag.optional),
     json
   },
-  Effect.fnUntraced(function*({ createdAfter, createdBefore, cursor, endpoint, json, limit, status, tag }) {
+  Effect.fnUntraced(function*({ createdAfter, createdBefore, cursor, endpoint, json, limit, query: text, status, tag }) {
     const query = {
       ...(Option.isSome(status) ? { status: status.value } : {}),
       ...(Option.isSome(tag) ? { tag: tag.value } : {}),
       ...(Option.isSome(createdAfter) ? { createdAfter: createdAfter.value } : {}),
       ...(Option.isSome(createdBefore) ? { createdBefore: createdBefore.value } : {}),
+      ...(Option.isSome(text) ? { query: text.value } : {}),
       ...(Option.isSome(limit) ? { limit: limit.value } : {}),
       ...(Option.isSome(cursor) ? { cursor: cursor.value } : {})
     }
@@ -76,30 +84,6 @@ const list = Command.make(
     { command: "stint jobs list hello --tag nightly --created-after 2026-11-22", description: "The jobs of a tag since a day" }
   ])
 )
-
-const retry = Command.make(
-  "retry",
-  {
-    endpoint,
-    jobId,
-    from: Flag.String("from").pipe(
-      Flag.withDescription(
-        "For a run of a pipeline: the node to run again, with all nodes after it; also for a run that waits for another definition"
-      ),
-      Flag.optional
-    ),
-    json
-  },
-  Effect.fnUntraced(function*({ endpoint, from, jobId, json }) {
-    const query = Option.isSome(from) ? { from: from.value } : {}
-    const receipt = yield* call((api) => api.jobs.retry({ params: { endpoint, id: jobId }, query }))
-    yield* Output.print(
-      json,
-      receipt,
-      ({ id, status }) => `${Output.inline(id)}  ${status}\nWait for it: stint status ${endpoint} ${Output.inline(id)} --wait`
-    )
-  })
-).pipe(Command.withDescription("Run a FAILED or TIMED_OUT job again, under the same id"))
 
 const purge = Command.make(
   "purge",
@@ -136,7 +120,23 @@ const events = Command.make(
 ).pipe(Command.withDescription("Print a job's events as they happen, one JSON object per line, until it ends"))
 
 /** `stint jobs` and its subcommands. */
-export const jobs = Command.make("jobs").pipe(
-  Command.withDescription("Jobs: list, status, cancel, retry, purge, logs, events"),
-  Command.withSubcommands([list, StatusCommand.status, StatusCommand.cancel, retry, purge, LogsCommand.command, events])
+export const jobs = Command.make("jobs", BulkCommands.searchFlags, BulkCommands.search).pipe(
+  Command.withDescription("Jobs: find by a query, list, status, cancel, retry, rerun, purge, logs, events"),
+  Command.withExamples([
+    {
+      command: "stint jobs 'status:failed endpoint:resize since:2h error:\"out of memory\"'",
+      description: "The jobs that match a query, newest first; times are UTC"
+    }
+  ]),
+  Command.withSubcommands([
+    list,
+    StatusCommand.status,
+    BulkCommands.cancel,
+    BulkCommands.retry,
+    BulkCommands.rerun,
+    BulkCommands.bulk,
+    purge,
+    LogsCommand.command,
+    events
+  ])
 )

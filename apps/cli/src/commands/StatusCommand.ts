@@ -84,19 +84,22 @@ export const status = Command.make(
   Command.withDescription("Show a job; --explain says why it is in its state, --input shows its input, --wait waits for its end")
 )
 
-/** `stint cancel`. Does not change a job that has already ended, and prints that it had ended. */
-export const cancel = Command.make(
-  "cancel",
-  { endpoint, jobId, json },
-  Effect.fnUntraced(function*({ endpoint, jobId, json }) {
-    const receipt = yield* call((api) => api.jobs.cancel({ params: { endpoint, id: jobId } }))
-    yield* Output.print(
-      json,
-      receipt,
-      ({ id, status }) =>
-        status === "CANCELLED"
-          ? `${Output.inline(id)}  CANCELLED`
-          : `${Output.inline(id)}  ${status}\nThe job had already ended; nothing was cancelled.`
-    )
-  })
-).pipe(Command.withDescription("Cancel a waiting or running job"))
+/** Cancels a job. Does not change a job that has already ended, and prints that it had ended. */
+export const cancelJob = Effect.fnUntraced(function*(
+  { endpoint, jobId, json }: { readonly endpoint: string; readonly jobId: string; readonly json: boolean }
+) {
+  const receipt = yield* call((api) => api.jobs.cancel({ params: { endpoint, id: jobId } }))
+  yield* Output.print(
+    json,
+    receipt,
+    ({ id, status }) =>
+      status === "CANCELLED"
+        ? `${Output.inline(id)}  CANCELLED`
+        : `${Output.inline(id)}  ${status}\nThe job had already ended; nothing was cancelled.`
+  )
+})
+
+/** `stint cancel`. */
+export const cancel = Command.make("cancel", { endpoint, jobId, json }, cancelJob).pipe(
+  Command.withDescription("Cancel a waiting or running job")
+)

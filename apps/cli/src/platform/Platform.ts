@@ -3,7 +3,7 @@
  *
  * ```
  *   SqliteJobStore | MemoryJobStore | PostgresJobStore (loaded for --database)
- *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers, ScheduleRunner
+ *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers, ScheduleRunner, BulkRunner
  *             ProcessPool + ContainerPool (loaded for the first container)
  *                  Server (HTTP)
  *                       Autoscaler --> pool --> workers
@@ -24,6 +24,8 @@ import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as BulkJobs from "@stint/queue/BulkJobs"
+import * as BulkRunner from "@stint/queue/BulkRunner"
 import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -274,7 +276,7 @@ export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   // A backup holds it: nothing may be removed to which its copy of the database refers.
   const sweepLock = Semaphore.makeUnsafe(1)
-  const queue = Layer.mergeAll(BatchQueue.layer, RunQueue.layer, Schedules.layer).pipe(
+  const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
@@ -304,6 +306,7 @@ export const layer = (options: PlatformOptions) => {
     JobTimers.layer(),
     BatchTimers.layer(),
     ScheduleRunner.layer(),
+    BulkRunner.layer(),
     layerWebhooks(options.settings.webhooks)
   ).pipe(
     Layer.provide(alerts),

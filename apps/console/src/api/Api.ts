@@ -5,6 +5,8 @@
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
 import type { AuditPage } from "@stint/contract/AuditApi"
+import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
+import type { JobCount, SearchPage } from "@stint/contract/BulkApi"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -84,14 +86,6 @@ export const queryOf = (values: Readonly<Record<string, string | number | undefi
   return query.size === 0 ? "" : `?${query.toString()}`
 }
 
-/** Filters of a job list. */
-export interface JobFilter {
-  readonly status?: string | undefined
-  readonly tag?: string | undefined
-  readonly limit?: number
-  readonly cursor?: string | undefined
-}
-
 /** The session of this browser. */
 export const session = (signal?: AbortSignal) => read<Session>("/api/v1/session", signal)
 
@@ -122,9 +116,27 @@ export const releases = (endpoint: string, signal?: AbortSignal) =>
 export const rollback = (endpoint: string, to: number) =>
   call("POST", `/api/v1/endpoints/${part(endpoint)}/rollback`, { json: { to } })
 
-/** A page of an endpoint's jobs, newest first. */
-export const jobs = (endpoint: string, { cursor, limit, status, tag }: JobFilter, signal?: AbortSignal) =>
-  read<JobPage>(`/v2/${part(endpoint)}/requests${queryOf({ status, tag, limit, cursor })}`, signal)
+/** The newest jobs of an endpoint. */
+export const jobs = (endpoint: string, limit: number, signal?: AbortSignal) =>
+  read<JobPage>(`/v2/${part(endpoint)}/requests${queryOf({ limit })}`, signal)
+
+/** A page of the jobs that match a query, newest first. */
+export const searchJobs = (query: string, limit: number, cursor: string | undefined, signal?: AbortSignal) =>
+  read<SearchPage>(`/api/v1/jobs${queryOf({ query, limit, cursor })}`, signal)
+
+/** The number of jobs that a bulk operation would change. */
+export const countJobs = (query: string, action: BulkAction, signal?: AbortSignal) =>
+  read<JobCount>(`/api/v1/jobs/count${queryOf({ query, action })}`, signal)
+
+/** The bulk operations that the key may see, newest first. */
+export const bulkOperations = (signal?: AbortSignal) =>
+  read<{ readonly operations: ReadonlyArray<BulkOperation> }>("/api/v1/bulk", signal)
+
+/** Starts a bulk operation. Needs the scope `jobs:manage`. */
+export const startBulk = (action: BulkAction, query: string) => call("POST", "/api/v1/bulk", { json: { action, query } })
+
+/** Takes a bulk operation back, or stops it. */
+export const cancelBulk = (id: string) => call("POST", `/api/v1/bulk/${part(id)}/cancel`)
 
 /** A job, and why it has its status. */
 export const explained = (endpoint: string, id: string, signal?: AbortSignal) =>

@@ -1,14 +1,9 @@
 /**
- * The filter of the job list, as it is in the address.
+ * The query of the job list, as it is in the address: `?q=status:failed endpoint:resize`. Links of other pages have `?endpoint=`, `?status=` and
+ * `?tag=` instead.
  */
-import { JOB_STATUSES } from "./JobStates.ts"
-
-/** A filter. An empty text does not filter. */
-export interface JobFilter {
-  readonly endpoint: string
-  readonly status: string
-  readonly tag: string
-}
+import type { JobStatus } from "@stint/contract/Job"
+import { EVERYTHING, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
 
 /** A value of the parsed query of the address, as text. */
 export const textAt = (search: unknown, key: string): string => {
@@ -16,8 +11,33 @@ export const textAt = (search: unknown, key: string): string => {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : ""
 }
 
-/** Reads the filter from the parsed query of the address. An unknown status is ignored. The router parses `tag=7` as a number. */
-export const jobFilterOf = (search: unknown): JobFilter => {
-  const status = textAt(search, "status")
-  return { endpoint: textAt(search, "endpoint"), status: JOB_STATUSES.includes(status) ? status : "", tag: textAt(search, "tag") }
+/** Reads the query from the address. The router parses `tag=7` as a number. An unknown status is ignored. */
+export const queryAt = (address: unknown): string => {
+  const query = textAt(address, "q")
+  if (query !== "") return query
+  const [endpoint, status, tag] = [textAt(address, "endpoint"), textAt(address, "status"), textAt(address, "tag")]
+  return printSearch({
+    ...EVERYTHING,
+    endpoint: endpoint === "" ? [] : [endpoint],
+    status: parseSearch(`status:${status}`).search?.status ?? [],
+    tag: tag === "" ? [] : [tag]
+  })
 }
+
+/** The query with one status, or with any. */
+export const withStatus = (search: JobSearch, status: JobStatus | undefined): string =>
+  printSearch({ ...search, status: status === undefined ? [] : [status] })
+
+/** The query with one endpoint, or with all. */
+export const withEndpoint = (search: JobSearch, endpoint: string): string =>
+  printSearch({ ...search, endpoint: endpoint === "" ? [] : [endpoint] })
+
+/** The query with jobs since a duration; 0: of any time. */
+export const withinLast = (search: JobSearch, millis: number): string => {
+  const { since: _, ...rest } = search
+  return printSearch(millis === 0 ? rest : { ...rest, since: { ago: millis } })
+}
+
+/** Whether the platform must compare jobs one by one, so that the list is read less often. */
+export const isScan = ({ batch, error, release, worker }: JobSearch): boolean =>
+  [batch, error, release, worker].some((values) => values.length > 0)

@@ -1,16 +1,16 @@
 /**
  * The pages of a job list as one list.
  */
-import type { JobPage, ListedJob } from "@stint/contract/JobList"
+import type { FoundJob, SearchPage } from "@stint/contract/BulkApi"
 
 /**
  * Puts the newest page, which is read again and again, before the older pages, which were read once. A job that is in both is shown once,
  * with its newer state.
  */
-export const mergePages = (newest: ReadonlyArray<ListedJob>, older: ReadonlyArray<JobPage>): ReadonlyArray<ListedJob> => {
+export const mergePages = (newest: ReadonlyArray<FoundJob>, older: ReadonlyArray<SearchPage>): ReadonlyArray<FoundJob> => {
   const seen = new Set<string>()
-  const merged: Array<ListedJob> = []
-  for (const job of [...newest, ...older.flatMap(({ requests }) => requests)]) {
+  const merged: Array<FoundJob> = []
+  for (const job of [...newest, ...older.flatMap(({ jobs }) => jobs)]) {
     if (seen.has(job.id)) continue
     seen.add(job.id)
     merged.push(job)
@@ -19,7 +19,7 @@ export const mergePages = (newest: ReadonlyArray<ListedJob>, older: ReadonlyArra
 }
 
 /** The jobs that were submitted since the reader looked: those before the first known job. */
-export const countNew = (shown: ReadonlyArray<ListedJob>, newest: ReadonlyArray<ListedJob>): number => {
+export const countNew = (shown: ReadonlyArray<FoundJob>, newest: ReadonlyArray<FoundJob>): number => {
   const known = new Set(shown.map(({ id }) => id))
   return newest.filter(({ id }) => !known.has(id)).length
 }

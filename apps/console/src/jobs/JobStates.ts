@@ -1,6 +1,7 @@
 /**
  * The statuses of jobs, in words.
  */
+import type { JobStatus } from "@stint/contract/Job"
 
 /** How a status looks: five groups that differ by colour, icon and word. */
 export type Tone = "waiting" | "running" | "done" | "failed" | "ended"
@@ -11,7 +12,7 @@ export interface StatusText {
   readonly word: string
 }
 
-const STATUSES: Readonly<Record<string, StatusText>> = {
+const BY_STATUS: Readonly<Record<JobStatus, StatusText>> = {
   IN_QUEUE: { tone: "waiting", word: "Waiting" },
   IN_PROGRESS: { tone: "running", word: "Running" },
   COMPLETED: { tone: "done", word: "Completed" },
@@ -20,8 +21,10 @@ const STATUSES: Readonly<Record<string, StatusText>> = {
   TIMED_OUT: { tone: "failed", word: "Timed out" }
 }
 
+const STATUSES: Readonly<Record<string, StatusText>> = BY_STATUS
+
 /** All statuses, in the order of a job's life. */
-export const JOB_STATUSES: ReadonlyArray<string> = Object.keys(STATUSES)
+export const JOB_STATUSES: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
 
 /** The word and the look of a status. */
 export const statusText = (status: string): StatusText => STATUSES[status] ?? { tone: "ended", word: status }

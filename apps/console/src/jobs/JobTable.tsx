@@ -1,7 +1,7 @@
 /**
  * A list of jobs. Only the visible rows exist, so that a list of any length scrolls smoothly.
  */
-import type { ListedJob } from "@stint/contract/JobList"
+import type { FoundJob } from "@stint/contract/BulkApi"
 import { Link } from "@tanstack/react-router"
 import { useWindowVirtualizer } from "@tanstack/react-virtual"
 import { useEffect, useRef, useState } from "react"
@@ -23,7 +23,7 @@ const useNarrow = (): boolean => {
   return isNarrow
 }
 
-const Times = ({ job }: { readonly job: ListedJob }) => {
+const Times = ({ job }: { readonly job: FoundJob }) => {
   if (job.status === "IN_QUEUE") {
     return job.startAt === undefined
       ? (
@@ -47,8 +47,8 @@ const Times = ({ job }: { readonly job: ListedJob }) => {
   return job.executionTime === undefined ? null : <>{duration(job.executionTime)}</>
 }
 
-const Row = ({ endpoint, job }: { readonly endpoint: string; readonly job: ListedJob }) => (
-  <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id: job.id }} className="job-row">
+const Row = ({ job, namesEndpoint }: { readonly job: FoundJob; readonly namesEndpoint: boolean }) => (
+  <Link to="/console/jobs/$endpoint/$id" params={{ endpoint: job.endpoint, id: job.id }} className="job-row">
     <span>
       <JobStatus status={job.status} />
     </span>
@@ -61,15 +61,17 @@ const Row = ({ endpoint, job }: { readonly endpoint: string; readonly job: Liste
     </span>
     <span className="muted">{job.attempt > 1 ? `attempt ${job.attempt}` : ""}</span>
     <span className="job-note">
+      {namesEndpoint ? <span className="tag">{job.endpoint}</span> : null}
       {job.error === undefined ? job.tags.map((tag) => <span key={tag} className="tag">{tag}</span>) : errorLine(job.error)}
     </span>
   </Link>
 )
 
 /** The rows. `onEnd` is called when the last rows become visible. */
-export const JobTable = ({ endpoint, jobs, onEnd }: {
-  readonly endpoint: string
-  readonly jobs: ReadonlyArray<ListedJob>
+export const JobTable = ({ jobs, namesEndpoint = false, onEnd }: {
+  readonly jobs: ReadonlyArray<FoundJob>
+  /** Whether each row names its endpoint. */
+  readonly namesEndpoint?: boolean
   readonly onEnd?: (() => void) | undefined
 }) => {
   const list = useRef<HTMLDivElement>(null)
@@ -107,7 +109,7 @@ export const JobTable = ({ endpoint, jobs, onEnd }: {
               className="job-item"
               style={{ height: rowHeight, transform: `translateY(${start - virtualizer.options.scrollMargin}px)` }}
             >
-              <Row endpoint={endpoint} job={job} />
+              <Row job={job} namesEndpoint={namesEndpoint} />
             </div>
           )
         })}

@@ -150,7 +150,7 @@ const Settings = ({ endpoint }: { readonly endpoint: string }) => {
 const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
   const query = useQuery({
     queryKey: ["recent", endpoint],
-    queryFn: ({ signal }) => Api.jobs(endpoint, { limit: 20 }, signal),
+    queryFn: ({ signal }) => Api.jobs(endpoint, 20, signal),
     refetchInterval: usePoll(4_000)
   })
   return (
@@ -160,7 +160,7 @@ const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
           ? <p className="empty">No job yet. Run one in the playground, or with the program under "Call it".</p>
           : (
             <>
-              <JobTable endpoint={endpoint} jobs={requests} />
+              <JobTable jobs={requests.map((job) => ({ endpoint, ...job }))} />
               {cursor === null
                 ? null
                 : <Link to="/console/jobs" search={{ endpoint }} className="more">All jobs of {endpoint}</Link>}

@@ -1,22 +1,41 @@
 /**
- * Jobs: the jobs of an endpoint, filtered by what the address says, newest first.
+ * Jobs: those that match the query in the address, newest first. The filters write the query, so that every view has an address.
  */
+import { type JobSearch, parseSearch, printSearch, type SearchProblem } from "@stint/contract/JobSearch"
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query"
 import { useNavigate, useSearch } from "@tanstack/react-router"
 import { useCallback, useEffect, useId, useState } from "react"
 import * as Api from "../api/Api.ts"
+import { permits } from "../api/Permissions.ts"
+import { useSession } from "../api/useSession.ts"
 import { counted } from "../format/Format.ts"
-import { jobFilterOf } from "../jobs/JobFilter.ts"
+import { BulkActions, BulkProgress } from "../jobs/BulkActions.tsx"
+import { isScan, queryAt, withEndpoint, withinLast, withStatus } from "../jobs/JobFilter.ts"
 import { countNew, mergePages } from "../jobs/JobPages.ts"
 import { JOB_STATUSES, statusText } from "../jobs/JobStates.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
+import { SavedViews } from "../jobs/SavedViews.tsx"
 import { usePoll } from "../live/Connection.ts"
 import { Loaded, Loading, Problem } from "../ui/Loaded.tsx"
 
 const PAGE = 100
 
-const List = ({ endpoint, status, tag }: { readonly endpoint: string; readonly status: string; readonly tag: string }) => {
-  const filter = { status: status || undefined, tag: tag || undefined, limit: PAGE }
+/** Between two reads of the newest page. A query that the platform must compare job by job is read less often. */
+const POLL_MILLIS = 2_000
+const SCAN_POLL_MILLIS = 15_000
+
+/** The choices of the filter of times. */
+const PERIODS = [
+  [0, "Any time"],
+  [900_000, "Last 15 minutes"],
+  [3_600_000, "Last hour"],
+  [86_400_000, "Last 24 hours"],
+  [604_800_000, "Last 7 days"]
+] as const
+
+const List = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => {
+  const session = useSession()
+  const mayManage = permits(session, "manage")
   const [isAtTop, setAtTop] = useState(true)
   useEffect(() => {
     const update = () => setAtTop(window.scrollY < 40)
@@ -24,15 +43,15 @@ const List = ({ endpoint, status, tag }: { readonly endpoint: string; readonly s
     window.addEventListener("scroll", update, { passive: true })
     return () => window.removeEventListener("scroll", update)
   }, [])
-  const key = ["jobs", endpoint, status, tag]
+  const key = ["jobs", query]
   const newest = useQuery({
     queryKey: key,
-    queryFn: ({ signal }) => Api.jobs(endpoint, filter, signal),
-    refetchInterval: usePoll(2_000)
+    queryFn: ({ signal }) => Api.searchJobs(query, PAGE, undefined, signal),
+    refetchInterval: usePoll(isScan(search) ? SCAN_POLL_MILLIS : POLL_MILLIS)
   })
   // New rows are not pushed under the reader's cursor: while the reader has scrolled, they are counted above the list.
   const [shown, setShown] = useState(newest.data)
-  const waiting = shown === undefined || newest.data === undefined ? 0 : countNew(shown.requests, newest.data.requests)
+  const waiting = shown === undefined || newest.data === undefined ? 0 : countNew(shown.jobs, newest.data.jobs)
   const isFrozen = !isAtTop && shown !== undefined && waiting > 0
   useEffect(() => {
     if (!isFrozen && newest.data !== undefined) setShown(newest.data)
@@ -41,8 +60,7 @@ const List = ({ endpoint, status, tag }: { readonly endpoint: string; readonly s
   const older = useInfiniteQuery({
     queryKey: [...key, "older"],
     initialPageParam: "",
-    queryFn: ({ pageParam, signal }) =>
-      Api.jobs(endpoint, { ...filter, cursor: pageParam || first?.cursor || undefined }, signal),
+    queryFn: ({ pageParam, signal }) => Api.searchJobs(query, PAGE, pageParam || first?.cursor || undefined, signal),
     getNextPageParam: ({ cursor }) => cursor ?? undefined,
     enabled: false,
     placeholderData: keepPreviousData
@@ -55,29 +73,46 @@ const List = ({ endpoint, status, tag }: { readonly endpoint: string; readonly s
   return (
     <Loaded query={newest} rows={12}>
       {(data) => {
-        const jobs = mergePages((first ?? data).requests, older.data?.pages ?? [])
+        const jobs = mergePages((first ?? data).jobs, older.data?.pages ?? [])
         return (
           <>
-            <p className="list-head" aria-live="polite">
-              {isFrozen
-                ? (
-                  <button type="button" className="button" onClick={() => window.scrollTo({ top: 0 })}>
-                    {counted(waiting, "new job", "new jobs")}
-                  </button>
-                )
-                : <span className="muted">{counted(jobs.length, "job")}{hasOlder ? " so far: scroll for older ones" : ""}</span>}
-            </p>
-            {jobs.length === 0
-              ? (
+            <div className="list-head">
+              <p aria-live="polite">
+                {isFrozen
+                  ? (
+                    <button type="button" className="button" onClick={() => window.scrollTo({ top: 0 })}>
+                      {counted(waiting, "new job", "new jobs")}
+                    </button>
+                  )
+                  : (
+                    <span className="muted">
+                      {counted(jobs.length, "job")}
+                      {hasOlder ? " so far" : ""}
+                    </span>
+                  )}
+              </p>
+              {mayManage && query !== "" && jobs.length > 0 ? <BulkActions query={query} search={search} /> : null}
+            </div>
+            {jobs.length > 0
+              ? <JobTable jobs={jobs} namesEndpoint={search.endpoint.length !== 1} onEnd={onEnd} />
+              : hasOlder
+              ? null
+              : (
                 <p className="empty">
-                  {status === "" && tag === ""
-                    ? `The endpoint ${endpoint} has no stored jobs. Run one in the playground.`
-                    : `No job of ${endpoint} matches. Remove a filter to see the others.`}
+                  {query === ""
+                    ? "There are no stored jobs. Run one in the playground."
+                    : "No job matches. Remove a term of the query to see the others."}
                 </p>
-              )
-              : <JobTable endpoint={endpoint} jobs={jobs} onEnd={onEnd} />}
+              )}
             {older.isFetching ? <Loading rows={2} /> : null}
             {older.error === null ? null : <Problem error={older.error} onRetry={() => void fetchNextPage()} />}
+            {hasOlder && !older.isFetching && older.error === null
+              ? (
+                <button type="button" className="button more" onClick={() => void fetchNextPage()}>
+                  Look at older jobs
+                </button>
+              )
+              : null}
           </>
         )
       }}
@@ -85,76 +120,109 @@ const List = ({ endpoint, status, tag }: { readonly endpoint: string; readonly s
   )
 }
 
+/** What is wrong with the query, with a mark under the place. */
+const Mistake = ({ id, problem }: { readonly id: string; readonly problem: SearchProblem }) => (
+  <div className="problem" role="alert" id={id}>
+    <p>
+      <strong>{problem.message}</strong> At character {problem.position + 1}.
+    </p>
+    <p>{problem.hint}</p>
+  </div>
+)
+
 const JobsPage = () => {
-  const { endpoint, status, tag } = jobFilterOf(useSearch({ strict: false }))
+  const query = queryAt(useSearch({ strict: false }))
   const navigate = useNavigate()
+  const session = useSession()
+  const queryField = useId()
+  const mistake = useId()
   const endpointField = useId()
-  const tagField = useId()
+  const periodField = useId()
+  const [typed, setTyped] = useState(query)
+  useEffect(() => setTyped(query), [query])
+  const { problem, search } = parseSearch(typed)
+  const applied = parseSearch(query)
   // Read once: the list polls, and one request every two seconds is enough.
   const overview = useQuery({ queryKey: ["overview"], queryFn: ({ signal }) => Api.overview(signal), staleTime: 60_000 })
   const names = overview.data?.endpoints.map(({ id }) => id) ?? []
-  const busiest = overview.data?.endpoints.toSorted((a, b) => total(b.jobs) - total(a.jobs))[0]?.id
-  const chosen = endpoint || busiest
-  const set = (change: Readonly<Record<string, string>>) => {
-    const next = { endpoint, status, tag, ...change }
-    const search = Object.fromEntries(Object.entries(next).filter(([, value]) => value !== ""))
-    void navigate({ to: "/console/jobs", search, replace: true })
+  const open = (text: string) => void navigate({ to: "/console/jobs", search: text === "" ? {} : { q: text }, replace: true })
+  const apply = () => {
+    if (search !== undefined) open(printSearch(search))
   }
-  const [typed, setTyped] = useState(tag)
-  useEffect(() => setTyped(tag), [tag])
+  const current = applied.search
+  const endpoint = current?.endpoint.length === 1 ? current.endpoint[0] ?? "" : ""
+  const since = current?.since !== undefined && "ago" in current.since ? current.since.ago : 0
   return (
     <>
       <h1>Jobs</h1>
+      <BulkProgress mayChange={permits(session, "manage")} />
       <form
-        className="filters"
+        className="query"
+        role="search"
         onSubmit={(event) => {
           event.preventDefault()
-          set({ tag: typed.trim() })
+          apply()
         }}
       >
-        <label htmlFor={endpointField}>Endpoint</label>
-        <select id={endpointField} value={chosen ?? ""} onChange={(event) => set({ endpoint: event.target.value })}>
-          {chosen === undefined || names.includes(chosen) ? null : <option value={chosen}>{chosen}</option>}
-          {names.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-        <label htmlFor={tagField}>Tag</label>
+        <label htmlFor={queryField} className="sr">Query</label>
         <input
-          id={tagField}
+          id={queryField}
           value={typed}
-          maxLength={64}
-          placeholder="any"
+          maxLength={1_000}
+          spellCheck={false}
+          autoComplete="off"
+          placeholder={"status:failed endpoint:NAME tag:nightly since:2h error:\"out of memory\""}
+          aria-invalid={problem !== undefined}
+          aria-describedby={problem === undefined ? undefined : mistake}
           onChange={(event) => setTyped(event.target.value)}
-          onBlur={() => set({ tag: typed.trim() })}
         />
+        <button type="submit" className="button" disabled={problem !== undefined}>Find</button>
       </form>
-      <div className="states" role="group" aria-label="Status">
-        {["", ...JOB_STATUSES].map((one) => (
-          <button
-            key={one}
-            type="button"
-            className="chip"
-            aria-pressed={status === one}
-            onClick={() => set({ status: one })}
-          >
-            {one === "" ? "All" : statusText(one).word}
-          </button>
-        ))}
-      </div>
-      {chosen === undefined
-        ? (
-          <Loaded query={overview} rows={12}>
-            {() => <p className="empty">There is no endpoint yet, so there are no jobs.</p>}
-          </Loaded>
-        )
-        : <List key={`${chosen} ${status} ${tag}`} endpoint={chosen} status={status} tag={tag} />}
+      {problem === undefined ? null : <Mistake id={mistake} problem={problem} />}
+      {current === undefined
+        ? null
+        : (
+          <>
+            <div className="filters">
+              <label htmlFor={endpointField}>Endpoint</label>
+              <select
+                id={endpointField}
+                value={endpoint}
+                onChange={(event) => open(withEndpoint(current, event.target.value))}
+              >
+                <option value="">{current.endpoint.length > 1 ? "Several endpoints" : "All endpoints"}</option>
+                {endpoint === "" || names.includes(endpoint) ? null : <option value={endpoint}>{endpoint}</option>}
+                {names.map((name) => <option key={name} value={name}>{name}</option>)}
+              </select>
+              <label htmlFor={periodField}>Submitted</label>
+              <select
+                id={periodField}
+                value={since}
+                onChange={(event) => open(withinLast(current, Number(event.target.value)))}
+              >
+                {PERIODS.some(([millis]) => millis === since) ? null : <option value={since}>As in the query</option>}
+                {PERIODS.map(([millis, name]) => <option key={millis} value={millis}>{name}</option>)}
+              </select>
+            </div>
+            <div className="states" role="group" aria-label="Status">
+              {[undefined, ...JOB_STATUSES].map((one) => (
+                <button
+                  key={one ?? ""}
+                  type="button"
+                  className="chip"
+                  aria-pressed={one === undefined ? current.status.length === 0 : current.status.includes(one)}
+                  onClick={() => open(withStatus(current, one))}
+                >
+                  {one === undefined ? "All" : statusText(one).word}
+                </button>
+              ))}
+            </div>
+            <SavedViews query={query} onOpen={open} />
+            <List key={query} query={query} search={current} />
+          </>
+        )}
     </>
   )
 }
-
-const total = (
-  { completed, delayed, failed, running, waiting }: Readonly<
-    Record<"completed" | "delayed" | "failed" | "running" | "waiting", number>
-  >
-) => completed + delayed + failed + running + waiting
 
 export default JobsPage

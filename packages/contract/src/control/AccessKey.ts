@@ -13,8 +13,8 @@
  * | scope | permits |
  * |---|---|
  * | `jobs:submit` | submitting jobs, requests of the OpenAI route, and creating batches |
- * | `jobs:read` | reading jobs, logs, batches and health |
- * | `jobs:manage` | cancelling, retrying and purging jobs, and cancelling batches |
+ * | `jobs:read` | reading jobs, logs, batches, bulk operations and health |
+ * | `jobs:manage` | cancelling, retrying and purging jobs, bulk operations, and cancelling batches |
  * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
  * | `deploy` | the control API without keys: endpoints, secrets, webhooks, the variables of workers |
@@ -37,7 +37,7 @@ export const isForEveryEndpoint = (scopes: ReadonlyArray<KeyScope>): boolean =>
 export type JobsScope = "jobs:submit" | "jobs:read" | "jobs:manage"
 
 /**
- * The scope of each operation of the jobs API, batches, logs, runs and the OpenAI route, by its identifier in the `HttpApi`
+ * The scope of each operation of the jobs API, batches, logs, runs, bulk operations and the OpenAI route, by its identifier in the `HttpApi`
  * (docs/spec/authentication.md#scopes-of-the-jobs-api). An operation that is missing here requires `jobs:manage`.
  */
 const jobScopes: { readonly [operation: string]: JobsScope } = {
@@ -69,10 +69,16 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   listBatches: "jobs:read",
   getBatch: "jobs:read",
   batchRequests: "jobs:read",
+  searchJobs: "jobs:read",
+  countJobs: "jobs:read",
+  listBulk: "jobs:read",
+  getBulk: "jobs:read",
   cancel: "jobs:manage",
   retry: "jobs:manage",
   purgeQueue: "jobs:manage",
-  cancelBatch: "jobs:manage"
+  cancelBatch: "jobs:manage",
+  startBulk: "jobs:manage",
+  cancelBulk: "jobs:manage"
 }
 
 /** The scope of an operation. */

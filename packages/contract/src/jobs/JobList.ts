@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobStatus, parseIsoTime, Tag } from "./Job.ts"
+import { MAX_SEARCH_LENGTH } from "./JobSearch.ts"
 
 /** The maximum number of jobs in a page. */
 const LIST_LIMIT = 200
@@ -22,12 +23,18 @@ export const timeText = (description: string) =>
     Schema.decodeTo(Schema.Int, { decode: SchemaGetter.transform((text) => parseTime(text)), encode: SchemaGetter.String() })
   )
 
+/** A text query (JobSearch.ts). The server parses it, so that its errors name the position. */
+export const SearchText = Schema.String.annotate({
+  description: "Only jobs that match this text query, such as `status:failed tag:nightly since:2h error:\"out of memory\"`."
+}).check(Schema.isMaxLength(MAX_SEARCH_LENGTH))
+
 /** Filters and pagination of jobs. All keys are optional. */
 export const ListQuery = {
   status: Schema.optionalKey(JobStatus.annotate({ description: "Only jobs with this status." })),
   tag: Schema.optionalKey(Tag.annotate({ description: "Only jobs with this tag." })),
   createdAfter: Schema.optionalKey(timeText("Only jobs submitted at or after this time.")),
   createdBefore: Schema.optionalKey(timeText("Only jobs submitted before this time.")),
+  query: Schema.optionalKey(SearchText),
   limit: Schema.optionalKey(
     Schema.String.annotate({ description: "The maximum number of jobs: 1 to 200. Default: 50." }).pipe(
       Schema.decodeTo(

@@ -19,6 +19,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { BulkRecord } from "@stint/store/BulkStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport } from "@stint/store/JobRecord"
 import {
@@ -52,10 +53,12 @@ import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable, QuotaExceeded } from "./JobErrors.ts"
 import * as JobQueries from "./JobQueries.ts"
 import type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
+import * as JobSearches from "./JobSearches.ts"
 import { quotasOf, type Submission, submissionKey, toJobRecord } from "./Submission.ts"
 
 export type { Delivery, LeaseHolder } from "../workers/LeaseOperations.ts"
 export type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
+export type { Counted, Found, SearchOptions } from "./JobSearches.ts"
 export type { Submission } from "./Submission.ts"
 
 /**
@@ -90,6 +93,17 @@ export class JobQueue extends Context.Service<
      */
     readonly fire: (submission: Submission, schedule: ScheduleRecord) => Effect.Effect<InsertResult, StoreError>
 
+    /** Stores the job of a step of a bulk operation, and the operation after it, in one step. The submission must have an idempotency key. */
+    readonly submitStep: (submission: Submission, bulk: BulkRecord) => Effect.Effect<InsertResult, StoreError>
+
+    /** Cancels or retries the job of a step of a bulk operation, and stores the operation after it, in one step. */
+    readonly applyStep: (
+      endpoint: EndpointId,
+      id: JobId,
+      action: "cancel" | "retry",
+      bulk: BulkRecord
+    ) => Effect.Effect<ApplyResult, StoreError>
+
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
 
@@ -118,6 +132,12 @@ export class JobQueue extends Context.Service<
 
     /** The jobs of an endpoint, newest first. Fails with `InvalidCursor` when `options.cursor` was not issued by the queue. */
     readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<ListResult, StoreError | InvalidCursor>
+
+    /** A page of the jobs of several endpoints that match a query, newest first. */
+    readonly search: (options: JobSearches.SearchOptions) => Effect.Effect<JobSearches.Found, StoreError>
+
+    /** The number of jobs that match a query, counted up to `limit` matching or 50,000 examined jobs. */
+    readonly count: (scope: JobSearches.SearchScope, limit: number) => Effect.Effect<JobSearches.Counted, StoreError>
 
     /** The job and its position in the queue, counted up to 10,000. */
     readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, StoreError | JobMissing>
@@ -232,17 +252,22 @@ const make = Effect.gen(function*() {
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })
       case "ScheduleChanged":
-        return yield* Effect.die(new Error(`job ${job.id} was not submitted by a schedule`))
+      case "BulkChanged":
+        return yield* Effect.die(new Error(`job ${job.id} was not submitted by a schedule or a bulk operation`))
       case "QuotaExceeded":
         return yield* new QuotaExceeded({ endpoint: endpoint.id, key: job.owner, ...inserted.quota })
     }
   }, Effect.uninterruptible)
 
-  const fire = Effect.fnUntraced(function*(submission: Submission, schedule: ScheduleRecord) {
+  /** Stores a job, and what changes with it. */
+  const insertWith = Effect.fnUntraced(function*(
+    submission: Submission,
+    change: { readonly schedule: ScheduleRecord } | { readonly bulk: BulkRecord }
+  ) {
     const job = toJobRecord(submission, now())
     const key = submissionKey(submission)
-    if (key === undefined) return yield* Effect.die(new Error("a firing needs an idempotency key"))
-    const inserted = yield* store.insert(job, { ...key, schedule }, quotasOf(submission.endpoint))
+    if (key === undefined) return yield* Effect.die(new Error("the platform's own submission needs an idempotency key"))
+    const inserted = yield* store.insert(job, { ...key, ...change }, quotasOf(submission.endpoint, submission.keyQuota))
     if (inserted._tag === "Inserted") {
       notifier.notifyEnqueued(job.endpoint, 1)
       if (events.isOpen()) events.publish({ type: "job.submitted", endpoint: job.endpoint, job: job.id })
@@ -312,6 +337,13 @@ const make = Effect.gen(function*() {
     return yield* new JobMissing({ id })
   }, Effect.uninterruptible)
 
+  const applyStep = Effect.fnUntraced(function*(endpoint: EndpointId, id: JobId, action: "cancel" | "retry", bulk: BulkRecord) {
+    const _tag = action === "cancel" ? "Cancel" : "Retry"
+    const applied = yield* store.apply(endpoint, id, { _tag, now: now(), endpoint, bulk })
+    yield* notify(applied)
+    return applied
+  }, Effect.uninterruptible)
+
   const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
     let removed = 0
     // Runs that undo what they did stay in the queue.
@@ -355,12 +387,15 @@ const make = Effect.gen(function*() {
   return JobQueue.of({
     durability: store.durability,
     submit,
-    fire,
+    fire: (submission, schedule) => insertWith(submission, { schedule }),
+    submitStep: (submission, bulk) => insertWith(submission, { bulk }),
+    applyStep,
     get,
     input,
     awaitEnd,
     drain,
     ...queries,
+    ...JobSearches.make(store),
     cancel,
     retry,
     purge,

@@ -192,6 +192,7 @@ const make = Effect.gen(function*() {
       case "Inserted":
         return isReplacing ? yield* withJob(undecided, submission.id) : undefined
       case "ScheduleChanged":
+      case "BulkChanged":
         return
       case "Duplicate":
         return yield* withJob(record, inserted.job.id)
@@ -251,6 +252,7 @@ const make = Effect.gen(function*() {
         return yield* new QuotaExceeded({ endpoint: endpoint.id, key: "", ...inserted.quota })
       case "ScheduleChanged":
         return yield* runNow(endpoint, name)
+      case "BulkChanged":
       case "Duplicate":
       case "KeyConflict":
         return yield* Effect.die(new Error("the idempotency key of a manual firing is not new"))

@@ -234,6 +234,9 @@ const makeOperator = (identify: Identify) =>
 /** The scopes that see the state of endpoints. */
 const READERS: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
 
+/** The scopes that change jobs. */
+const MANAGERS: ReadonlyArray<KeyScope> = ["admin", "jobs", "jobs:manage"]
+
 const makeViewer = (identify: Identify) =>
   Effect.gen(function*() {
     const { baseUrl } = yield* PublicAddress
@@ -253,6 +256,22 @@ const makeViewer = (identify: Identify) =>
         return yield* AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
       }
       return yield* respond(caller)
+    })
+  })
+
+const makeManager = (identify: Identify) =>
+  Effect.gen(function*() {
+    const { baseUrl } = yield* PublicAddress
+    const wanted = "a key with the scope \"jobs:manage\", or the platform's API key"
+
+    return Effect.fnUntraced(function*<A, E, R>(
+      respond: (caller: Caller) => Effect.Effect<A, E, R>,
+      credential: Redacted.Redacted,
+      surface: string
+    ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
+      const caller = yield* identify(credential, surface, wanted)
+      if (MANAGERS.some((scope) => caller.scopes.includes(scope))) return yield* respond(caller)
+      return yield* AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:manage", `Use ${wanted}.`)
     })
   })
 
@@ -332,6 +351,7 @@ const make = Effect.gen(function*() {
   const identify = yield* makeIdentify(rejectKey)
   return yield* Effect.all({
     caller: makeCaller(rejectKey),
+    manager: makeManager(identify),
     operator: makeOperator(identify),
     reader: makeReader(identify),
     viewer: makeViewer(identify),
@@ -344,6 +364,7 @@ const make = Effect.gen(function*() {
  *
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
+ * - `manager`: requires a key that can change jobs. Passes the caller to the effect, which must keep to the endpoints of the key.
  * - `reader`: requires a key that can read the jobs of all endpoints.
  * - `viewer`: requires a key that can read jobs or manage endpoints, and that is valid for the endpoint if one is given. Passes the caller to
  *   the effect.

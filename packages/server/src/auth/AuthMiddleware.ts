@@ -11,6 +11,7 @@ import {
   KeysAuthorization,
   WorkerAuthorization
 } from "@stint/contract/Authorization"
+import { BulkAuthorization, CurrentManager } from "@stint/contract/BulkApi"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
 import { CurrentViewer, ViewerAuthorization } from "@stint/contract/OverviewApi"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
@@ -125,6 +126,25 @@ const layerViewer = Layer.effect(
   }))
 )
 
+const layerBulk = Layer.effect(
+  BulkAuthorization,
+  Effect.map(AuthGuards, ({ manager, viewer }) => ({
+    key: (respond, { credential, endpoint }) => {
+      const guard = jobScopeOf(endpoint.identifier) === "jobs:read" ? viewer : manager
+      return Effect.catchIf(
+        guard(
+          ({ endpoints, id, limits, name }) =>
+            Effect.provideService(respond, CurrentManager, { key: id, name, endpoints, limits }),
+          credential,
+          "bulk operations"
+        ),
+        isThrottle,
+        sendThrottle
+      )
+    }
+  }))
+)
+
 const layerWorker = Layer.effect(
   WorkerAuthorization,
   Effect.map(AuthGuards, ({ worker }) => ({
@@ -149,7 +169,13 @@ const layerWorker = Layer.effect(
 
 /** All guards. */
 export const layer: Layer.Layer<
-  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | KeysAuthorization | ViewerAuthorization | WorkerAuthorization,
+  | JobsAuthorization
+  | OpenAiAuthorization
+  | BulkAuthorization
+  | ControlAuthorization
+  | KeysAuthorization
+  | ViewerAuthorization
+  | WorkerAuthorization,
   never,
   AuthGuards
-> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerKeys, layerViewer, layerWorker)
+> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerBulk, layerControl, layerKeys, layerViewer, layerWorker)

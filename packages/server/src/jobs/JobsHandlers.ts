@@ -27,6 +27,7 @@ import { nodeUnknown } from "../runs/RunProblems.ts"
 import { openStep } from "../runs/StepList.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
+import { searchEndpoint } from "./JobSearchRequest.ts"
 import { extendedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 import { submitter } from "./SubmitRequest.ts"
@@ -168,7 +169,9 @@ export const layer = HttpApiBuilder.group(
         "requests",
         Effect.fnUntraced(function*({ query }) {
           const endpoint = yield* CurrentEndpoint
-          const { cursor, jobs } = yield* mapListErrors(queue.list(endpoint.id, query))
+          const { cursor, jobs } = query.query === undefined
+            ? yield* mapListErrors(queue.list(endpoint.id, query))
+            : yield* searchEndpoint(queue, endpoint.id, { ...query, query: query.query })
           return { requests: jobs.map((job) => jobListItem(job, endpoint)), cursor }
         })
       )

@@ -29,6 +29,7 @@ import { priorityRules } from "../rules/PriorityRules.ts"
 import { queueLimitRules } from "../rules/QueueLimitRules.ts"
 import { resultRules } from "../rules/ResultRules.ts"
 import { retryRules } from "../rules/RetryRules.ts"
+import { searchRules } from "../rules/SearchRules.ts"
 import { simulationRules } from "../rules/SimulationRules.ts"
 import { startTimeRules } from "../rules/StartTimeRules.ts"
 import { storeFaultRules } from "../rules/StoreFaultRules.ts"
@@ -75,6 +76,7 @@ export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>,
     describe("stream", () => streamRules(rule))
     describe("follow", () => jobEventRules(rule))
     describe("list", () => listRules(rule))
+    describe("search", () => searchRules(rule))
     describe("retries", () => retryRules(rule))
     describe("cancel, retry, purge", () => callerRules(rule))
     describe("workers", () => workerRules(rule))

@@ -42,6 +42,7 @@ import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
 import { NO_OWNER } from "../Owner.ts"
+import type { BulkRecord } from "./BulkStore.ts"
 import type { JobHead, JobOutcome, JobRecord, JobReport } from "./JobRecord.ts"
 
 /** The worker that sends an event, and the attempt if the worker knows it. */
@@ -111,9 +112,12 @@ export type JobMachineEvent =
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
   /** Something arrived for a parked run: it returns to the queue. */
   | { readonly _tag: "Wake"; readonly now: number }
-  /** A caller cancels or retries the job. The endpoint is the one in the request. */
-  | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
-  | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
+  /**
+   * A caller cancels or retries the job. The endpoint is the one in the request. `bulk`: the bulk operation after this step, which the store writes
+   * in the same commit, or rejects the event as `Superseded` (BulkStore.ts).
+   */
+  | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId; readonly bulk?: BulkRecord }
+  | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId; readonly bulk?: BulkRecord }
   /** The batch of an ended job is being removed: from now on the job's own retention applies. */
   | { readonly _tag: "LeaveBatch"; readonly now: number }
   /**
@@ -156,6 +160,12 @@ export type Rejection =
   | { readonly _tag: "Expired" }
   /** Nothing is due yet. */
   | { readonly _tag: "NotDue" }
+  /** The bulk operation of the event was changed since. Nothing was written. */
+  | { readonly _tag: "Superseded" }
+
+/** The bulk operation after an event, if the event is a step of one. */
+export const bulkOf = (event: JobMachineEvent): BulkRecord | undefined =>
+  event._tag === "Cancel" || event._tag === "Retry" ? event.bulk : undefined
 
 const put = (job: JobHead, outcome: Partial<JobOutcome> = {}, discardChunks = false): Result.Result<Transition, Rejection> =>
   Result.succeed({ _tag: "Put", job, outcome, discardChunks })

@@ -12,6 +12,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { ScheduleRecord } from "../control/ScheduleStore.ts"
 import type { StoreError } from "../StoreError.ts"
+import type { BulkRecord } from "./BulkStore.ts"
 import type { KeyUsage } from "./ConcurrencyRule.ts"
 import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
 import type { JobPage, JobQuery } from "./JobQuery.ts"
@@ -84,6 +85,8 @@ export interface SubmissionKey {
   readonly fingerprint: string
   /** The change of the schedule that submits the job. It is stored in the same step as the job. Default: none. */
   readonly schedule?: ScheduleRecord | undefined
+  /** The bulk operation after the step that submits the job. It is stored in the same step as the job. Default: none. */
+  readonly bulk?: BulkRecord | undefined
 }
 
 /** The result of a submission. */
@@ -97,6 +100,8 @@ export type InsertResult =
   | { readonly _tag: "EndpointGone" }
   /** The schedule was changed or removed since it was read. Nothing was written. Only for submissions of schedules. */
   | { readonly _tag: "ScheduleChanged" }
+  /** The bulk operation was changed since it was read. Nothing was written. Only for submissions of bulk operations. */
+  | { readonly _tag: "BulkChanged" }
   /** A quota does not admit the job. Nothing was written. */
   | { readonly _tag: "QuotaExceeded"; readonly quota: ExceededQuota }
 

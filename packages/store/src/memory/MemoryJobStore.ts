@@ -20,23 +20,23 @@ import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { ScheduleStore } from "../control/ScheduleStore.ts"
+import { BulkStore } from "../jobs/BulkStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
 import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
-import { dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
-import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
-import type { JobHead, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
+import { bulkOf, dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
 import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
-import { compareNewestFirst } from "../ListCursor.ts"
 import { NO_OWNER } from "../Owner.ts"
 import { RunStore } from "../runs/RunStore.ts"
 import { isChild } from "../runs/RunTransactions.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
+import * as MemoryBulk from "./MemoryBulk.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import {
   byTime,
@@ -47,6 +47,7 @@ import {
   keyOf,
   limitChunks,
   nodeComesBefore,
+  pageOf,
   recordOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
@@ -73,6 +74,7 @@ const make = (
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
   const schedules = MemorySchedules.make()
+  const bulk = MemoryBulk.make()
   const slots = MemorySlots.make<Entry>()
   let order = 0
 
@@ -327,11 +329,6 @@ const make = (
     return all.sort((a, b) => a.order - b.order)
   }
 
-  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
-    ...head,
-    error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
-  })
-
   /** Whether an endpoint has jobs or running batches that have not ended. */
   const isBusy = (endpoint: EndpointId): boolean =>
     batches.isBusy(endpoint) || [...jobsOf(endpoint).all].some(({ head }) => head.finishedAt === null)
@@ -353,17 +350,26 @@ const make = (
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         const firing = key?.schedule
         if (firing !== undefined && !schedules.isNext(firing)) return Effect.succeed({ _tag: "ScheduleChanged" })
+        if (key?.bulk !== undefined && !bulk.isNext(key.bulk)) return Effect.succeed({ _tag: "BulkChanged" })
         const quota = exceeded(job, quotas)
         if (quota !== undefined) return Effect.succeed({ _tag: "QuotaExceeded", quota })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
         if (firing !== undefined) schedules.put(firing)
+        if (key?.bulk !== undefined) bulk.put(key.bulk)
         return Effect.succeed({ _tag: "Inserted" })
       }),
     apply: (endpoint, id, event) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
-        return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+        if (entry === undefined) return { _tag: "Missing" }
+        const step = bulkOf(event)
+        if (step !== undefined && !bulk.isNext(step)) {
+          return { _tag: "Rejected", job: entry.head, rejection: { _tag: "Superseded" } }
+        }
+        const applied = apply(entry, event)
+        if (step !== undefined && applied._tag === "Changed") bulk.put(step)
+        return applied
       }),
     append: (endpoint, id, event, body) =>
       Effect.sync(() => {
@@ -431,20 +437,7 @@ const make = (
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
       }),
-    list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
-      Effect.sync(() => {
-        const found = [...jobsOf(endpoint).all].filter(({ head }) =>
-          (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
-          head.createdAt >= createdAfter && head.createdAt < createdBefore &&
-          (after === undefined || compareNewestFirst(after, head) < 0)
-        ).sort((a, b) => compareNewestFirst(a.head, b.head))
-        const page = found.slice(0, limit)
-        const last = found.length > page.length ? page.at(-1) : undefined
-        return {
-          jobs: page.map(summaryOf),
-          next: last === undefined ? null : { createdAt: last.head.createdAt, id: last.head.id }
-        }
-      }),
+    list: (endpoint, query) => Effect.sync(() => pageOf(jobsOf(endpoint).all, query)),
     ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
         const entry = find(endpoint, id)
@@ -471,7 +464,15 @@ const make = (
       })
   })
 
-  return { service, batches: batches.service, isBusy, logs: logs.service, runs: runs.service, schedules: schedules.service }
+  return {
+    service,
+    batches: batches.service,
+    bulk: bulk.service,
+    isBusy,
+    logs: logs.service,
+    runs: runs.service,
+    schedules: schedules.service
+  }
 }
 
 /** The stores that share one `make`. */
@@ -480,34 +481,34 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(BatchStore, BatchStore.of(jobs.batches)),
     Context.add(RunStore, jobs.runs),
     Context.add(ScheduleStore, jobs.schedules),
+    Context.add(BulkStore, jobs.bulk),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
+/** The stores of jobs and what changes with them. */
+type Stores = JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
+
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
-export const layer: Layer.Layer<JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore> = Layer
-  .effectContext(
-    Effect.gen(function*() {
-      const outbox = MemoryWebhooks.make()
-      return contextOf(make({ wasRemoved: () => false }, outbox, yield* LogLimits), outbox)
-    })
-  )
+export const layer: Layer.Layer<Stores> = Layer.effectContext(
+  Effect.gen(function*() {
+    const outbox = MemoryWebhooks.make()
+    return contextOf(make({ wasRemoved: () => false }, outbox, yield* LogLimits), outbox)
+  })
+)
 
 /**
  * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
  * removed endpoint rejects jobs.
  */
-export const layerWithEndpoints: Layer.Layer<
-  JobStore | BatchStore | RunStore | ScheduleStore | WebhookStore | JobLogStore | EndpointStore | ReleaseStore
-> = Layer
-  .effectContext(
-    Effect.gen(function*() {
-      const outbox = MemoryWebhooks.make()
-      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-      const endpoints = makeMemory(jobs.isBusy)
-      return contextOf(jobs, outbox).pipe(
-        Context.add(EndpointStore, endpoints.service),
-        Context.add(ReleaseStore, endpoints.releases)
-      )
-    })
-  )
+export const layerWithEndpoints: Layer.Layer<Stores | EndpointStore | ReleaseStore> = Layer.effectContext(
+  Effect.gen(function*() {
+    const outbox = MemoryWebhooks.make()
+    const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+    const endpoints = makeMemory(jobs.isBusy)
+    return contextOf(jobs, outbox).pipe(
+      Context.add(EndpointStore, endpoints.service),
+      Context.add(ReleaseStore, endpoints.releases)
+    )
+  })
+)

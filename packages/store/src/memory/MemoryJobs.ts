@@ -4,9 +4,11 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { isReady } from "../jobs/JobMachine.ts"
-import type { JobHead, JobInput, JobOutcome, JobRecord } from "../jobs/JobRecord.ts"
+import { ERROR_PREVIEW_LENGTH, type JobPage, type JobQuery } from "../jobs/JobQuery.ts"
+import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
 import { MAX_READ_CHARACTERS, type SubmissionKey } from "../jobs/JobStore.ts"
 import type * as Tally from "../jobs/Tally.ts"
+import { compareNewestFirst } from "../ListCursor.ts"
 import type * as MinHeap from "./MinHeap.ts"
 
 /** A job of the memory store. */
@@ -76,4 +78,27 @@ export const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limi
     if (characters >= MAX_READ_CHARACTERS) break
   }
   return some
+}
+
+const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
+  ...head,
+  error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
+})
+
+/** A page of a list. */
+export const pageOf = (
+  entries: Iterable<Entry>,
+  { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }: JobQuery
+): JobPage => {
+  const found = [...entries].filter(({ head }) =>
+    (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
+    head.createdAt >= createdAfter && head.createdAt < createdBefore &&
+    (after === undefined || compareNewestFirst(after, head) < 0)
+  ).sort((a, b) => compareNewestFirst(a.head, b.head))
+  const page = found.slice(0, limit)
+  const last = found.length > page.length ? page.at(-1) : undefined
+  return {
+    jobs: page.map(summaryOf),
+    next: last === undefined ? null : { createdAt: last.head.createdAt, id: last.head.id }
+  }
 }

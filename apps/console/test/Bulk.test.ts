@@ -1,0 +1,69 @@
+import type { BulkOperation } from "@stint/contract/Bulk"
+import { describe, expect, it } from "vitest"
+import { bulkSummary, progressShare, shownOperations } from "../src/jobs/BulkProgress.ts"
+import { queryAt } from "../src/jobs/JobFilter.ts"
+import { viewsOf, withView } from "../src/jobs/SavedViews.tsx"
+
+const operation = (settings: Partial<BulkOperation> = {}): BulkOperation => ({
+  id: "a",
+  action: "retry",
+  query: "status:failed",
+  state: "running",
+  createdAt: 0,
+  createdBy: "the key \"ops\"",
+  startsAt: 10_000,
+  matched: { count: 512, more: false },
+  done: 120,
+  skipped: { changed: 0, missing: 0, endpoint: 0 },
+  failed: 0,
+  problems: [],
+  ...settings
+})
+
+describe("bulk operations", () => {
+  it("says what was done, what was left as it is and why, and what failed", () => {
+    expect(bulkSummary(operation())).toBe("Retried 120 jobs of 512.")
+    expect(bulkSummary(operation({ matched: { count: 10_000, more: true } }))).toBe("Retried 120 jobs.")
+    expect(bulkSummary(operation({ state: "done", done: 1, skipped: { changed: 2, missing: 1, endpoint: 0 }, failed: 3 }))).toBe(
+      "Retried 1 job, skipped 2 whose status had changed, skipped 1 that had been removed, 3 failed."
+    )
+    expect(bulkSummary(operation({ state: "cancelled", done: 0 }))).toBe("Taken back. No job was changed.")
+    expect(bulkSummary(operation({ state: "cancelled", action: "cancel" }))).toBe("Cancelled 120 jobs. Then stopped.")
+  })
+
+  it("never shows more than all of the progress", () => {
+    expect(progressShare(operation({ done: 256 }))).toBe(0.5)
+    expect(progressShare(operation({ done: 600 }))).toBe(1)
+    expect(progressShare(operation({ matched: { count: 0, more: false }, done: 0 }))).toBe(0)
+  })
+
+  it("shows operations that have not ended, and those that ended within the last minutes", () => {
+    const all = [
+      operation({ id: "new", state: "held" }),
+      operation({ id: "ended", state: "done", endedAt: 900_000 }),
+      operation({ id: "old", state: "done", endedAt: 600_000 }),
+      operation({ id: "long" })
+    ]
+    expect(shownOperations(all, 1_000_000).map(({ id }) => id)).toEqual(["new", "long", "ended"])
+  })
+})
+
+describe("the query in the address", () => {
+  it("is the text itself, or made of the filters in a link", () => {
+    expect(queryAt({ q: "tag:a status:failed" })).toBe("tag:a status:failed")
+    expect(queryAt({ endpoint: "charge", status: "FAILED" })).toBe("endpoint:charge status:failed")
+    expect(queryAt({ endpoint: "charge", status: "NONE", tag: 7 })).toBe("endpoint:charge tag:7")
+    expect(queryAt({ status: "BROKEN", tag: { a: 1 } })).toBe("")
+    for (const none of [{}, undefined]) expect(queryAt(none)).toBe("")
+  })
+})
+
+describe("saved views", () => {
+  it("replaces a view of the same name, and ignores what is not a view", () => {
+    const one = { name: "night", query: "tag:nightly" }
+    const two = { name: "night", query: "tag:nightly status:failed" }
+    expect(withView([one], two)).toEqual([two])
+    expect(viewsOf(JSON.stringify([one, 3, { name: 1 }]))).toEqual([one])
+    for (const text of [null, "{", "{}", "7"]) expect(viewsOf(text)).toEqual([])
+  })
+})

@@ -1,0 +1,294 @@
+/**
+ * Bulk operations on top of the queue: they retry, cancel or rerun the jobs that match a query.
+ *
+ * ```
+ *   tick: operation whose hold is over and that no other server works on
+ *            --> claim it --> a page of at most BATCH jobs --> for each: change it and store the operation, in one commit
+ *                                                          --> store where the next page begins, or the end
+ * ```
+ *
+ * Each step is one commit on the version of the operation that it was decided for (BulkStore.ts). A server that is killed at any point continues behind
+ * the last changed job, here or on another server. The steps use the same commits as timers and calls, one after the other, so that they do not delay
+ * submissions.
+ */
+import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
+import { type JobSearch, parseSearch, printSearch, restrictedTo } from "@stint/contract/JobSearch"
+import { type BulkRecord, BulkStore } from "@stint/store/BulkStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobSummary } from "@stint/store/JobRecord"
+import { Nodes } from "@stint/store/Nodes"
+import type { StoreError } from "@stint/store/StoreError"
+import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
+import type * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { randomUUID } from "node:crypto"
+import { QuotaExceeded } from "../jobs/JobErrors.ts"
+import { type Counted, JobQueue, type Submission } from "../jobs/JobQueue.ts"
+import * as BulkMachine from "./BulkMachine.ts"
+
+/** There is no such operation, or the caller may not see it. */
+export class BulkMissing extends Schema.TaggedError<BulkMissing>()("BulkMissing", { id: Schema.String }) {
+  override get message(): string {
+    return `no bulk operation ${this.id}`
+  }
+}
+
+/** The query names only statuses in which the action changes no job. */
+export class BulkPointless extends Schema.TaggedError<BulkPointless>()("BulkPointless", { action: Schema.String }) {
+  override get message(): string {
+    return `no job that the query names can change by ${this.action}`
+  }
+}
+
+/** Too many operations have not ended. */
+export class BulkBusy extends Schema.TaggedError<BulkBusy>()("BulkBusy", { limit: Schema.Int }) {
+  override get message(): string {
+    return `${this.limit} bulk operations have not ended`
+  }
+}
+
+/** The most operations that may be held or running. */
+const MAX_UNENDED = 20
+
+/** The number of jobs in one page of an operation. Other work of the server comes between its commits. */
+const BATCH = 100
+
+/** The key of a caller: its operations, and the endpoints that it may change. */
+export type BulkCaller = BulkRecord["by"]
+
+/** A new operation. */
+export interface NewBulk {
+  readonly action: BulkAction
+  readonly search: JobSearch
+  readonly holdMs: number
+  readonly by: BulkCaller
+}
+
+export class BulkJobs extends Context.Service<BulkJobs, {
+  /** The number of jobs that an operation would change now. */
+  readonly count: (bulk: Pick<NewBulk, "action" | "search" | "by">) => Effect.Effect<Counted, StoreError | BulkPointless>
+
+  /** Counts the matching jobs, and stores the operation. Nothing is changed before the hold ends. */
+  readonly start: (bulk: NewBulk) => Effect.Effect<BulkOperation, StoreError | BulkPointless | BulkBusy>
+
+  /** The newest operations that the caller may see, newest first. */
+  readonly list: (caller: BulkCaller) => Effect.Effect<ReadonlyArray<BulkOperation>, StoreError>
+  readonly get: (id: string, caller: BulkCaller) => Effect.Effect<BulkOperation, StoreError | BulkMissing>
+
+  /** Takes an operation back, or stops it after the current job. Returns an ended operation unchanged. */
+  readonly cancel: (id: string, caller: BulkCaller) => Effect.Effect<BulkOperation, StoreError | BulkMissing>
+
+  /** Works on the operations that are due. Returns true when more may be due. */
+  readonly tick: Effect.Effect<boolean, StoreError>
+}>()("@stint/queue/BulkJobs") {}
+
+/** A key that is limited to endpoints sees only its own operations. */
+const isVisible = ({ by }: BulkRecord, caller: BulkCaller): boolean => caller.endpoints === "all" || by.key === caller.key
+
+/** Why a rerun cannot be submitted, now or later; undefined for a failure that may pass. */
+const lastingProblem = ({ message, reason }: StoreError): string | undefined =>
+  reason._tag === "StoreUnsupported" ? reason.problem : reason._tag === "PayloadUnavailable" ? message : undefined
+
+const make = Effect.gen(function*() {
+  const store = yield* BulkStore
+  const endpoints = yield* EndpointStore
+  const queue = yield* JobQueue
+  const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
+  const clock = yield* Clock.Clock
+  const now = () => clock.currentTimeMillisUnsafe()
+  const node = nodes?.name ?? randomUUID()
+
+  /** The endpoints that an operation covers, by id. */
+  const covered = Effect.fnUntraced(function*(search: JobSearch, { endpoints: permitted }: BulkCaller) {
+    const all = yield* endpoints.list
+    const found = all.filter(({ id }) =>
+      (permitted === "all" || permitted.includes(id)) && (search.endpoint.length === 0 || search.endpoint.includes(id))
+    )
+    return new Map(found.map((endpoint) => [endpoint.id, endpoint]))
+  })
+
+  const count = Effect.fnUntraced(function*({ action, by, search }: Pick<NewBulk, "action" | "search" | "by">, at: number) {
+    const wanted = restrictedTo(search, action)
+    if (wanted === undefined) return yield* new BulkPointless({ action })
+    const endpoints = [...(yield* covered(search, by)).keys()]
+    return yield* queue.count({ endpoints, search: wanted, now: at, createdBefore: at }, COUNT_LIMIT)
+  })
+
+  const start: BulkJobs["Service"]["start"] = Effect.fnUntraced(function*({ action, by, holdMs, search }) {
+    if ((yield* store.unended).length >= MAX_UNENDED) return yield* new BulkBusy({ limit: MAX_UNENDED })
+    const at = now()
+    const matched = yield* count({ action, by, search }, at)
+    const record = BulkMachine.created({
+      id: uuidV7At(at),
+      action,
+      query: printSearch(search),
+      by,
+      matched,
+      holdMs: holdMs + now() - at,
+      now: at
+    })
+    yield* store.put(record)
+    return BulkMachine.toOperation(record)
+  })
+
+  const find = Effect.fnUntraced(function*(id: string, caller: BulkCaller) {
+    const record = yield* store.get(id)
+    return record !== undefined && isVisible(record, caller) ? record : yield* new BulkMissing({ id })
+  })
+
+  const cancel: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
+    const record = yield* find(id, caller)
+    const after = BulkMachine.cancelled(record, now())
+    if (after === undefined) return BulkMachine.toOperation(record)
+    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* cancel(id, caller)
+  })
+
+  /** The job that repeats another one, with the present settings of its endpoint. */
+  const submissionOf = (
+    { by, id }: BulkRecord,
+    job: JobSummary,
+    endpoint: Endpoint,
+    input: Submission["input"]
+  ): Submission => {
+    const idempotencyKey = `bulk/${id}/${job.id}`
+    const { executionTimeoutMs, lowPriority, maxAttempts, priority, retry, tags, ttlMs, webhook } = job
+    const [event, ...events] = webhook?.events ?? []
+    return {
+      endpoint,
+      id: JobId.make(uuidV7At(now(), slotOfKey(endpoint.id, idempotencyKey))),
+      input,
+      policy: {
+        executionTimeout: executionTimeoutMs,
+        ttl: ttlMs,
+        lowPriority,
+        retry: {
+          maxAttempts,
+          onError: retry?.onError ?? false,
+          ...(retry === null || retry.backoff === null ? {} : { backoff: retry.backoff })
+        }
+      },
+      priority,
+      tags,
+      webhook: webhook === null || event === undefined ? undefined : { url: webhook.url, events: [event, ...events] },
+      idempotencyKey,
+      owner: by.key,
+      keyQuota: by.limits
+    }
+  }
+
+  const rerun = Effect.fnUntraced(function*(
+    record: BulkRecord,
+    job: JobSummary,
+    endpoint: Endpoint | undefined
+  ): Effect.fn.Return<BulkRecord | undefined, StoreError> {
+    if (endpoint === undefined) return BulkMachine.passed(record, job, "endpoint")
+    const input = yield* Effect.catchTag(queue.input(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
+    if (input === undefined) return BulkMachine.passed(record, job, "missing")
+    const after = BulkMachine.stepped(record, job, now())
+    const inserted = yield* queue.submitStep(submissionOf(record, job, endpoint, input), after)
+    switch (inserted._tag) {
+      case "Inserted":
+        return after
+      case "BulkChanged":
+        return undefined
+      case "EndpointGone":
+        return BulkMachine.passed(record, job, "endpoint")
+      case "QuotaExceeded": {
+        const { message } = new QuotaExceeded({ endpoint: job.endpoint, key: record.by.key, ...inserted.quota })
+        return BulkMachine.failed(record, job, message)
+      }
+      case "Duplicate":
+      case "KeyConflict":
+        return BulkMachine.failed(record, job, `The key bulk/${record.id}/${job.id} belongs to another request.`)
+      case "ScheduleChanged":
+        return yield* Effect.die(new Error("a rerun is not submitted by a schedule"))
+    }
+  })
+
+  const change = Effect.fnUntraced(function*(record: BulkRecord, job: JobSummary, action: "cancel" | "retry") {
+    const after = BulkMachine.stepped(record, job, now())
+    const applied = yield* queue.applyStep(job.endpoint, job.id, action, after)
+    if (applied._tag === "Changed") return after
+    if (applied._tag === "Rejected") {
+      const { rejection: { _tag } } = applied
+      if (_tag === "Superseded") return undefined
+      return BulkMachine.passed(record, job, _tag === "Expired" ? "missing" : "changed")
+    }
+    const reason: SkipReason = "missing"
+    return BulkMachine.passed(record, job, reason)
+  })
+
+  /** Changes one job. Returns the operation after it; undefined: it was changed by another server or by its user. */
+  const step = (
+    record: BulkRecord,
+    job: JobSummary,
+    known: ReadonlyMap<EndpointId, Endpoint>
+  ): Effect.Effect<BulkRecord | undefined, StoreError> =>
+    record.action === "rerun"
+      ? Effect.catchIf(
+        rerun(record, job, known.get(job.endpoint)),
+        (error) => lastingProblem(error) !== undefined,
+        (error) => Effect.succeed(BulkMachine.failed(record, job, lastingProblem(error) ?? ""))
+      )
+      : change(record, job, record.action)
+
+  /** Works on one page. Returns true when more may follow. */
+  const work = Effect.fnUntraced(function*(stored: BulkRecord): Effect.fn.Return<boolean, StoreError> {
+    let record = BulkMachine.claimed(stored, node, now())
+    if (!(yield* store.put(record))) return true
+    const { search } = parseSearch(record.query)
+    const wanted = search === undefined ? undefined : restrictedTo(search, record.action)
+    if (search === undefined || wanted === undefined) {
+      return yield* Effect.die(new Error(`the bulk operation ${record.id} has an invalid query`))
+    }
+    const { createdAt } = record
+    const known = yield* covered(search, record.by)
+    const { jobs, next } = yield* queue.search({
+      endpoints: [...known.keys()],
+      search: wanted,
+      now: createdAt,
+      createdBefore: createdAt,
+      after: record.cursor,
+      limit: BATCH
+    })
+    for (const job of jobs) {
+      const after = yield* step(record, job, known)
+      if (after === undefined) return true
+      record = after
+    }
+    record = BulkMachine.turned(record, next, now())
+    yield* store.put(record)
+    return record.state === "running"
+  })
+
+  return BulkJobs.of({
+    count: (bulk) => count(bulk, now()),
+    start,
+    list: (caller) => Effect.map(store.list, (all) => all.filter((one) => isVisible(one, caller)).map(BulkMachine.toOperation)),
+    get: (id, caller) => Effect.map(find(id, caller), BulkMachine.toOperation),
+    cancel,
+    tick: Effect.gen(function*() {
+      let more = false
+      let problem: Cause.Cause<StoreError> | undefined
+      for (const record of yield* store.unended) {
+        if (!BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
+        // An operation that cannot continue must not keep others from their work.
+        const exit = yield* Effect.exit(work(record))
+        if (Exit.isSuccess(exit)) more = exit.value || more
+        else problem ??= exit.cause
+      }
+      return problem === undefined ? more : yield* Effect.failCause(problem)
+    })
+  })
+})
+
+/** The bulk operations, using the provided stores and queue. */
+export const layer: Layer.Layer<BulkJobs, never, BulkStore | EndpointStore | JobQueue> = Layer.effect(BulkJobs, make)

@@ -1,0 +1,160 @@
+/**
+ * Searches: the jobs of several endpoints that match a text query, newest first.
+ *
+ * ```
+ *   endpoint a, FAILED     --index range--\
+ *   endpoint a, TIMED_OUT  --index range----> merged by time --> match? --> page, cursor
+ *   endpoint b, FAILED     --index range--/        at most SCAN_LIMIT jobs
+ * ```
+ *
+ * The stores find the jobs of an endpoint, of a status, of a time and with a tag by their indexes. The other terms are compared here, on the rows of
+ * the list: so every store finds the same jobs, and a page never examines more than {@link SCAN_LIMIT} of them. It then ends early, and its cursor
+ * continues behind the last examined job.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import type { JobStatus } from "@stint/contract/Job"
+import { type JobSearch, matchesSearch, searchRange } from "@stint/contract/JobSearch"
+import { SCAN_LIMIT } from "@stint/store/JobQuery"
+import type { JobSummary } from "@stint/store/JobRecord"
+import type { JobStore } from "@stint/store/JobStore"
+import { compareNewestFirst, decodeListCursor, encodeListCursor, type ListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+import { InvalidCursor } from "./JobErrors.ts"
+
+/** What to search. */
+export interface SearchScope {
+  readonly endpoints: ReadonlyArray<EndpointId>
+  readonly search: JobSearch
+  /** The time from which the durations in the query are measured. */
+  readonly now: number
+  /** Only jobs submitted before this time. */
+  readonly createdBefore?: number | undefined
+}
+
+/** A page of a search. */
+export interface SearchOptions extends SearchScope {
+  /** Page size, from 1 to 200. Default: 50. */
+  readonly limit?: number | undefined
+  /** The `next` of the previous page. */
+  readonly after?: ListCursor | null | undefined
+}
+
+/** Jobs that match, and where the next page begins; null: at the end. */
+export interface Found {
+  readonly jobs: ReadonlyArray<JobSummary>
+  readonly next: ListCursor | null
+}
+
+/** A number of matching jobs. `more`: counting stopped there. */
+export interface Counted {
+  readonly count: number
+  readonly more: boolean
+}
+
+const DEFAULT_LIMIT = 50
+const MAX_LIMIT = 200
+
+/** The most jobs that a count examines. */
+const COUNT_SCAN_LIMIT = 50_000
+
+/** An index range that is read in steps. */
+interface Source {
+  readonly endpoint: EndpointId
+  readonly status: JobStatus | undefined
+  jobs: ReadonlyArray<JobSummary>
+  /** The next of `jobs`. */
+  at: number
+  after: ListCursor | undefined
+  isRead: boolean
+}
+
+/** Decodes the cursor of a page; undefined for the first page. */
+export const cursorOf = (cursor: string | undefined): Effect.Effect<ListCursor | undefined, InvalidCursor> => {
+  const after = cursor === undefined ? undefined : decodeListCursor(cursor)
+  return cursor !== undefined && after === undefined
+    ? Effect.fail(new InvalidCursor({ value: cursor }))
+    : Effect.succeed(after)
+}
+
+/** The text of a page's `next`. */
+export const cursorText = (next: ListCursor | null): string | null => next === null ? null : encodeListCursor(next)
+
+const earlier = (a: number | undefined, b: number | undefined): number | undefined =>
+  a === undefined ? b : b === undefined ? a : Math.min(a, b)
+
+/** The searches of a store. */
+export const make = (store: Pick<JobStore["Service"], "list">) => {
+  /** Examines jobs, newest first, until `visit` returns false. Returns the last examined job, or null at the end. */
+  const walk = Effect.fnUntraced(function*(
+    { createdBefore, endpoints, now, search }: SearchScope,
+    after: ListCursor | undefined,
+    step: number,
+    visit: (job: JobSummary) => boolean
+  ): Effect.fn.Return<ListCursor | null, StoreError> {
+    const range = searchRange(search, now)
+    const query = {
+      tag: search.tag[0],
+      createdAfter: range.createdAfter,
+      createdBefore: earlier(range.createdBefore, createdBefore)
+    }
+    // The index of tags has no status.
+    const statuses = query.tag !== undefined || search.status.length === 0 ? [undefined] : search.status
+    const sources = endpoints.flatMap((endpoint) =>
+      statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
+    )
+    const limit = Math.max(10, Math.ceil(step / Math.max(1, sources.length)))
+    const read = Effect.fnUntraced(function*(source: Source) {
+      while (source.at === source.jobs.length && !source.isRead) {
+        const page = yield* store.list(source.endpoint, { ...query, status: source.status, after: source.after, limit })
+        source.jobs = page.jobs
+        source.at = 0
+        source.after = page.next ?? undefined
+        source.isRead = page.next === null
+        // A search must not delay the jobs of others.
+        yield* Effect.yieldNow
+      }
+    })
+    while (true) {
+      let newest: { readonly source: Source; readonly job: JobSummary } | undefined
+      for (const source of sources) {
+        if (source.at === source.jobs.length && !source.isRead) yield* read(source)
+        const job = source.jobs[source.at]
+        if (job !== undefined && (newest === undefined || compareNewestFirst(job, newest.job) < 0)) newest = { source, job }
+      }
+      if (newest === undefined) return null
+      newest.source.at += 1
+      const { createdAt, id } = newest.job
+      if (!visit(newest.job)) {
+        const isLast = sources.every(({ at, isRead, jobs }) => isRead && at === jobs.length)
+        return isLast ? null : { createdAt, id }
+      }
+    }
+  })
+
+  const search = Effect.fnUntraced(function*(options: SearchOptions): Effect.fn.Return<Found, StoreError> {
+    const { after, limit = DEFAULT_LIMIT } = options
+    const wanted = Math.min(MAX_LIMIT, Math.max(1, limit))
+    const jobs: Array<JobSummary> = []
+    let scanned = 0
+    const next = yield* walk(options, after ?? undefined, MAX_LIMIT, (job) => {
+      scanned += 1
+      if (matchesSearch(options.search, job)) jobs.push(job)
+      return jobs.length < wanted && scanned < SCAN_LIMIT
+    })
+    return { jobs, next }
+  })
+
+  const count = Effect.fnUntraced(function*(scope: SearchScope, limit: number): Effect.fn.Return<Counted, StoreError> {
+    let counted = 0
+    let scanned = 0
+    const next = yield* walk(scope, undefined, MAX_LIMIT, (job) => {
+      scanned += 1
+      if (matchesSearch(scope.search, job)) counted += 1
+      return counted < limit && scanned < COUNT_SCAN_LIMIT
+    })
+    return { count: counted, more: next !== null }
+  })
+
+  return { search, count }
+}

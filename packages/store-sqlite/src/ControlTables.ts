@@ -1,0 +1,98 @@
+/**
+ * The migration steps of control data. See Migrations.ts for their order.
+ */
+
+/** Releases of endpoints. */
+export const releases = `
+CREATE TABLE releases (
+  endpoint TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  code TEXT,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, number)
+) STRICT;
+`
+
+/** Secrets, with encrypted values. */
+export const secrets = `
+CREATE TABLE secrets (
+  name TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+`
+
+/** Builds of endpoints, their settings and their logs. A row of a log has the lines up to the number `last`. */
+export const builds = `
+CREATE TABLE build_settings (
+  endpoint TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE builds (
+  endpoint TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, number)
+) STRICT;
+CREATE INDEX builds_unended ON builds (state) WHERE state IN ('queued', 'running');
+
+CREATE TABLE build_logs (
+  endpoint TEXT NOT NULL,
+  build INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, build, last)
+) STRICT;
+`
+
+/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
+export const audit = `
+CREATE TABLE audit (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  key TEXT NOT NULL,
+  name TEXT NOT NULL,
+  via TEXT NOT NULL,
+  address TEXT NOT NULL,
+  result TEXT NOT NULL,
+  status INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_kinds ON audit (kind, id);
+CREATE INDEX audit_times ON audit (at);
+`
+
+/**
+ * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, it
+ * must be computed again.
+ */
+export const schedules = `
+CREATE TABLE schedules (
+  endpoint TEXT NOT NULL,
+  name TEXT NOT NULL,
+  id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  due_at INTEGER,
+  checked_at INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, name)
+) STRICT;
+CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
+`
+
+/** Bulk operations. */
+export const bulk = `
+CREATE TABLE bulk (
+  id TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,
+  created_at INTEGER NOT NULL,
+  ended_at INTEGER,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX bulk_listed ON bulk (created_at, id);
+CREATE INDEX bulk_unended ON bulk (created_at, id) WHERE ended_at IS NULL;
+`
