@@ -46,6 +46,7 @@ import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
+import { monotonicStatus } from "./MonotonicStatus.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
 import type { Observation, PolicyWorker } from "./ScalingPolicy.ts"
@@ -130,16 +131,7 @@ export const make = Effect.fnUntraced(function*(
 
   const statuses = Effect.map(
     registry.list(id),
-    (list) =>
-      new Map(list.map((status): readonly [string, WorkerStatus] => [status.id, {
-        ...status,
-        firstSeenAt: toMonotonic(status.firstSeenAt),
-        lastSeenAt: toMonotonic(status.lastSeenAt),
-        idleSince: status.idleSince === null ? null : toMonotonic(status.idleSince),
-        ...(status.setup === undefined ? {} : {
-          setup: { startedAt: toMonotonic(status.setup.startedAt), limitAt: toMonotonic(status.setup.limitAt) }
-        })
-      }]))
+    (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
   /** Workers that had ended before the platform started: the machine has probably ended both, not one of the worker's jobs. */

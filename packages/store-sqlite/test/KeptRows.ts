@@ -217,7 +217,12 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
   }
   if (has("bulk", "body")) {
     const operations = yield* BulkStore
-    assert.deepInclude(yield* operations.get("b1"), { version: 3, state: "running", done: 1, cursor: { createdAt: 1_000, id: "done" } })
+    assert.deepInclude(yield* operations.get("b1"), {
+      version: 3,
+      state: "running",
+      done: 1,
+      cursor: { createdAt: 1_000, id: "done" }
+    })
     assert.deepStrictEqual((yield* operations.unended).map(({ id }) => id), ["b1"])
   }
 })
