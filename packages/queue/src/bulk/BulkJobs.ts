@@ -30,6 +30,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
+import { monotonicMillis } from "../ClockWatch.ts"
 import { QuotaExceeded } from "../jobs/JobErrors.ts"
 import { type Counted, JobQueue, type Submission } from "../jobs/JobQueue.ts"
 import * as BulkMachine from "./BulkMachine.ts"
@@ -60,6 +61,9 @@ const MAX_UNENDED = 20
 
 /** The number of jobs in one page of an operation. Other work of the server comes between its commits. */
 const BATCH = 100
+
+/** How often an idle server looks for operations that another server has started and no longer works on. */
+const LOOK_MILLIS = 10_000
 
 /** The key of a caller: its operations, and the endpoints that it may change. */
 export type BulkCaller = BulkRecord["by"]
@@ -106,6 +110,13 @@ const make = Effect.gen(function*() {
   const now = () => clock.currentTimeMillisUnsafe()
   const node = nodes?.name ?? randomUUID()
 
+  /** Whether an operation may not have ended, as far as this server knows. An idle server looks less often. */
+  let mayHaveWork = true
+  let lookAt = 0
+  const expectWork = Effect.sync(() => {
+    mayHaveWork = true
+  })
+
   /** The endpoints that an operation covers, by id. */
   const covered = Effect.fnUntraced(function*(search: JobSearch, { endpoints: permitted }: BulkCaller) {
     const all = yield* endpoints.list
@@ -135,7 +146,7 @@ const make = Effect.gen(function*() {
       holdMs: holdMs + now() - at,
       now: at
     })
-    yield* store.put(record)
+    yield* Effect.ensuring(store.put(record), expectWork)
     return BulkMachine.toOperation(record)
   })
 
@@ -276,9 +287,16 @@ const make = Effect.gen(function*() {
     get: (id, caller) => Effect.map(find(id, caller), BulkMachine.toOperation),
     cancel,
     tick: Effect.gen(function*() {
+      const at = monotonicMillis(clock)
+      if (!mayHaveWork && at < lookAt) return false
+      // Before the read, so that an operation that starts during the read is not missed.
+      mayHaveWork = false
+      const unended = yield* Effect.tapError(store.unended, () => expectWork)
+      if (unended.length > 0) mayHaveWork = true
+      lookAt = at + LOOK_MILLIS
       let more = false
       let problem: Cause.Cause<StoreError> | undefined
-      for (const record of yield* store.unended) {
+      for (const record of unended) {
         if (!BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
         // An operation that cannot continue must not keep others from their work.
         const exit = yield* Effect.exit(work(record))

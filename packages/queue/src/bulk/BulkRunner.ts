@@ -1,7 +1,8 @@
 /**
  * Works on bulk operations.
  *
- * Every `interval`, this layer reads the operations that have not ended, from an index that contains only them. When the store fails, this layer logs
+ * Every `interval`, this layer reads the operations that have not ended, from an index that contains only them; an idle server reads less often
+ * (BulkJobs.ts). When the store fails, this layer logs
  * the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
