@@ -50,6 +50,7 @@ const hasIsolated = ({ isolated, work }: Transaction, endpoint: EndpointId): boo
 /** Claims jobs. `Again`: the endpoint has isolated jobs, so that the claim must run alone. */
 export const run = async (transaction: Transaction, claim: Claim): Promise<Claimed | "Again"> => {
   const { endpoint, limit } = claim
+  transaction.work.slots.setLimit(endpoint, claim.event.keyLimit)
   if (hasIsolated(transaction, endpoint)) return transaction.isAlone ? await runIsolated(transaction, claim) : "Again"
   const found: Found = { jobs: [], expired: [] }
   while (true) {

@@ -21,7 +21,8 @@ import type * as Claims from "./Claims.ts"
 import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
 import * as JobGroupCommit from "./JobGroupCommit.ts"
 import { openTables } from "./OpenTables.ts"
-import { ConnectFailed, PostgresOpenError, StartFailed } from "./PostgresOpenError.ts"
+import * as Pooler from "./Pooler.ts"
+import { ConnectFailed, PostgresOpenError, StartFailed, TransactionPooler } from "./PostgresOpenError.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Needs, Transaction } from "./Transaction.ts"
 import * as UnreadableRows from "./UnreadableRows.ts"
@@ -37,6 +38,8 @@ export interface Options {
    * detects an unresponsive network sooner, but also ends long statements of a busy server.
    */
   readonly deadlineMs?: number | undefined
+  /** The version of the program, which nodes of other versions and `stint doctor` see. */
+  readonly version?: string | undefined
 }
 
 export class PostgresDatabase extends Context.Service<PostgresDatabase, {
@@ -44,6 +47,8 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   readonly name: string
   /** The number of this node. */
   readonly node: number
+  /** The version of the program, if it is known. */
+  readonly version: string | undefined
   /** Opens a connection that the caller closes. */
   readonly connect: (deadlineMs: number) => Promise<Connection>
   /** Reads committed data. */
@@ -68,6 +73,12 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
 /** The number of connections for reads. */
 const READERS = 2
 
+/**
+ * As in transactions on jobs (Transaction.ts): the question whether a timer is due would otherwise read a table of waiting jobs from its start,
+ * because the planner expects to find a due one soon.
+ */
+const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
+
 /** The pause after a failed attempt to connect: the operations in between fail at once. */
 const RECONNECT_MILLIS = 250
 
@@ -83,7 +94,7 @@ const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
  * The host, port and database of an address. Not shown for an address that has them in other places, because these may contain a password
  * with unescaped characters.
  */
-const nameOf = (url: string): string => {
+export const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
   const { hash, host, pathname, search } = new URL(url)
   const isPlain = /^\/[^/@]*$/.test(pathname) && hash === "" && !/^\?[^=]*@/.test(search)
@@ -157,7 +168,8 @@ const makeWriter = (slot: Slot) => {
   }
 }
 
-const problemOf = (cause: unknown): string => {
+/** The words of an error. */
+export const problemOf = (cause: unknown): string => {
   if (cause instanceof AggregateError) return cause.errors.map(problemOf).join("; ")
   return cause instanceof Error && cause.message !== "" ? cause.message : String(cause)
 }
@@ -184,11 +196,18 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         deadlineMs: options.deadlineMs ?? 10_000,
         prepare: true
       }
-      const slots = Array.from({ length: READERS + 2 }, () => makeSlot(connection))
-      const [commitSlot = makeSlot(connection), writerSlot = makeSlot(connection), ...readers] = slots
+      const [commitSlot, writerSlot] = [makeSlot(connection), makeSlot(connection)]
+      const readers = Array.from({ length: READERS }, () => makeSlot({ ...connection, settings: READER_SETTINGS }))
+      const slots = [commitSlot, writerSlot, ...readers]
       yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
       const node = yield* Effect.tryPromise({
-        try: async () => openTables(await commitSlot.get(), name),
+        try: async () => {
+          const first = await commitSlot.get()
+          if (await Pooler.detect(first, () => connect(connection)) === "transaction") {
+            throw new PostgresOpenError({ database: name, reason: new TransactionPooler() })
+          }
+          return openTables(first, name)
+        },
         catch: (cause) => openError(name, cause)
       })
 
@@ -251,6 +270,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       return PostgresDatabase.of({
         name,
         node,
+        version: options.version,
         connect: (deadlineMs) => connect({ ...connection, deadlineMs }),
         read: (operation, run) => settled(operation, async () => run((await reader().get()).query)),
         write: (operation, run) => settled(operation, () => writer(run)),

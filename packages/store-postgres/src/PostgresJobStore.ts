@@ -9,7 +9,7 @@
  * Hot path: submissions, claims, heartbeats, chunks and results share transactions. Timers, purges, drains and changes of batches have transactions
  * of their own.
  */
-import { type EndpointId, JobId } from "@stint/contract/Ids"
+import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BatchStore } from "@stint/store/BatchStore"
 import { dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
@@ -24,21 +24,21 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { exceededQuota, type Quotas } from "@stint/store/Quota"
+import { isChild } from "@stint/store/RunTransactions"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { KEY_USAGE } from "./ConcurrencySlots.ts"
 import { constraintOf, type Query, sqlStateOf } from "./Connection.ts"
 import {
   fromAllStateTables,
   REPORT,
   type StateRow,
-  type StateTable,
   toReport,
   toStateRow,
-  TRACE,
-  WITH_WEBHOOK_PAYLOADS
+  TRACE
 } from "./JobColumns.ts"
 import { mayRepeat } from "./JobGroupCommit.ts"
 import { listJobs } from "./JobLists.ts"
@@ -46,48 +46,16 @@ import * as PostgresBatches from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
+import { CANCELS, DUE_FAMILY, DUE_TABLES, due, HAS_OPEN_NESTED, IS_DUE, timed } from "./TimerQueries.ts"
 import type { Transaction, WorkerOf } from "./Transaction.ts"
-import * as Unsupported from "./Unsupported.ts"
 import { chunkAttempt, type Entry, isFamily } from "./Work.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
 const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
 const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
+const decodeUsage = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const decodeId = Schema.decodeUnknownSync(Schema.String)
-
-const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
-
-/** Runs and their children, whose timers also change other jobs. */
-const FAMILY = "(is_run OR id LIKE 'step-%')"
-
-const due = (place: StateTable) =>
-  `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place}
-     WHERE due_at <= $1 AND id <> ALL($3::text[]) AND NOT ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
-     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
-
-/** Without locks: {@link RunLoads} locks them in its order. */
-const DUE_FAMILY = `SELECT id FROM (${
-  DUE_TABLES.map((place) =>
-    `(SELECT id, due_at, seq FROM stint.${place}
-      WHERE due_at <= $1 AND id <> ALL($3::text[]) AND ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
-      ORDER BY due_at, seq LIMIT $2)`
-  ).join(" UNION ALL ")
-}) s ORDER BY due_at, seq LIMIT $2`
-
-const IS_DUE = `SELECT ${
-  DUE_TABLES.map((place) =>
-    `EXISTS (SELECT 1 FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($2::text[])${
-      place === "ended" ? " AND batch IS NULL" : ""
-    })`
-  ).join(" OR ")
-}`
-
-const TIMED = (place: "running" | "delayed") =>
-  `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id${
-    place === "running" ? " WHERE s.worker IS NOT NULL" : ""
-  } ORDER BY s.id FOR UPDATE OF s`
+const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
 const bySeq = (a: Entry, b: Entry): number => a.seq - b.seq
 
@@ -208,6 +176,15 @@ const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
 /** The most runs and children whose timers fire in one transaction. Each end of a run may change thousands of children. */
 const MAX_FAMILY_PART = 20
 
+/** How many children of ended runs the timers cancel in one transaction. */
+const CANCEL_PART = 200
+
+/** How long a run is kept when its retention has ended but a nested run still undoes what it did. Then it is looked at again. */
+const KEPT_MILLIS = 60_000
+
+/** After so many attempts, a run whose timer cannot be fired within the time limit no longer stops the timers of others. */
+const MAX_ATTEMPTS = 3
+
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
 
 /** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
@@ -231,14 +208,32 @@ const make = Effect.gen(function*() {
     return row === undefined ? undefined : toStateRow(row)
   }
 
+  /**
+   * Keeps the runs whose retention has ended but whose nested runs have not: the job at the top is the lock of all of them (RunLoads.ts).
+   * Returns their ids.
+   */
+  const keepRoots = async ({ entries, query }: Transaction["work"], ids: ReadonlyArray<JobId>, now: number) => {
+    const roots = ids.filter((id) => {
+      const entry = entries.get(id)
+      return entry?.isRun === true && entry.head.finishedAt !== null && !isChild(id)
+    })
+    const kept = roots.length === 0 ? [] : (await query(HAS_OPEN_NESTED, [roots])).map(([id]) => JobId.make(decodeId(id)))
+    if (kept.length > 0) {
+      await query(`UPDATE stint.ended SET due_at = $2 WHERE id = ANY($1::text[])`, [kept, now + KEPT_MILLIS])
+    }
+    return new Set(kept)
+  }
+
   /** Fires the timers of jobs, if they are still due. */
   const fire = (ids: ReadonlyArray<JobId>, event: Tick) =>
     db.alone("tick", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
       await lockRuns({ ends: ids })
+      const kept = await keepRoots(work, ids, event.now)
       return ids.flatMap((id) => {
         const entry = work.entries.get(id)
         // Changed by another command since, or by the timer of its run.
-        return entry === undefined || entry.removed || dueAt(entry.head) > event.now ? [] : [work.apply(entry, event)]
+        const isDue = entry !== undefined && !entry.removed && dueAt(entry.head) <= event.now
+        return isDue && !kept.has(id) ? [work.apply(entry, event)] : []
       })
     })
 
@@ -259,7 +254,7 @@ const make = Effect.gen(function*() {
   /** Fires the timers of due jobs in one transaction, or else each in its own. */
   const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
     let ids: ReadonlyArray<JobId> = []
-    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
+    return db.alone("tick", async ({ lockBatches, lockSlots, unreadable, work }) => {
       const found = await Promise.all(
         DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
       )
@@ -268,6 +263,7 @@ const make = Effect.gen(function*() {
         .slice(0, limit)
       ids = entries.map(({ head }) => head.id)
       await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
+      await lockSlots()
       return entries.map((entry) => work.apply(entry, event))
     }).pipe(
       Effect.catchIf(isOwnFault, () => fireEach(ids, event))
@@ -275,6 +271,22 @@ const make = Effect.gen(function*() {
   }
 
   let familyPart = MAX_FAMILY_PART
+  /** How often the timer of a run could not be fired because of the server, since another one could be. */
+  const failures = new Map<JobId, number>()
+
+  /** Skips a run that repeatedly cannot be changed within the time limit. The database answers: the timers have just been read. */
+  const giveUp = (part: ReadonlyArray<JobId>, now: number, error: StoreError) =>
+    Effect.sync(() => {
+      familyPart = 1
+      const [id] = part
+      if (id === undefined || part.length > 1) return
+      const count = (failures.get(id) ?? 0) + 1
+      if (count < MAX_ATTEMPTS) failures.set(id, count)
+      else {
+        failures.delete(id)
+        db.unreadable.skip(id, now, error)
+      }
+    })
 
   /**
    * The same for runs and their children, in several transactions. When one fails because of the server, such as one that takes too long, the next
@@ -289,21 +301,55 @@ const make = Effect.gen(function*() {
           { length: Math.ceil(ids.length / familyPart) },
           (_, at) => ids.slice(at * familyPart, (at + 1) * familyPart)
         )
-        return Effect.forEach(parts, (part) => Effect.catchIf(fire(part, event), isOwnFault, () => fireEach(part, event))).pipe(
-          Effect.tap(() =>
-            Effect.sync(() => {
-              familyPart = Math.min(MAX_FAMILY_PART, 2 * familyPart)
-            })
-          ),
-          Effect.tapError(() =>
-            Effect.sync(() => {
-              familyPart = 1
-            })
-          ),
-          Effect.map((results) => results.flat())
-        )
+        return Effect.forEach(parts, (part) =>
+          fire(part, event).pipe(
+            Effect.catchIf(isOwnFault, () => fireEach(part, event)),
+            Effect.tapError((error) => giveUp(part, event.now, error))
+          )).pipe(
+            Effect.tap(() =>
+              Effect.sync(() => {
+                familyPart = Math.min(MAX_FAMILY_PART, 2 * familyPart)
+                failures.clear()
+              })
+            ),
+            Effect.map((results) => results.flat())
+          )
       }
     )
+
+  const cancelPart = (jobs: ReadonlyArray<readonly [id: JobId, endpoint: EndpointId]>, now: number) =>
+    db.alone("cancel children", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
+      const ids = jobs.map(([id]) => id)
+      await lockRuns({ ends: ids })
+      await work.query(`DELETE FROM stint.run_cancels WHERE job = ANY($1::text[])`, [ids])
+      return jobs.flatMap(([id, endpoint]) => {
+        const entry = work.find(endpoint, id)
+        return entry === undefined ? [] : [work.apply(entry, { _tag: "Cancel", now, endpoint })]
+      })
+    })
+
+  /** Cancels the children that the ends of runs have left (RunLoads.ts). The end of a nested run may leave further ones. */
+  const cancelChildren = Effect.fnUntraced(function*(now: number, limit: number) {
+    const results: Array<ApplyResult> = []
+    while (results.length < limit) {
+      const rows = yield* db.read("tick", (query) => query(CANCELS, [db.unreadable.ids(now), CANCEL_PART]))
+      if (rows.length === 0) break
+      const jobs = rows.map((row) => decodeCancel(row))
+      results.push(
+        ...yield* Effect.catchIf(cancelPart(jobs, now), isOwnFault, () =>
+          Effect.map(
+            Effect.forEach(jobs, (job) =>
+              Effect.catchIf(cancelPart([job], now), isOwnFault, (error) =>
+                Effect.sync((): ReadonlyArray<ApplyResult> => {
+                  db.unreadable.skip(job[0], now, error)
+                  return []
+                }))),
+            (parts) => parts.flat()
+          ))
+      )
+    }
+    return results.filter(({ _tag }) => _tag === "Changed")
+  })
 
   /** Applies an event that may end them to the jobs of a worker, among which are runs or their children. */
   const applyRunningFamily = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
@@ -320,16 +366,14 @@ const make = Effect.gen(function*() {
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
-      job.concurrency !== null ?
-        Effect.fail(Unsupported.concurrency(job)) :
-        db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
-          insert(transaction, job, key, quotas)).pipe(
-            Effect.catch((error) =>
-              error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-                ? Effect.die(new Error(`job ${job.id} already exists`))
-                : Effect.fail(error)
-            )
-          ),
+      db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
+        insert(transaction, job, key, quotas)).pipe(
+          Effect.catch((error) =>
+            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+              ? Effect.die(new Error(`job ${job.id} already exists`))
+              : Effect.fail(error)
+          )
+        ),
     apply: (endpoint, id, event) =>
       db.shared(
         event._tag,
@@ -356,18 +400,20 @@ const make = Effect.gen(function*() {
         Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
           if (!isDue) return []
           const fired = yield* fireDue(event, limit)
-          return fired.length >= limit ? fired : [...fired, ...yield* fireFamily(event, limit - fired.length)]
+          if (fired.length >= limit) return fired
+          const family = [...fired, ...yield* fireFamily(event, limit - fired.length)]
+          return family.length >= limit ? family : [...family, ...yield* cancelChildren(event.now, limit - family.length)]
         })
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
       filter === "timed"
         ? db.alone("applyRunning", async ({ load, work }) => {
-          const running = await load(work.query(TIMED("running")))
-          const delayed = await load(work.query(TIMED("delayed")))
+          const running = await load(work.query(timed("running")))
+          const delayed = await load(work.query(timed("delayed")))
           return [...running, ...delayed].sort(bySeq).map((entry) => work.apply(entry, event))
         })
         : Effect.flatMap(
-          db.shared("applyRunning", { workers: [filter] }, ({ work }) => {
+          db.shared("applyRunning", { workers: [filter], freesSlots: !isQuiet(event) }, ({ work }) => {
             const running = runningOf(work, filter)
             return isQuiet(event) || !running.some(isFamily) ? running.map((entry) => work.apply(entry, event)) : undefined
           }),
@@ -455,8 +501,13 @@ const make = Effect.gen(function*() {
         const jobs = decodeNumber(row[0])
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
-    // No job is held.
-    keyUsage: () => Effect.succeed(undefined),
+    keyUsage: (endpoint, id, limit) =>
+      db.read("keyUsage", async (query) => {
+        const [row] = await query(KEY_USAGE, [id, endpoint, limit])
+        if (row === undefined) return undefined
+        const [running, ready, held] = decodeUsage(row)
+        return { running, ready, held }
+      }),
     depth: (endpoint) =>
       db.read("depth", async (query) => {
         const depth = TallyRows.depthOf(await TallyRows.read(query, "endpoint", endpoint))

@@ -1,9 +1,9 @@
 /**
- * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses
- * concurrency keys.
+ * The stores of Stint in one PostgreSQL database, for one or several nodes.
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
+import type { BuildStore } from "@stint/store/BuildStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
@@ -20,6 +20,7 @@ import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "./PostgresAuditStore.ts"
+import * as PostgresBuildStore from "./PostgresBuildStore.ts"
 import * as PostgresDatabase from "./PostgresDatabase.ts"
 import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -35,7 +36,9 @@ import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
+export * as Doctor from "./Doctor.ts"
 export * as PostgresAuditStore from "./PostgresAuditStore.ts"
+export * as PostgresBuildStore from "./PostgresBuildStore.ts"
 export * as PostgresDatabase from "./PostgresDatabase.ts"
 export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
 export * as PostgresJobLogStore from "./PostgresJobLogStore.ts"
@@ -58,6 +61,7 @@ export const layer = (
   | JobStore
   | JobLogStore
   | BatchStore
+  | BuildStore
   | RunStore
   | AuditStore
   | ScheduleStore
@@ -79,6 +83,7 @@ export const layer = (
     PostgresKeyStore.layer,
     PostgresRunStore.layer,
     PostgresAuditStore.layer,
+    PostgresBuildStore.layer,
     PostgresScheduleStore.layer,
     PostgresSecretStore.layer,
     PostgresWebhookStore.layer,

@@ -1,5 +1,6 @@
 import { describe, vi } from "@effect/vitest"
-import { jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import { buildStoreSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import { BuildStore } from "@stint/store/BuildStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
@@ -7,6 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
@@ -16,7 +18,12 @@ import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 // A database on a busy machine takes longer than a store in this process.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
-const STORES = Layer.mergeAll(PostgresJobStore.layer, PostgresRunStore.layer, PostgresScheduleStore.layer)
+const STORES = Layer.mergeAll(
+  PostgresBuildStore.layer,
+  PostgresJobStore.layer,
+  PostgresRunStore.layer,
+  PostgresScheduleStore.layer
+)
 
 /** Stores on which each operation goes to a random one of two nodes with the same database. */
 const twoNodes = (address: string) =>
@@ -29,6 +36,7 @@ const twoNodes = (address: string) =>
       const anyNode = () => random() < 0.5 ? nodes[0] : nodes[1]
       const any = () => Context.get(anyNode(), JobStore)
       const anyRuns = () => Context.get(anyNode(), RunStore)
+      const anyBuilds = () => Context.get(anyNode(), BuildStore)
       const anySchedules = () => Context.get(anyNode(), ScheduleStore)
       const jobs = JobStore.of({
         durability: any().durability,
@@ -66,7 +74,24 @@ const twoNodes = (address: string) =>
         remove: (...args) => anySchedules().remove(...args),
         due: (...args) => anySchedules().due(...args)
       })
-      return Context.make(JobStore, jobs).pipe(Context.add(RunStore, runs), Context.add(ScheduleStore, schedules))
+      const builds = BuildStore.of({
+        settings: (...args) => anyBuilds().settings(...args),
+        saveSettings: (...args) => anyBuilds().saveSettings(...args),
+        create: (...args) => anyBuilds().create(...args),
+        update: (...args) => anyBuilds().update(...args),
+        get: (...args) => anyBuilds().get(...args),
+        list: (...args) => anyBuilds().list(...args),
+        hasSucceeded: (...args) => anyBuilds().hasSucceeded(...args),
+        unended: Effect.suspend(() => anyBuilds().unended),
+        appendLog: (...args) => anyBuilds().appendLog(...args),
+        readLog: (...args) => anyBuilds().readLog(...args),
+        removeAll: (...args) => anyBuilds().removeAll(...args)
+      })
+      return Context.make(JobStore, jobs).pipe(
+        Context.add(RunStore, runs),
+        Context.add(ScheduleStore, schedules),
+        Context.add(BuildStore, builds)
+      )
     })
   )
 
@@ -75,7 +100,8 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const { url } = makeDatabases(cluster)
   const name = "postgres, each call at a random one of two nodes"
   const stores = Layer.unwrap(Effect.map(url, twoNodes))
-  jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
+  jobStoreSuite(name, stores, { sequences: 40, storms: 1, isOneNode: false })
   runStoreSuite(name, stores, { sequences: 10 })
   scheduleStoreSuite(name, stores, { sequences: 5 })
+  buildStoreSuite(name, stores)
 })
