@@ -280,7 +280,7 @@ const run = async (
   try {
     const [one, two] = [await open(), await open()]
     const { query } = one
-    const pooler = checkPooler(await Pooler.detect(one, () => connect(options)))
+    const pooler = checkPooler(await Pooler.detect(() => connect(options)))
     const server = await checkServer(query)
     const clock = await checkClock(query, now, skewMs)
     const version = await tablesOf(query)

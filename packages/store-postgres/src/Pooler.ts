@@ -21,24 +21,26 @@ const MAX_TRIES = 4
 
 const processOf = async ({ query }: Connection): Promise<number> => Number((await query(PROCESS))[0]?.[0])
 
-/** Looks at an open connection, and opens others where it must. */
-export const detect = async (connection: Connection, open: () => Promise<Connection>): Promise<Pooling> => {
-  const first = await processOf(connection)
-  if (first === connection.announcedProcess) return "none"
-  const others: Array<Connection> = []
+/** Opens connections with `open`, which must not prepare statements, and closes them. */
+export const detect = async (open: () => Promise<Connection>): Promise<Pooling> => {
+  const opened: Array<Connection> = []
+  const next = async () => {
+    const connection = await open()
+    opened.push(connection)
+    return connection
+  }
   try {
+    const connection = await next()
+    const first = await processOf(connection)
+    if (first === connection.announcedProcess) return "none"
     for (let n = 0; n < MAX_TRIES; n++) {
-      const other = await open()
-      others.push(other)
+      const other = await next()
       await other.execute("BEGIN")
       if (await processOf(other) === first) return "transaction"
     }
     // The pooler may take connections in turn.
     return await processOf(connection) === first ? "session" : "transaction"
   } finally {
-    for (const other of others) {
-      await other.execute("ROLLBACK").catch(() => {})
-      await other.end()
-    }
+    await Promise.all(opened.map((connection) => connection.end()))
   }
 }

@@ -202,11 +202,10 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
       const node = yield* Effect.tryPromise({
         try: async () => {
-          const first = await commitSlot.get()
-          if (await Pooler.detect(first, () => connect(connection)) === "transaction") {
+          if (await Pooler.detect(() => connect({ ...connection, prepare: false })) === "transaction") {
             throw new PostgresOpenError({ database: name, reason: new TransactionPooler() })
           }
-          return openTables(first, name)
+          return openTables(await commitSlot.get(), name)
         },
         catch: (cause) => openError(name, cause)
       })

@@ -5,6 +5,7 @@ import { assert, describe, it, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
 import { Client } from "pg"
 import { connect } from "../src/Connection.ts"
 import * as Doctor from "../src/Doctor.ts"
@@ -31,7 +32,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
     })
 
   /** A database with one node. */
-  const rule = (title: string, body: (address: string) => Effect.Effect<void, unknown, import("effect/Scope").Scope>) =>
+  const rule = (title: string, body: (address: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
     it.live(title, () => Effect.scoped(Effect.flatMap(url, (address) => Effect.andThen(node(address), body(address)))))
 
   const fails = (address: string, check: string, limits?: Doctor.Limits) =>
@@ -176,7 +177,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       yield* sql(address, "ALTER ROLE stint SET default_transaction_read_only = on")
       const examination = yield* Doctor.examine(options(address))
       assert.include(failing(examination), "server")
-    }).pipe(Effect.ensuring(sql(address, "SET default_transaction_read_only = off; ALTER ROLE stint RESET default_transaction_read_only"))))
+    }).pipe(Effect.ensuring(sql(`${address}&options=${encodeURIComponent("-c default_transaction_read_only=off")}`, "ALTER ROLE stint RESET default_transaction_read_only"))))
 
   rule("finds that notifications do not arrive", (address) =>
     Effect.gen(function*() {
