@@ -36,7 +36,7 @@ export interface Limits {
 }
 
 /** For tests: how connections are opened, and the time. */
-export interface Surroundings {
+interface Surroundings {
   readonly connect: typeof connect
   readonly now: () => number
 }
@@ -54,7 +54,7 @@ const decodeTransaction = Schema.decodeUnknownSync(Tuple([Int, Text, Finite]))
 const decodeSettings = Schema.decodeUnknownSync(Tuple([Text, Text, Int, Int, Int]))
 
 /** The indexes that the migrations create, by name, with the statement. Those of primary keys have the name of their table. */
-export const expectedIndexes: ReadonlyMap<string, string> = new Map(
+const expectedIndexes: ReadonlyMap<string, string> = new Map(
   Migrations.steps.flatMap((step) => [
     ...[...step.matchAll(/CREATE (?:UNIQUE )?INDEX (\w+) ON [^;]+;/g)].map((found) =>
       [found[1] ?? "", found[0].replaceAll(/\s+/g, " ")] as const
