@@ -20,7 +20,7 @@ const READ = `SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)
 const OPEN = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'stint'"
 
 /** Registers the rule, with a number of parked runs. */
-export const parkedRunsRule = (parked: number): void =>
+export const parkedRunsRule = (parked: number): void => {
   describe.skipIf(missing !== undefined)(missing ?? "timers of parked runs", () => {
     const cluster = testCluster()
     const { url } = makeDatabases(cluster)
@@ -69,3 +69,4 @@ export const parkedRunsRule = (parked: number): void =>
         assert.isAtMost(readLate, 10, "nothing was due after the planner had counted the runs")
       }).pipe(Effect.scoped), 120_000)
   })
+}
