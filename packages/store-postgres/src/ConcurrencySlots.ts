@@ -171,6 +171,7 @@ export const positionOf = ({ head, seq, turn }: Pick<Entry, "head" | "seq" | "tu
 
 /** Records the stored limits of endpoints. */
 export const loadLimits = async (query: Query, slots: ConcurrencySlots, endpoints: ReadonlyArray<EndpointId>): Promise<void> => {
+  if (endpoints.length === 0) return
   const rows = await query(`SELECT endpoint, max FROM stint.concurrency_limits WHERE endpoint = ANY($1::text[])`, [endpoints])
   const found = new Map(rows.map((row) => decodeLimit(row)))
   for (const endpoint of endpoints) {

@@ -109,21 +109,27 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
   }
 }
 
-/** IN_QUEUE jobs of an endpoint, in order of submission. */
+/**
+ * IN_QUEUE jobs of an endpoint, in order of submission. `seq` of a ready job with a concurrency key is the turn of its slot, so that all jobs of a
+ * moment are read.
+ */
+const WAITING = `SELECT s.id FROM (
+    (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NULL
+     ORDER BY created_at, seq LIMIT $2)
+    UNION ALL
+    (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NOT NULL
+     ORDER BY created_at FETCH FIRST $2 ROWS WITH TIES)
+    UNION ALL
+    (SELECT id, created_at FROM stint.delayed WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
+  ) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.created_at, j.seq LIMIT $2`
+
 const waitingIds = async (
   query: Query,
   endpoint: EndpointId,
   limit: number,
   seen: ReadonlyArray<string>
 ): Promise<ReadonlyArray<JobId>> => {
-  const rows = await query(
-    `SELECT id FROM (
-       (SELECT id, created_at, seq FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
-       UNION ALL
-       (SELECT id, created_at, seq FROM stint.delayed WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
-     ) s ORDER BY created_at, seq LIMIT $2`,
-    [endpoint, limit, seen]
-  )
+  const rows = await query(WAITING, [endpoint, limit, seen])
   return rows.map(([id]) => JobId.make(decodeId(id)))
 }
 

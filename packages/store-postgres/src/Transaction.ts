@@ -409,7 +409,7 @@ export const begin = (
     ]
     const last = () => [
       loadIsolated([...wanted.keys()]),
-      wanted.size === 0 ? undefined : ConcurrencySlots.loadLimits(query, work.slots, [...wanted.keys()]),
+      ConcurrencySlots.loadLimits(query, work.slots, [...wanted.keys()]),
       // Last, because a claim never waits, and no command may wait for a lock that a claim has.
       Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
     ]
