@@ -55,6 +55,9 @@ describe("stint doctor", () => {
     const hostile = await doctor("--database", `postgres://stint@127.0.0.1:1/${encodeURIComponent(HOSTILE)}`)
     // eslint-disable-next-line no-control-regex
     expect(hostile.stdout + hostile.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
-    expect(await doctor("--database", "mysql://db")).toMatchObject({ code: 1, stderr: expect.stringContaining("no PostgreSQL address") })
+    expect(await doctor("--database", "mysql://db")).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("no PostgreSQL address")
+    })
   })
 })

@@ -13,15 +13,7 @@
  * - A transaction without keys executes none of these statements.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import {
-  asksForSlot,
-  freesSlot,
-  hasSlot,
-  isAdmitted,
-  releasable,
-  RELEASE_LIMIT,
-  withHeld
-} from "@stint/store/ConcurrencyRule"
+import { asksForSlot, freesSlot, hasSlot, isAdmitted, releasable, RELEASE_LIMIT, withHeld } from "@stint/store/ConcurrencyRule"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import type { Query, Row } from "./Connection.ts"
@@ -161,7 +153,10 @@ export const make = (tallies: TallyChanges): ConcurrencySlots => {
       changed.size === 0 ? [] : [[
         `INSERT INTO stint.concurrency_limits (endpoint, max) SELECT * FROM unnest($1::text[], $2::int[])
          ON CONFLICT (endpoint) DO UPDATE SET max = excluded.max`,
-        [[...changed.keys()].sort(), [...changed].sort(([a], [b]) => a < b ? -1 : 1).map(([, limit]) => limit === Infinity ? null : limit)]
+        [
+          [...changed.keys()].sort(),
+          [...changed].sort(([a], [b]) => a < b ? -1 : 1).map(([, limit]) => limit === Infinity ? null : limit)
+        ]
       ]]
   }
 }

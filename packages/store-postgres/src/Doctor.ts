@@ -8,10 +8,10 @@ import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { connect, type Connection, type ConnectionOptions, type Query } from "./Connection.ts"
 import * as Migrations from "./Migrations.ts"
+import * as Pooler from "./Pooler.ts"
 import { nameOf, type Options, problemOf } from "./PostgresDatabase.ts"
 import { CONNECTIONS, DEAD_AFTER } from "./PostgresNodes.ts"
 import { OLDEST_SERVER } from "./PostgresOpenError.ts"
-import * as Pooler from "./Pooler.ts"
 
 /** The result of a check. */
 export interface Finding {
@@ -113,7 +113,10 @@ const checkTables = (version: number): Finding => {
 }
 
 /** The live nodes: their versions and clocks. */
-const checkNodes = async (query: Query, limit: number): Promise<{ readonly count: number; readonly findings: ReadonlyArray<Finding> }> => {
+const checkNodes = async (
+  query: Query,
+  limit: number
+): Promise<{ readonly count: number; readonly findings: ReadonlyArray<Finding> }> => {
   const rows = (await query(
     `SELECT no, version, coalesce(clock - extract(epoch FROM seen_at) * 1000, 0)::float8 FROM stint.nodes
      WHERE seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
@@ -125,15 +128,26 @@ const checkNodes = async (query: Query, limit: number): Promise<{ readonly count
     count: rows.length,
     findings: [
       versions.length > 1
-        ? failed("nodes", words, "An upgrade has not ended: stop the nodes of the older version, and start them with the newer one.")
+        ? failed(
+          "nodes",
+          words,
+          "An upgrade has not ended: stop the nodes of the older version, and start them with the newer one."
+        )
         : ok("nodes", words),
       skewed.length > 0
         ? failed(
           "clocks of nodes",
-          skewed.map(([no, , skew]) => `node ${no} is ${seconds(skew)} ${skew > 0 ? "ahead of" : "behind"} the database`).join(", "),
+          skewed.map(([no, , skew]) => `node ${no} is ${seconds(skew)} ${skew > 0 ? "ahead of" : "behind"} the database`).join(
+            ", "
+          ),
           "Synchronize the clocks of these machines (NTP). Leases and timeouts use the clock of the node that writes them."
         )
-        : ok("clocks of nodes", rows.length === 0 ? "no node is running" : `at most ${seconds(Math.max(...rows.map(([, , skew]) => Math.abs(skew))))} apart`)
+        : ok(
+          "clocks of nodes",
+          rows.length === 0
+            ? "no node is running"
+            : `at most ${seconds(Math.max(...rows.map(([, , skew]) => Math.abs(skew))))} apart`
+        )
     ]
   }
 }
@@ -178,7 +192,8 @@ const checkBloat = async (query: Query, limit: number): Promise<Finding> => {
     `SELECT relname, n_dead_tup::float8, n_live_tup::float8 FROM pg_stat_user_tables WHERE schemaname = 'stint' ORDER BY n_dead_tup DESC`
   )).map((row) => decodeTable(row))
   const bloated = rows.filter(([, dead, live]) => dead > limit && dead > live)
-  const words = (some: typeof rows) => some.map(([name, dead, live]) => `${name} has ${dead} dead rows and ${live} live ones`).join(", ")
+  const words = (some: typeof rows) =>
+    some.map(([name, dead, live]) => `${name} has ${dead} dead rows and ${live} live ones`).join(", ")
   return bloated.length === 0
     ? ok("dead rows", rows[0] === undefined || rows[0][1] === 0 ? "none" : `few: ${words(rows.slice(0, 1))}`)
     : failed(

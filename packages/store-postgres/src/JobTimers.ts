@@ -185,7 +185,8 @@ export const make = (
                   db.unreadable.skip(job[0], now, error)
                   return []
                 }))),
-            (parts) => parts.flat()
+            (parts) =>
+              parts.flat()
           ))
       )
     }

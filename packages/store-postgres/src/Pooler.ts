@@ -11,7 +11,8 @@ import type { Connection } from "./Connection.ts"
 export type Pooling = "none" | "session" | "transaction"
 
 /** What to do about a pooler in transaction mode. */
-export const ADVICE = "Connect to the server itself, or set pool_mode = session for this database: Stint uses prepared statements, " +
+export const ADVICE =
+  "Connect to the server itself, or set pool_mode = session for this database: Stint uses prepared statements, " +
   "settings of the session and notifications. A node uses up to five connections."
 
 const PROCESS = "SELECT pg_backend_pid()"

@@ -91,10 +91,16 @@ const make = Effect.gen(function*() {
         return rows.map(toBuild)
       }),
     hasSucceeded: (endpoint) =>
-      db.read("find a successful build", async (query) =>
-        (await query(`SELECT 1 FROM stint.builds WHERE endpoint = $1 AND state = 'succeeded' LIMIT 1`, [endpoint])).length > 0),
-    unended: db.read("list builds that have not ended", async (query) =>
-      (await query(`SELECT body FROM stint.builds WHERE state IN ('queued', 'running') ORDER BY endpoint, number`)).map(toBuild)),
+      db.read(
+        "find a successful build",
+        async (query) =>
+          (await query(`SELECT 1 FROM stint.builds WHERE endpoint = $1 AND state = 'succeeded' LIMIT 1`, [endpoint])).length > 0
+      ),
+    unended: db.read(
+      "list builds that have not ended",
+      async (query) =>
+        (await query(`SELECT body FROM stint.builds WHERE state IN ('queued', 'running') ORDER BY endpoint, number`)).map(toBuild)
+    ),
     appendLog: (endpoint, number, lines) =>
       lines.length === 0 ? Effect.void : db.write("append to the log of a build", async (query) => {
         await lockBuilds(query, endpoint)

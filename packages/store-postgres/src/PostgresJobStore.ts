@@ -31,14 +31,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { KEY_USAGE } from "./ConcurrencySlots.ts"
 import { constraintOf, type Query } from "./Connection.ts"
-import {
-  fromAllStateTables,
-  REPORT,
-  type StateRow,
-  toReport,
-  toStateRow,
-  TRACE
-} from "./JobColumns.ts"
+import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { listJobs } from "./JobLists.ts"
 import * as JobTimers from "./JobTimers.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
@@ -206,14 +199,17 @@ const make = Effect.gen(function*() {
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
-      db.shared("insert", { insertions: [{ job, key, quotas }], characters: job.input.length }, (transaction) =>
-        insert(transaction, job, key, quotas)).pipe(
-          Effect.catch((error) =>
-            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-              ? Effect.die(new Error(`job ${job.id} already exists`))
-              : Effect.fail(error)
-          )
-        ),
+      db.shared(
+        "insert",
+        { insertions: [{ job, key, quotas }], characters: job.input.length },
+        (transaction) => insert(transaction, job, key, quotas)
+      ).pipe(
+        Effect.catch((error) =>
+          error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+            ? Effect.die(new Error(`job ${job.id} already exists`))
+            : Effect.fail(error)
+        )
+      ),
     apply: (endpoint, id, event) =>
       db.shared(
         event._tag,

@@ -385,7 +385,9 @@ export const begin = (
         quotaScopes(key?.owner ?? job.owner, job.endpoint, quotas).map((one) => [quotaLock(one), one] as const)
       )
     )
-    const endpoints = [...new Set([...insertions.map(({ job }) => job.endpoint), ...RunLoads.children(related).map(({ endpoint }) => endpoint)])]
+    const endpoints = [
+      ...new Set([...insertions.map(({ job }) => job.endpoint), ...RunLoads.children(related).map(({ endpoint }) => endpoint)])
+    ]
     const wanted = new Map<EndpointId, { readonly limit: number; readonly now: number }>()
     const claims = needs.flatMap(({ claims = [] }) => claims)
     for (const { endpoint, event: { now }, limit } of claims) {

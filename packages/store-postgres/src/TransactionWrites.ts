@@ -254,7 +254,9 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       transpose(savedBatches.map(({ batch }) => [batch.id, batch.endedAt !== null, batchDueAt(batch), encodeBatch(batch)]))
     )
   }
-  for (const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules), ...slots.statements()]) {
+  for (
+    const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules), ...slots.statements()]
+  ) {
     send(text, values)
   }
   await Promise.all([...statements.map(([text, values]) => query(text, values)), tallies.send(query), execute("COMMIT")])

@@ -177,7 +177,14 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       yield* sql(address, "ALTER ROLE stint SET default_transaction_read_only = on")
       const examination = yield* Doctor.examine(options(address))
       assert.include(failing(examination), "server")
-    }).pipe(Effect.ensuring(sql(`${address}&options=${encodeURIComponent("-c default_transaction_read_only=off")}`, "ALTER ROLE stint RESET default_transaction_read_only"))))
+    }).pipe(
+      Effect.ensuring(
+        sql(
+          `${address}&options=${encodeURIComponent("-c default_transaction_read_only=off")}`,
+          "ALTER ROLE stint RESET default_transaction_read_only"
+        )
+      )
+    ))
 
   rule("finds that notifications do not arrive", (address) =>
     Effect.gen(function*() {

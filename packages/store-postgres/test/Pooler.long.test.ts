@@ -75,8 +75,10 @@ describe.skipIf(missing !== undefined)(missing ?? "pgbouncer", () => {
     })
 
   const failing = (url: string) =>
-    Effect.map(Doctor.examine({ url: Redacted.make(url) }, { notifyMs: 1_000 }), ({ findings }) =>
-      findings.filter(({ state }) => state === "failed").map(({ check }) => check))
+    Effect.map(
+      Doctor.examine({ url: Redacted.make(url) }, { notifyMs: 1_000 }),
+      ({ findings }) => findings.filter(({ state }) => state === "failed").map(({ check }) => check)
+    )
 
   it.live("a node does not start behind a pooler in transaction mode, and says why", () =>
     Effect.gen(function*() {

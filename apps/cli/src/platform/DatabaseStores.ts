@@ -9,8 +9,8 @@ import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
-import { CliFailure } from "../CliFailure.ts"
 import manifest from "../../package.json" with { type: "json" }
+import { CliFailure } from "../CliFailure.ts"
 import type { Stores } from "./Stores.ts"
 
 /** The module of the stores, with the driver. */

@@ -124,7 +124,9 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     const [job, id] = [RunMachine.memberOf(entry, "job"), RunMachine.memberOf(entry, "endpoint")]
     if (job === undefined || id === undefined) return []
     const [endpoint, child] = [EndpointId.make(id), JobId.make(job)]
-    return jobs.postponesCancel?.(endpoint, child) === true ? [] : [jobs.apply(endpoint, child, { _tag: "Cancel", now, endpoint })]
+    return jobs.postponesCancel?.(endpoint, child) === true
+      ? []
+      : [jobs.apply(endpoint, child, { _tag: "Cancel", now, endpoint })]
   }
 
   /** Settles the open paths whose time has come. */
