@@ -52,7 +52,12 @@ describe.skipIf(missing !== undefined)(missing ?? "pgbouncer", () => {
         Effect.promise(() =>
           new Promise<ReturnType<typeof spawn>>((resolve, reject) => {
             // It refuses to run as root.
-            const child = spawn("setpriv", [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", PROGRAM, config ?? ""], {
+            const [file, ...args] = [
+              ...(process.getuid?.() === 0 ? ["setpriv", `--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"] : []),
+              PROGRAM,
+              config ?? ""
+            ]
+            const child = spawn(file, args, {
               stdio: ["ignore", "ignore", "pipe"]
             })
             let text = ""
