@@ -11,6 +11,7 @@
  * A lost connection is opened again by the next operation. While the database is unavailable, operations fail with `StoreUnavailable`, at
  * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
+import type { ClaimResult } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
@@ -64,7 +65,7 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
     needs: Needs,
     run: (transaction: Transaction) => A | "Again"
   ) => Effect.Effect<A, StoreError>
-  readonly claim: (claim: Claims.Claim) => Effect.Effect<Claims.Claimed, StoreError>
+  readonly claim: (claim: Claims.Claim) => Effect.Effect<ClaimResult, StoreError>
   /** Changes jobs and batches in a transaction of its own. */
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
   readonly unreadable: UnreadableRows.UnreadableRows

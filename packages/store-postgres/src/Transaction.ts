@@ -391,7 +391,8 @@ export const begin = (
     const wanted = new Map<EndpointId, { readonly limit: number; readonly now: number }>()
     const claims = needs.flatMap(({ claims = [] }) => claims)
     for (const { endpoint, event: { now }, limit } of claims) {
-      wanted.set(endpoint, { limit: (wanted.get(endpoint)?.limit ?? 0) + limit, now })
+      const known = wanted.get(endpoint)
+      wanted.set(endpoint, { limit: (known?.limit ?? 0) + limit, now: Math.max(known?.now ?? 0, now) })
     }
     keyLimits = new Map(claims.map(({ endpoint, event: { keyLimit } }) => [endpoint, keyLimit ?? Infinity]))
     const locks = [
@@ -432,9 +433,11 @@ export const begin = (
     await lockKeys([
       ...insertions.map(({ job }) => job),
       ...RunLoads.children(related),
-      ...headsOf(({ head }) => ends.has(head.id) || (isAny && !offered.has(head.id)))
+      ...headsOf(({ head }) =>
+        ends.has(head.id) ||
+        (offered.has(head.id) ? (wanted.get(head.endpoint)?.now ?? 0) >= head.expiresAt : isAny)
+      )
     ])
-    for (const { now } of wanted.values()) await lockExpired(now)
   }
 
   return {
