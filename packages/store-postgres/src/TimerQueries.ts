@@ -22,11 +22,15 @@ const isDue = (place: StateTable): string =>
 /** A run parks with `not_before` before the end of its life, and only a write of its worker changes that. */
 const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
 
+/** Of jobs that are due at the same time, the one that was submitted first is first. With a slot of a key, `seq` is its turn. */
+const orderOf = (place: StateTable): string =>
+  `due_at, CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
+
 /** Locks due jobs that are no runs or children. `$1`: now, `$2`: the limit, `$3`: ids to skip. */
 export const due = (place: StateTable): string =>
   `WITH s AS MATERIALIZED (
      SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND NOT ${FAMILY}
-     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+     ORDER BY ${orderOf(place)} LIMIT $2 FOR UPDATE SKIP LOCKED
    ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
 /** The ids of due runs and children, without locks: RunLoads.ts locks them in its order. The same parameters. */
