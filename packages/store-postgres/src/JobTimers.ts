@@ -2,9 +2,9 @@
  * Fires the timers of jobs.
  *
  * ```
- *   ordinary jobs       in one transaction, or else each in its own
- *   runs, children      in parts: locked in the order of RunLoads.ts
- *   left-over cancels   children that the ends of runs have left to the timers, in parts
+ *   ordinary jobs                              in one transaction, or else each in its own
+ *   runs, children, jobs with concurrency keys in parts: locked in the order of RunLoads.ts
+ *   left-over cancels                          children that the ends of runs have left to the timers, in parts
  * ```
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -17,14 +17,14 @@ import * as Schema from "effect/Schema"
 import { sqlStateOf } from "./Connection.ts"
 import { mayRepeat } from "./JobGroupCommit.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
-import { CANCELS, due, DUE_FAMILY, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE } from "./TimerQueries.ts"
+import { CANCELS, due, DUE_RELATED, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE } from "./TimerQueries.ts"
 import type { Work } from "./Work.ts"
 
 const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
 const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
-/** The most runs and children whose timers fire in one transaction. Each end of a run may change thousands of children. */
-const MAX_FAMILY_PART = 20
+/** The most runs, children and jobs with concurrency keys whose timers fire in one transaction. Each end of a run may change thousands of children. */
+const MAX_RELATED_PART = 20
 
 /** How many children of ended runs the timers cancel in one transaction. */
 const CANCEL_PART = 200
@@ -95,7 +95,7 @@ export const make = (
   /** Fires the timers of due jobs in one transaction, or else each in its own. */
   const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
     let ids: ReadonlyArray<JobId> = []
-    return db.alone("tick", async ({ lockBatches, lockSlots, unreadable, work }) => {
+    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
       const found = await Promise.all(
         DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
       )
@@ -104,21 +104,20 @@ export const make = (
         .slice(0, limit)
       ids = entries.map(({ head }) => head.id)
       await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
-      await lockSlots()
       return entries.map((entry) => work.apply(entry, event))
     }).pipe(
       Effect.catchIf(isOwnFault, () => fireEach(ids, event))
     )
   }
 
-  let familyPart = MAX_FAMILY_PART
+  let relatedPart = MAX_RELATED_PART
   /** How often the timer of a run could not be fired because of the server, since another one could be. */
   const failures = new Map<JobId, number>()
 
   /** Skips a run that repeatedly cannot be changed within the time limit. The database answers: the timers have just been read. */
   const giveUp = (part: ReadonlyArray<JobId>, now: number, error: StoreError) =>
     Effect.sync(() => {
-      familyPart = 1
+      relatedPart = 1
       const [id] = part
       if (id === undefined || part.length > 1) return
       const count = (failures.get(id) ?? 0) + 1
@@ -130,17 +129,17 @@ export const make = (
     })
 
   /**
-   * The same for runs and their children, in several transactions. When one fails because of the server, such as one that takes too long, the next
+   * The same for runs, their children and jobs with concurrency keys, in due order and in several transactions. When one fails because of the server, such as one that takes too long, the next
    * tick tries each timer in its own transaction.
    */
-  const fireFamily = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+  const fireRelated = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
     Effect.flatMap(
-      db.read("tick", (query) => query(DUE_FAMILY, [event.now, limit, db.unreadable.ids(event.now)])),
+      db.read("tick", (query) => query(DUE_RELATED, [event.now, limit, db.unreadable.ids(event.now)])),
       (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
         const ids = rows.map((row) => decodeId(row)[0])
         const parts = Array.from(
-          { length: Math.ceil(ids.length / familyPart) },
-          (_, at) => ids.slice(at * familyPart, (at + 1) * familyPart)
+          { length: Math.ceil(ids.length / relatedPart) },
+          (_, at) => ids.slice(at * relatedPart, (at + 1) * relatedPart)
         )
         return Effect.forEach(parts, (part) =>
           fire(part, event).pipe(
@@ -149,7 +148,7 @@ export const make = (
           )).pipe(
             Effect.tap(() =>
               Effect.sync(() => {
-                familyPart = Math.min(MAX_FAMILY_PART, 2 * familyPart)
+                relatedPart = Math.min(MAX_RELATED_PART, 2 * relatedPart)
                 failures.clear()
               })
             ),
@@ -200,8 +199,8 @@ export const make = (
         if (!isDue) return []
         const fired = yield* fireDue(event, limit)
         if (fired.length >= limit) return fired
-        const family = [...fired, ...yield* fireFamily(event, limit - fired.length)]
-        return family.length >= limit ? family : [...family, ...yield* cancelChildren(event.now, limit - family.length)]
+        const related = [...fired, ...yield* fireRelated(event, limit - fired.length)]
+        return related.length >= limit ? related : [...related, ...yield* cancelChildren(event.now, limit - related.length)]
       })
     )
 }

@@ -12,8 +12,8 @@ import { type StateTable, WITH_WEBHOOK_PAYLOADS } from "./JobColumns.ts"
 /** The tables with timers. */
 export const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
 
-/** Runs and their children, whose timers also change other jobs. */
-const FAMILY = "(is_run OR id LIKE 'step-%')"
+/** Runs, their children, and jobs with a concurrency key: their timers also change other jobs. */
+const RELATED = "(is_run OR id LIKE 'step-%' OR concurrency_key IS NOT NULL)"
 
 /** Jobs of a table, without parked runs. */
 const isDue = (place: StateTable): string =>
@@ -23,27 +23,29 @@ const isDue = (place: StateTable): string =>
 const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
 
 /** Of jobs that are due at the same time, the one that was submitted first is first. With a slot of a key, `seq` is its turn. */
-const orderOf = (place: StateTable): string =>
-  `due_at, CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
+const turnOf = (place: StateTable): string =>
+  `CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
 
-/** Locks due jobs that are no runs or children. `$1`: now, `$2`: the limit, `$3`: ids to skip. */
+/** Locks due jobs whose timers change no other job. `$1`: now, `$2`: the limit, `$3`: ids to skip. */
 export const due = (place: StateTable): string =>
   `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND NOT ${FAMILY}
-     ORDER BY ${orderOf(place)} LIMIT $2 FOR UPDATE SKIP LOCKED
+     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND NOT ${RELATED}
+     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
    ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
-/** The ids of due runs and children, without locks: RunLoads.ts locks them in its order. The same parameters. */
-export const DUE_FAMILY = `SELECT id FROM (${
+/** The ids of the other due jobs, without locks: RunLoads.ts locks them in its order. The same parameters. */
+export const DUE_RELATED = `SELECT id FROM (${
   [
     ...DUE_TABLES.map((place) =>
-      `(SELECT id, due_at, seq FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND ${FAMILY}
-        ORDER BY due_at, seq LIMIT $2)`
+      `(SELECT id, due_at, ${turnOf(place)} AS turn FROM stint.${place} WHERE ${
+        isDue(place)
+      } AND id <> ALL($3::text[]) AND ${RELATED}
+        ORDER BY due_at, turn LIMIT $2)`
     ),
-    `(SELECT id, not_before, seq FROM stint.running WHERE ${IS_PARKED_DUE} AND id <> ALL($3::text[])
-      ORDER BY not_before, seq LIMIT $2)`
+    `(SELECT id, not_before, ${turnOf("running")} AS turn FROM stint.running WHERE ${IS_PARKED_DUE} AND id <> ALL($3::text[])
+      ORDER BY not_before, turn LIMIT $2)`
   ].join(" UNION ALL ")
-}) s ORDER BY due_at, seq LIMIT $2`
+}) s ORDER BY due_at, turn LIMIT $2`
 
 const isAnyDue = (from: string): string => `EXISTS (SELECT 1 FROM stint.${from} AND id <> ALL($2::text[]))`
 
