@@ -12,6 +12,7 @@ import * as BuildCommand from "./commands/BuildCommand.ts"
 import * as BuildsCommand from "./commands/BuildsCommand.ts"
 import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
+import * as DoctorCommand from "./commands/DoctorCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
 import * as EventsCommand from "./commands/EventsCommand.ts"
 import * as HealthCommand from "./commands/HealthCommand.ts"
@@ -36,8 +37,8 @@ import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const
 
-/** Commands that use the data folder of a platform, or a running platform. */
-const maintenance = [BackupCommand.backup, BackupCommand.restore] as const
+/** Commands that use the data folder or the database of a platform, or a running platform. */
+const maintenance = [BackupCommand.backup, BackupCommand.restore, DoctorCommand.command] as const
 
 /** Commands that need no platform. */
 const local = [InitCommand.command, PluginsCommand.plugins] as const

@@ -4,6 +4,7 @@
 import { missing, startCluster, type TestCluster } from "@stint/store-postgres/testing"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { runCommand } from "./CommandInProcess.ts"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
@@ -37,18 +38,22 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
     expect(await platform.ended("crashing", failed)).toMatchObject({ status: "FAILED" })
   }, LIMIT)
 
-  it("refuses what the database does not support yet, with the reason and what to do instead", async () => {
+  it("holds the jobs of a concurrency key, and `stint doctor` checks the database", async () => {
     await using platform = await PlatformProcess.create(CONFIG, settings())
     const endpoint = { id: "keyed", source: { type: "external" }, concurrency: { key: "input.tenant", limit: 1 } }
-    const created = await platform.request("POST", "/api/v1/endpoints", endpoint)
-    expect(created).toMatchObject({
-      status: 409,
-      body: {
-        detail:
-          "The endpoint \"keyed\" limits the concurrency of keys, which a platform with a PostgreSQL database does not support yet.",
-        hint: "Remove `concurrency` from the endpoint, or run it on a platform without STINT_DATABASE."
-      }
-    })
+    expect(await platform.request("POST", "/api/v1/endpoints", endpoint)).toMatchObject({ status: 201 })
+    for (const tenant of ["a", "a", "b"]) await platform.run("keyed", { tenant })
+    // A held job is not counted as waiting.
+    expect((await platform.request("GET", "/v2/keyed/health")).body).toMatchObject({ jobs: { inQueue: 3 } })
+    const { code, stdout } = await runCommand(["doctor", "--json"], { env: settings() })
+    expect(JSON.parse(stdout).findings).toContainEqual(expect.objectContaining({ check: "notifications", state: "ok" }))
+    expect(code).toBe(0)
+    const text = await runCommand(["doctor"], { env: settings() })
+    expect(text.stdout).toMatch(/^localhost\/postgres\nok +server +PostgreSQL/)
+  }, LIMIT)
+
+  it("refuses what the database does not support yet, with the reason and what to do instead", async () => {
+    await using platform = await PlatformProcess.create(CONFIG, settings())
     const builds = await platform.request("PUT", "/api/v1/endpoints/joined/build-settings", {
       repository: "https://git.example.com/team/words.git"
     })

@@ -138,6 +138,7 @@ const bodyOf = ({ method, template }: Described, endpoint: string): object | und
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
   if (template.endsWith("/build-settings")) return { repository: "https://git.example.com/team/words.git" }
   if (template.startsWith("/api/v1/endpoints/{endpoint}/releases")) return { spec: { source: { type: "external" } } }
+  if (template === "/api/v1/bulk") return { action: "retry", query: "status:failed" }
   if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
   if (template === "/api/v1/keys/{key}") return { name: "k" }
   if (template === "/api/v1/models") return { model: "acme/whisper" }
@@ -183,6 +184,9 @@ export const sweep = (): void => {
 
           // Its endpoint is in the query.
           const isEvents = operation.template === "/api/v1/events"
+          // Theirs are in the text query.
+          const isSearch = operation.template.startsWith("/api/v1/jobs")
+          const isBulk = operation.template.startsWith("/api/v1/bulk")
           const send = (
             place: Readonly<Record<string, string>> = {},
             over: { readonly authorization?: string; readonly json?: unknown; readonly encoding?: string } = {}
@@ -240,17 +244,21 @@ export const sweep = (): void => {
             400: first !== ""
               ? send({ [last]: "%zz" })
               : operation.method === "GET"
-              ? call(`${operation.template}?limit=0&lastEventId=0`)
+              ? call(`${operation.template}?limit=0&lastEventId=0${isSearch ? "&query=status:none" : ""}`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
-            // The overview and the alerts show every reader its own endpoints.
+            // These show every reader its own endpoints, jobs or operations.
             403: send({}, {
-              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
+              authorization: isSearch || isBulk || ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
                 ? workers.secret
                 : stranger.secret
             }),
             404: isEvents
               ? send({ endpoint: "no-such-endpoint" })
+              : isSearch
+              ? call(`${operation.template}?query=endpoint:no-such-endpoint`)
+              : isBulk && first === ""
+              ? send({}, { json: { action: "retry", query: "endpoint:no-such-endpoint" } })
               : first === ""
               ? send({}, { json: { name: "k", endpoints: ["no-such-endpoint"] } })
               : send(missing, roaming),

@@ -1,6 +1,10 @@
 /**
  * Claims within a transaction. The ready jobs that all claims of the transaction want are locked together, by `SKIP LOCKED`, and assigned
  * to one claim after the other.
+ *
+ * A claim that finds an expired job with a concurrency key may release held jobs of the key, which may come before the other ready jobs. The
+ * transaction has not loaded their inputs and batches, and cannot lock batches after keys. So the claim is cut there, and the next transaction
+ * continues it.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { type BusyWorker, claimable } from "@stint/store/ClaimRule"
@@ -16,10 +20,16 @@ export interface Claim {
   readonly endpoint: EndpointId
   readonly limit: number
   readonly event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
+  /** What the transactions before this one have found, and committed. */
+  readonly found?: ClaimResult
 }
 
-/** What a claim returns. */
-export type Claimed = ClaimResult
+/** What a claim has found at the end of a transaction. */
+export interface Claimed {
+  readonly result: ClaimResult
+  /** Whether the next transaction must continue it. */
+  readonly isCut: boolean
+}
 
 const decodeBusy = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.Int, Schema.Boolean]))
 const decodeCount = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
@@ -33,12 +43,22 @@ interface Found {
 const isHungry = ({ expired, jobs }: Found, { limit }: Claim): boolean =>
   jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT
 
-const take = ({ work }: Transaction, entry: Entry, { event }: Claim, found: Found) => {
+/** Copies: a transaction may run again. */
+const foundBefore = ({ found }: Claim): Found => ({ jobs: [...found?.jobs ?? []], expired: [...found?.expired ?? []] })
+
+/** Returns whether held jobs became ready, because the job had expired. */
+const take = ({ work }: Transaction, entry: Entry, { event }: Claim, found: Found): boolean => {
   const applied = work.apply(entry, event)
-  if (applied._tag !== "Changed") return
+  if (applied._tag !== "Changed") return false
   if (applied.after.status === "IN_PROGRESS") found.jobs.push(recordOf(entry))
   else found.expired.push(applied)
+  return applied.released !== undefined
 }
+
+const claimed = (claim: Claim, found: Found, isolating: boolean, isReleased = false): Claimed => ({
+  result: { ...found, isolating },
+  isCut: isReleased && isHungry(found, claim)
+})
 
 /** Whether the endpoint has isolated jobs, as far as the transaction knows. */
 const hasIsolated = ({ isolated, work }: Transaction, endpoint: EndpointId): boolean =>
@@ -50,17 +70,18 @@ const hasIsolated = ({ isolated, work }: Transaction, endpoint: EndpointId): boo
 /** Claims jobs. `Again`: the endpoint has isolated jobs, so that the claim must run alone. */
 export const run = async (transaction: Transaction, claim: Claim): Promise<Claimed | "Again"> => {
   const { endpoint, limit } = claim
+  transaction.work.slots.setLimit(endpoint, claim.event.keyLimit)
   if (hasIsolated(transaction, endpoint)) return transaction.isAlone ? await runIsolated(transaction, claim) : "Again"
-  const found: Found = { jobs: [], expired: [] }
+  const found = foundBefore(claim)
   while (true) {
     for (const entry of readyEntries(transaction, endpoint, claim.event.now)) {
       if (!isHungry(found, claim)) break
-      take(transaction, entry, claim, found)
+      if (take(transaction, entry, claim, found)) return claimed(claim, found, false, true)
     }
     if (!isHungry(found, claim) || !transaction.lastReady.has(endpoint)) break
     await transaction.lockReady(endpoint, limit + CLAIM_EXPIRED_LIMIT, claim.event.now)
   }
-  return { ...found, isolating: false }
+  return claimed(claim, found, false)
 }
 
 /** While the endpoint has isolated jobs, each claimed job counts for the next decision (ClaimRule.ts), so claims of all nodes run one by one. */
@@ -88,7 +109,7 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
     return [worker, { worker, jobs, isolated }]
   }))
   let [isolated] = decodeCount(counts[0])
-  const found: Found = { jobs: [], expired: [] }
+  const found = foundBefore(claim)
   const step = limit + CLAIM_EXPIRED_LIMIT + busy.size + 1
   let more = true
   const loadMore = async () => {
@@ -113,7 +134,7 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
       continue
     }
     const before = found.jobs.length
-    take(transaction, entry, claim, found)
+    const isReleased = take(transaction, entry, claim, found)
     if (found.jobs.length === before) {
       if (entry.head.isolated) isolated -= 1
     } else {
@@ -124,6 +145,7 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
         isolated: entry.head.isolated || known?.isolated === true
       })
     }
+    if (isReleased) return claimed(claim, found, isolated > 0, true)
   }
-  return { ...found, isolating: isolated > 0 }
+  return claimed(claim, found, isolated > 0)
 }

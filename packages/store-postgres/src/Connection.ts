@@ -24,10 +24,14 @@ export interface ConnectionOptions {
   readonly deadlineMs: number
   /** Whether the server keeps the plans of statements. False behind a transaction pooler that does not know prepared statements. */
   readonly prepare: boolean
+  /** Settings of the session, such as `SET jit = off`. */
+  readonly settings?: string | undefined
 }
 
 /** An open connection. */
 export interface Connection {
+  /** The process of the server that the login announced. A pooler announces another one than that which runs the statements. */
+  readonly announcedProcess: number | undefined
   readonly query: Query
   /** Sends statements without parameters as one text, such as `BEGIN; SET LOCAL ...`. */
   readonly execute: (text: string) => Promise<void>
@@ -100,7 +104,7 @@ const limitsOf = (deadlineMs: number): ReadonlyArray<string> => [
 ]
 
 /** Opens a connection. The promise rejects with the driver's error. */
-export const connect = async ({ deadlineMs, password, prepare, url }: ConnectionOptions): Promise<Connection> => {
+export const connect = async ({ deadlineMs, password, prepare, settings, url }: ConnectionOptions): Promise<Connection> => {
   const socket = new Socket()
   const client = new Client({
     connectionString: url,
@@ -144,8 +148,10 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
     throw cause
   }
   // With startup parameters instead, PgBouncer would refuse the connection.
-  for (const text of limitsOf(deadlineMs)) client.query(text).catch(() => {})
+  for (const text of [...limitsOf(deadlineMs), ...(settings === undefined ? [] : [settings])]) client.query(text).catch(() => {})
   const names = new Map<string, string>()
+  // The driver's types do not have it.
+  const announced: unknown = "processID" in client ? client.processID : undefined
 
   const send = async <A>(run: () => Promise<A>): Promise<A> => {
     if (!open) throw failure ?? new Error("the connection to PostgreSQL is closed")
@@ -163,6 +169,7 @@ export const connect = async ({ deadlineMs, password, prepare, url }: Connection
   }
 
   return {
+    announcedProcess: typeof announced === "number" ? announced : undefined,
     query: (text, values = []) =>
       send(async () => {
         const { rows } = await client.query<Array<unknown>>({

@@ -3,7 +3,7 @@
  * machine.
  */
 import { JsonText } from "@stint/contract/Json"
-import { dueAt } from "@stint/store/JobMachine"
+import { dueAt, isReady } from "@stint/store/JobMachine"
 import { JobHead, type JobInput, type JobOutcome, type JobRecord, type JobReport } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import * as SchemaJITCompiler from "effect/schema/SchemaJITCompiler"
@@ -17,8 +17,8 @@ export type StateTable = "ready" | "delayed" | "running" | "ended"
 export const STATE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
 
 /** The table for the state of a job. */
-export const placeOf = ({ notBefore, status }: JobHead): StateTable =>
-  status === "IN_PROGRESS" ? "running" : status !== "IN_QUEUE" ? "ended" : notBefore === null ? "ready" : "delayed"
+export const placeOf = (job: JobHead): StateTable =>
+  job.status === "IN_PROGRESS" ? "running" : job.status !== "IN_QUEUE" ? "ended" : isReady(job) ? "ready" : "delayed"
 
 /** The columns of the four tables without the payloads, and their types. */
 const STATE = {
@@ -47,7 +47,10 @@ const STATE = {
   chunk_bytes: "bigint",
   batch: "text",
   last_error: "text",
-  is_run: "boolean"
+  is_run: "boolean",
+  concurrency_key: "text",
+  concurrency_limit: "int",
+  held: "boolean"
 } as const
 
 /** The columns of the payloads in the four tables. */
@@ -79,7 +82,7 @@ const stateList = Object.keys(STATE).map((name) => `s.${name}`).join(", ")
 const PAYLOAD = ["s.progress", "s.output", "s.error", "j.input", "j.s3_config", "j.traceparent", "j.tracestate"]
 
 /** The columns that {@link toEntryRow} reads, of a state `s` and a job `j`. */
-const list = (payload: ReadonlyArray<string>) => `${stateList}, j.spec, j.owner, j.input_bytes, ${payload.join(", ")}`
+const list = (payload: ReadonlyArray<string>) => `${stateList}, j.spec, j.owner, j.input_bytes, j.seq, ${payload.join(", ")}`
 
 /** With all payloads. */
 export const RECORD = list(PAYLOAD)
@@ -116,7 +119,10 @@ const encodeSpec = Schema.encodeSync(Spec)
 
 SchemaJITCompiler.enable(JobHead.ast)
 const decodeHead = Schema.decodeUnknownSync(JobHead)
-const decodeFixed = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int, Schema.Int, Schema.Boolean]))
+const decodeFixed = Schema.decodeUnknownSync(
+  Schema.Tuple([Schema.Int, Schema.Int, Schema.Int, Schema.Int, Schema.Int, Schema.Boolean])
+)
+const decodeKey = Schema.decodeUnknownSync(Schema.String)
 const Text = Schema.NullOr(JsonText)
 const Line = Schema.NullOr(Schema.String)
 const decodePayload = Schema.decodeUnknownSync(Schema.Tuple([Text, Text, Line, Line, Text, Text, Line, Line]))
@@ -139,7 +145,10 @@ export const specText = encodeSpec
 
 /** A decoded row. */
 export interface StateRow {
+  /** The position in the order of submission. */
   readonly seq: number
+  /** The position at which a job with a concurrency key received its slot, while it has one. */
+  readonly turn: number
   readonly head: JobHead
   /** Whether the job is the run of a pipeline. */
   readonly isRun: boolean
@@ -152,14 +161,14 @@ export interface StateRow {
 }
 
 /** The number of columns. */
-const WIDTH = Object.keys(STATE).length + 3 + PAYLOAD.length
+const WIDTH = Object.keys(STATE).length + 4 + PAYLOAD.length
 
 /** Decodes the columns of {@link RECORD}, {@link WITH_WEBHOOK_PAYLOADS}, {@link REPORT} or {@link SUMMARY}. Errors contain the job's id but none of its data. */
 export const toStateRow = (row: Row): StateRow => {
   const [
     id,
     endpoint,
-    seq,
+    turn,
     status,
     priority,
     lowPriority,
@@ -183,9 +192,13 @@ export const toStateRow = (row: Row): StateRow => {
     batchId,
     lastError,
     isRun,
+    key,
+    limit,
+    held,
     spec,
     owner,
     inputBytes,
+    seq,
     ...payload
   ] = row.slice(0, WIDTH)
   try {
@@ -205,8 +218,7 @@ export const toStateRow = (row: Row): StateRow => {
       retries,
       worker,
       release,
-      // The store refuses jobs with a concurrency key.
-      concurrency: null,
+      concurrency: key === null ? null : { key: unescapeNul(decodeKey(key)), limit, held },
       startedAt,
       leaseExpiresAt,
       finishedAt,
@@ -215,7 +227,14 @@ export const toStateRow = (row: Row): StateRow => {
       batchId,
       owner
     })
-    const [place, ofInput, ofOutcome, ofChunks, run] = decodeFixed([seq, inputBytes, outcomeBytes, chunkBytes, isRun])
+    const [place, slot, ofInput, ofOutcome, ofChunks, run] = decodeFixed([
+      seq,
+      turn,
+      inputBytes,
+      outcomeBytes,
+      chunkBytes,
+      isRun
+    ])
     const [progress, output, error, last, input, s3Config, traceparent, tracestate] = decodePayload([
       ...payload.slice(0, 3),
       lastError,
@@ -223,6 +242,7 @@ export const toStateRow = (row: Row): StateRow => {
     ])
     return {
       seq: place,
+      turn: slot,
       head,
       isRun: run,
       inputBytes: ofInput,
@@ -248,15 +268,19 @@ export const toRecord = ({ head, input: { input, ...rest }, outcome }: StateRow)
 export const toReport = ({ head, outcome }: StateRow): JobReport => ({ ...head, ...outcome })
 
 /** What the row of a job's state contains. */
-interface StoredState extends Pick<StateRow, "seq" | "head" | "isRun" | "outcomeBytes" | "chunkBytes"> {
+interface StoredState extends Pick<StateRow, "head" | "isRun" | "outcomeBytes" | "chunkBytes"> {
+  /** The position in the table. */
+  readonly position: number
   readonly outcome: Partial<JobOutcome>
 }
 
 /** The values of a job's state, in the order of {@link ALL}. */
-export const stateValues = ({ chunkBytes, head, isRun, outcome, outcomeBytes, seq }: StoredState): ReadonlyArray<unknown> => [
+export const stateValues = (
+  { chunkBytes, head, isRun, outcome, outcomeBytes, position }: StoredState
+): ReadonlyArray<unknown> => [
   head.id,
   head.endpoint,
-  seq,
+  position,
   head.status,
   head.priority,
   head.lowPriority,
@@ -280,6 +304,9 @@ export const stateValues = ({ chunkBytes, head, isRun, outcome, outcomeBytes, se
   head.batchId,
   escapeNul(outcome.lastError ?? null),
   isRun,
+  escapeNul(head.concurrency?.key ?? null),
+  head.concurrency?.limit ?? null,
+  head.concurrency?.held === true,
   outcome.progress ?? null,
   outcome.output ?? null,
   escapeNul(outcome.error ?? null)

@@ -13,6 +13,7 @@
  *   its commands fail: their outcome is unknown.
  * - A command may run again after a rollback, so it must change only the transaction.
  */
+import type { ClaimResult } from "@stint/store/JobStore"
 import * as Claims from "./Claims.ts"
 import { type Connection, constraintOf, sqlStateOf } from "./Connection.ts"
 import type { TallyRows } from "./TallyRows.ts"
@@ -56,7 +57,7 @@ export interface JobGroupCommit {
     run: (transaction: Transaction) => A | "Again",
     settle: (result: CommandResult<A>) => void
   ) => void
-  readonly claim: (claim: Claims.Claim, settle: (result: CommandResult<Claims.Claimed>) => void) => void
+  readonly claim: (claim: Claims.Claim, settle: (result: CommandResult<ClaimResult>) => void) => void
   /** Runs in a transaction of its own. */
   readonly alone: <A>(run: (transaction: Transaction) => Promise<A>, settle: (result: CommandResult<A>) => void) => void
   /** Resolves when no command is pending or running. */
@@ -200,10 +201,18 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
     setImmediate(() => void drain())
   }
 
+  const claim: JobGroupCommit["claim"] = (one, settle) =>
+    submit(command("Claim", { claims: [one] }, (transaction) => Claims.run(transaction, one), (result) => {
+      if (!result.ok) {
+        // The transactions before it are committed: the worker has their jobs.
+        settle(one.found === undefined ? result : { ok: true, value: one.found })
+      } else if (result.value.isCut) claim({ ...one, found: result.value.result }, settle)
+      else settle({ ok: true, value: result.value.result })
+    }))
+
   return {
     shared: (needs, run, settle) => submit(command("Shared", needs, run, settle)),
-    claim: (claim, settle) =>
-      submit(command("Claim", { claims: [claim] }, (transaction) => Claims.run(transaction, claim), settle)),
+    claim,
     alone: (run, settle) => submit(command("Alone", {}, run, settle)),
     idle: () =>
       new Promise((resolve) => {

@@ -8,13 +8,15 @@
  *   running   |    ready_line   by endpoint, priority and order of submission   claim
  *   ended     /    running_of   by endpoint and worker                          lost workers
  *   runs, run_entries, run_children, run_waits, run_events, definitions: the journals of pipeline runs, beside their jobs
+ *   run_cancels: children of ended runs that the timers cancel
+ *   concurrency_limits: the present limit of an endpoint's concurrency keys; the keys themselves are in the four tables (ConcurrencySlots.ts)
  *   schedules: what is due, and the version of each schedule
  *   chunks, tags, tallies, deliveries, batches, batch_requests, job_logs, log_pieces and the tables of control data: as in SQLite
  * ```
  *
  * Rows move between the four tables, so the hot tables `ready`, `delayed` and `running` stay small however many jobs have ended. The lease of a
  * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). The sweep reads all
- * running jobs instead.
+ * jobs that workers hold instead.
  *
  * A released step never changes. Changes are appended as new steps.
  */
@@ -364,6 +366,59 @@ CREATE INDEX schedules_due ON stint.schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS NOT NULL;
 `
 
+/**
+ * What nodes of an earlier version neither read nor write: they work beside newer ones until they are replaced.
+ *
+ * `running` gets two partial indexes. Their columns never change while a row stays, so that heartbeats still change no index.
+ */
+const v6 = `
+CREATE INDEX running_parked ON stint.running (not_before, seq) WHERE worker IS NULL;
+CREATE INDEX running_leased ON stint.running (id) WHERE worker IS NOT NULL;
+CREATE INDEX runs_nested ON stint.runs (root) WHERE run <> root;
+
+CREATE TABLE stint.run_cancels (
+  job text COLLATE "C" PRIMARY KEY,
+  endpoint text COLLATE "C" NOT NULL
+);
+
+${
+  ["ready", "delayed", "running", "ended"].map((table) =>
+    `ALTER TABLE stint.${table} ADD COLUMN concurrency_key text COLLATE "C", ADD COLUMN concurrency_limit int,
+  ADD COLUMN held boolean NOT NULL DEFAULT false;`
+  ).join("\n")
+}
+CREATE INDEX ready_slots ON stint.ready (endpoint, concurrency_key) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX running_slots ON stint.running (endpoint, concurrency_key) WHERE concurrency_key IS NOT NULL;
+CREATE INDEX delayed_held ON stint.delayed (endpoint, concurrency_key, priority DESC, seq) WHERE held;
+CREATE TABLE stint.concurrency_limits (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  max int
+);
+CREATE SEQUENCE stint.slot_no AS bigint START WITH 549755813888;
+
+ALTER TABLE stint.nodes ADD COLUMN version text, ADD COLUMN clock bigint;
+
+CREATE TABLE stint.build_settings (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  body text NOT NULL
+);
+CREATE TABLE stint.builds (
+  endpoint text COLLATE "C" NOT NULL,
+  number int NOT NULL,
+  state text NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (endpoint, number)
+);
+CREATE INDEX builds_unended ON stint.builds (endpoint, number) WHERE state IN ('queued', 'running');
+CREATE TABLE stint.build_logs (
+  endpoint text COLLATE "C" NOT NULL,
+  build int NOT NULL,
+  last int NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (endpoint, build, last)
+);
+`
+
 /** Bulk operations. */
 const v7 = `
 CREATE TABLE stint.bulk (
@@ -378,7 +433,7 @@ CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v7]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

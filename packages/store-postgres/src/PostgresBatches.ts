@@ -25,7 +25,6 @@ import { insertAll, transpose, WITH_WEBHOOK_PAYLOADS } from "./JobColumns.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { endpointLock, type Transaction } from "./Transaction.ts"
-import * as Unsupported from "./Unsupported.ts"
 
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
@@ -215,7 +214,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
       }),
     enqueue: (endpoint, id, limit, toJob, quotas) =>
       db.alone("enqueue batch", async (transaction): Promise<EnqueueResult> => {
-        const { admit, usageOf, work } = transaction
+        const { admit, lockSlots, usageOf, work } = transaction
         const known = await readBatch(work.query, id)
         if (known === undefined) return NOTHING_ENQUEUED
         await admit(endpoint, known.owner, quotas, limit)
@@ -229,18 +228,17 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
            ) sized ON sized.seq = r.seq WHERE sized.before < $3 ORDER BY r.seq`,
           [id, limit, MAX_ENQUEUED_BYTES]
         )
-        const pending = rows.map(toPending)
+        const pending = rows.map(toPending).map(({ request, seq }) => ({ seq, job: toJob(batch, request) }))
+        await lockSlots(pending.map(({ job }) => job))
         const existing = new Set(
-          (await work.query(`SELECT id FROM stint.jobs WHERE id = ANY($1::text[])`, [pending.map(({ request }) => request.id)]))
+          (await work.query(`SELECT id FROM stint.jobs WHERE id = ANY($1::text[])`, [pending.map(({ job }) => job.id)]))
             .map(([job]) => job)
         )
         const enqueued: Array<number> = []
         let inserted = 0
         let isHeld = false
-        for (const { request, seq } of pending) {
-          const job = toJob(batch, request)
+        for (const { job, seq } of pending) {
           if (!existing.has(job.id)) {
-            if (job.concurrency !== null) throw Unsupported.concurrency(job)
             isHeld = quotas !== undefined &&
               exceededQuota(job, quotas, (scope) => usageOf(scope, scope === "endpoint" ? job.endpoint : job.owner)) !== undefined
             if (isHeld) break

@@ -11,6 +11,7 @@
  * A lost connection is opened again by the next operation. While the database is unavailable, operations fail with `StoreUnavailable`, at
  * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
+import type { ClaimResult } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { StoreError, StoreFull, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
@@ -21,7 +22,8 @@ import type * as Claims from "./Claims.ts"
 import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
 import * as JobGroupCommit from "./JobGroupCommit.ts"
 import { openTables } from "./OpenTables.ts"
-import { ConnectFailed, PostgresOpenError, StartFailed } from "./PostgresOpenError.ts"
+import * as Pooler from "./Pooler.ts"
+import { ConnectFailed, PostgresOpenError, StartFailed, TransactionPooler } from "./PostgresOpenError.ts"
 import * as TallyRows from "./TallyRows.ts"
 import type { Needs, Transaction } from "./Transaction.ts"
 import * as UnreadableRows from "./UnreadableRows.ts"
@@ -37,6 +39,8 @@ export interface Options {
    * detects an unresponsive network sooner, but also ends long statements of a busy server.
    */
   readonly deadlineMs?: number | undefined
+  /** The version of the program, which nodes of other versions and `stint doctor` see. */
+  readonly version?: string | undefined
 }
 
 export class PostgresDatabase extends Context.Service<PostgresDatabase, {
@@ -44,6 +48,8 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   readonly name: string
   /** The number of this node. */
   readonly node: number
+  /** The version of the program, if it is known. */
+  readonly version: string | undefined
   /** Opens a connection that the caller closes. */
   readonly connect: (deadlineMs: number) => Promise<Connection>
   /** Reads committed data. */
@@ -59,7 +65,7 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
     needs: Needs,
     run: (transaction: Transaction) => A | "Again"
   ) => Effect.Effect<A, StoreError>
-  readonly claim: (claim: Claims.Claim) => Effect.Effect<Claims.Claimed, StoreError>
+  readonly claim: (claim: Claims.Claim) => Effect.Effect<ClaimResult, StoreError>
   /** Changes jobs and batches in a transaction of its own. */
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
   readonly unreadable: UnreadableRows.UnreadableRows
@@ -67,6 +73,12 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
 
 /** The number of connections for reads. */
 const READERS = 2
+
+/**
+ * As in transactions on jobs (Transaction.ts): the question whether a timer is due would otherwise read a table of waiting jobs from its start,
+ * because the planner expects to find a due one soon.
+ */
+const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
 
 /** The pause after a failed attempt to connect: the operations in between fail at once. */
 const RECONNECT_MILLIS = 250
@@ -83,7 +95,7 @@ const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
  * The host, port and database of an address. Not shown for an address that has them in other places, because these may contain a password
  * with unescaped characters.
  */
-const nameOf = (url: string): string => {
+export const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
   const { hash, host, pathname, search } = new URL(url)
   const isPlain = /^\/[^/@]*$/.test(pathname) && hash === "" && !/^\?[^=]*@/.test(search)
@@ -157,7 +169,8 @@ const makeWriter = (slot: Slot) => {
   }
 }
 
-const problemOf = (cause: unknown): string => {
+/** The words of an error. */
+export const problemOf = (cause: unknown): string => {
   if (cause instanceof AggregateError) return cause.errors.map(problemOf).join("; ")
   return cause instanceof Error && cause.message !== "" ? cause.message : String(cause)
 }
@@ -184,11 +197,17 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
         deadlineMs: options.deadlineMs ?? 10_000,
         prepare: true
       }
-      const slots = Array.from({ length: READERS + 2 }, () => makeSlot(connection))
-      const [commitSlot = makeSlot(connection), writerSlot = makeSlot(connection), ...readers] = slots
+      const [commitSlot, writerSlot] = [makeSlot(connection), makeSlot(connection)]
+      const readers = Array.from({ length: READERS }, () => makeSlot({ ...connection, settings: READER_SETTINGS }))
+      const slots = [commitSlot, writerSlot, ...readers]
       yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(slots.map(({ close }) => close()))))
       const node = yield* Effect.tryPromise({
-        try: async () => openTables(await commitSlot.get(), name),
+        try: async () => {
+          if (await Pooler.detect(() => connect({ ...connection, prepare: false })) === "transaction") {
+            throw new PostgresOpenError({ database: name, reason: new TransactionPooler() })
+          }
+          return openTables(await commitSlot.get(), name)
+        },
         catch: (cause) => openError(name, cause)
       })
 
@@ -251,6 +270,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       return PostgresDatabase.of({
         name,
         node,
+        version: options.version,
         connect: (deadlineMs) => connect({ ...connection, deadlineMs }),
         read: (operation, run) => settled(operation, async () => run((await reader().get()).query)),
         write: (operation, run) => settled(operation, () => writer(run)),

@@ -23,7 +23,6 @@ import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
-import * as Unsupported from "./Unsupported.ts"
 
 /** The longest time until a change of an endpoint reaches the other nodes. */
 const REFRESH: Duration.Input = "1 second"
@@ -78,8 +77,6 @@ const make = Effect.gen(function*() {
   yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(REFRESH)))
 
   const write = async (query: Query, endpoint: Endpoint) => {
-    const refused = Unsupported.refusedEndpoint(endpoint)
-    if (refused !== undefined) throw refused
     await Promise.all([
       query(`INSERT INTO stint.endpoints (id, body) VALUES ($1, $2) ON CONFLICT (id) DO UPDATE SET body = excluded.body`, [
         endpoint.id,

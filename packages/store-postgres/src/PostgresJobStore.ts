@@ -13,7 +13,7 @@ import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BatchStore } from "@stint/store/BatchStore"
 import type { BulkRecord } from "@stint/store/BulkStore"
-import { bulkOf, dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
+import { bulkOf, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import {
   type Ahead,
@@ -30,66 +30,25 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { constraintOf, type Query, sqlStateOf } from "./Connection.ts"
-import {
-  fromAllStateTables,
-  REPORT,
-  type StateRow,
-  type StateTable,
-  toReport,
-  toStateRow,
-  TRACE,
-  WITH_WEBHOOK_PAYLOADS
-} from "./JobColumns.ts"
-import { mayRepeat } from "./JobGroupCommit.ts"
+import { KEY_USAGE } from "./ConcurrencySlots.ts"
+import { constraintOf, type Query } from "./Connection.ts"
+import { fromAllStateTables, REPORT, type StateRow, toReport, toStateRow, TRACE } from "./JobColumns.ts"
 import { listJobs } from "./JobLists.ts"
+import * as JobTimers from "./JobTimers.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { lockNext, putStep } from "./PostgresBulkStore.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
+import { timed } from "./TimerQueries.ts"
 import type { Transaction, WorkerOf } from "./Transaction.ts"
-import * as Unsupported from "./Unsupported.ts"
 import { chunkAttempt, type Entry, isFamily } from "./Work.ts"
 
 const decodeChunk = Schema.decodeUnknownSync(Schema.Tuple([JsonText]))
 const decodeNumber = Schema.decodeUnknownSync(Schema.Int)
 const decodeOldest = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int]))
+const decodeUsage = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Int, Schema.Int]))
 const decodeId = Schema.decodeUnknownSync(Schema.String)
-
-const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
-
-/** Runs and their children, whose timers also change other jobs. */
-const FAMILY = "(is_run OR id LIKE 'step-%')"
-
-const due = (place: StateTable) =>
-  `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place}
-     WHERE due_at <= $1 AND id <> ALL($3::text[]) AND NOT ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
-     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
-
-/** Without locks: {@link RunLoads} locks them in its order. */
-const DUE_FAMILY = `SELECT id FROM (${
-  DUE_TABLES.map((place) =>
-    `(SELECT id, due_at, seq FROM stint.${place}
-      WHERE due_at <= $1 AND id <> ALL($3::text[]) AND ${FAMILY}${place === "ended" ? " AND batch IS NULL" : ""}
-      ORDER BY due_at, seq LIMIT $2)`
-  ).join(" UNION ALL ")
-}) s ORDER BY due_at, seq LIMIT $2`
-
-const IS_DUE = `SELECT ${
-  DUE_TABLES.map((place) =>
-    `EXISTS (SELECT 1 FROM stint.${place} WHERE due_at <= $1 AND id <> ALL($2::text[])${
-      place === "ended" ? " AND batch IS NULL" : ""
-    })`
-  ).join(" OR ")
-}`
-
-const TIMED = (place: "running" | "delayed") =>
-  `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id${
-    place === "running" ? " WHERE s.worker IS NOT NULL" : ""
-  } ORDER BY s.id FOR UPDATE OF s`
 
 const bySeq = (a: Entry, b: Entry): number => a.seq - b.seq
 
@@ -145,21 +104,27 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
   }
 }
 
-/** IN_QUEUE jobs of an endpoint, in order of submission. */
+/**
+ * IN_QUEUE jobs of an endpoint, in order of submission. `seq` of a ready job with a concurrency key is the turn of its slot, so that all jobs of a
+ * moment are read.
+ */
+const WAITING = `SELECT s.id FROM (
+    (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NULL
+     ORDER BY created_at, seq LIMIT $2)
+    UNION ALL
+    (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NOT NULL
+     ORDER BY created_at FETCH FIRST $2 ROWS WITH TIES)
+    UNION ALL
+    (SELECT id, created_at FROM stint.delayed WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
+  ) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.created_at, j.seq LIMIT $2`
+
 const waitingIds = async (
   query: Query,
   endpoint: EndpointId,
   limit: number,
   seen: ReadonlyArray<string>
 ): Promise<ReadonlyArray<JobId>> => {
-  const rows = await query(
-    `SELECT id FROM (
-       (SELECT id, created_at, seq FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
-       UNION ALL
-       (SELECT id, created_at, seq FROM stint.delayed WHERE endpoint = $1 AND id <> ALL($3::text[]) ORDER BY created_at, seq LIMIT $2)
-     ) s ORDER BY created_at, seq LIMIT $2`,
-    [endpoint, limit, seen]
-  )
+  const rows = await query(WAITING, [endpoint, limit, seen])
   return rows.map(([id]) => JobId.make(decodeId(id)))
 }
 
@@ -207,21 +172,9 @@ const charactersOf = (event: JobMachineEvent): number => {
 const isQuiet = ({ _tag }: JobMachineEvent): boolean =>
   _tag === "Heartbeat" || _tag === "Progress" || _tag === "Chunk" || _tag === "Recover" || _tag === "LeaveBatch"
 
-/** The most runs and children whose timers fire in one transaction. Each end of a run may change thousands of children. */
-const MAX_FAMILY_PART = 20
-
-type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
-
-/** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
-const STATE_OF_SERVER = /^(08|25|40|53|55|57|58)/
-
-/** Whether the change itself failed, so that it would fail again. */
-const isOwnFault = ({ reason }: StoreError): boolean =>
-  reason._tag === "StoreUnavailable" && reason.logged !== true && !mayRepeat(reason.cause) &&
-  !STATE_OF_SERVER.test(sqlStateOf(reason.cause) ?? "")
-
 const make = Effect.gen(function*() {
   const db = yield* PostgresDatabase
+  const tick = JobTimers.make(db)
 
   /** Logs the errors of skipped jobs. */
   const reportRowErrors = Effect.suspend(() =>
@@ -232,80 +185,6 @@ const make = Effect.gen(function*() {
     const [row] = await query(`SELECT ${columns} FROM ${fromAllStateTables("id = $1")} WHERE s.endpoint = $2`, [id, endpoint])
     return row === undefined ? undefined : toStateRow(row)
   }
-
-  /** Fires the timers of jobs, if they are still due. */
-  const fire = (ids: ReadonlyArray<JobId>, event: Tick) =>
-    db.alone("tick", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
-      await lockRuns({ ends: ids })
-      return ids.flatMap((id) => {
-        const entry = work.entries.get(id)
-        // Changed by another command since, or by the timer of its run.
-        return entry === undefined || entry.removed || dueAt(entry.head) > event.now ? [] : [work.apply(entry, event)]
-      })
-    })
-
-  /** Fires the timers of each job in its own transaction. A job that cannot be changed must not stop all timers. */
-  const fireEach = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
-    Effect.map(
-      Effect.forEach(ids, (id) =>
-        fire([id], event).pipe(
-          Effect.catchIf(isOwnFault, (error) =>
-            Effect.sync((): ReadonlyArray<ApplyResult> => {
-              db.unreadable.skip(id, event.now, error)
-              return []
-            }))
-        )),
-      (results) => results.flat()
-    )
-
-  /** Fires the timers of due jobs in one transaction, or else each in its own. */
-  const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
-    let ids: ReadonlyArray<JobId> = []
-    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
-      const found = await Promise.all(
-        DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
-      )
-      const entries = unreadable.readable(found.flat(), event.now).map(work.add)
-        .sort((a, b) => dueAt(a.head) - dueAt(b.head) || bySeq(a, b))
-        .slice(0, limit)
-      ids = entries.map(({ head }) => head.id)
-      await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
-      return entries.map((entry) => work.apply(entry, event))
-    }).pipe(
-      Effect.catchIf(isOwnFault, () => fireEach(ids, event))
-    )
-  }
-
-  let familyPart = MAX_FAMILY_PART
-
-  /**
-   * The same for runs and their children, in several transactions. When one fails because of the server, such as one that takes too long, the next
-   * tick tries each timer in its own transaction.
-   */
-  const fireFamily = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
-    Effect.flatMap(
-      db.read("tick", (query) => query(DUE_FAMILY, [event.now, limit, db.unreadable.ids(event.now)])),
-      (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
-        const ids = rows.map(([id]) => JobId.make(decodeId(id)))
-        const parts = Array.from(
-          { length: Math.ceil(ids.length / familyPart) },
-          (_, at) => ids.slice(at * familyPart, (at + 1) * familyPart)
-        )
-        return Effect.forEach(parts, (part) => Effect.catchIf(fire(part, event), isOwnFault, () => fireEach(part, event))).pipe(
-          Effect.tap(() =>
-            Effect.sync(() => {
-              familyPart = Math.min(MAX_FAMILY_PART, 2 * familyPart)
-            })
-          ),
-          Effect.tapError(() =>
-            Effect.sync(() => {
-              familyPart = 1
-            })
-          ),
-          Effect.map((results) => results.flat())
-        )
-      }
-    )
 
   /** Applies an event that may end them to the jobs of a worker, among which are runs or their children. */
   const applyRunningFamily = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
@@ -351,15 +230,13 @@ const make = Effect.gen(function*() {
   const jobs = JobStore.of({
     durability: "D2",
     insert: (job, key, quotas) =>
-      job.concurrency !== null ?
-        Effect.fail(Unsupported.concurrency(job)) :
-        (key?.bulk === undefined ? insertShared(job, key, quotas) : insertStep(job, key, quotas, key.bulk)).pipe(
-          Effect.catch((error) =>
-            error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
-              ? Effect.die(new Error(`job ${job.id} already exists`))
-              : Effect.fail(error)
-          )
-        ),
+      (key?.bulk === undefined ? insertShared(job, key, quotas) : insertStep(job, key, quotas, key.bulk)).pipe(
+        Effect.catch((error) =>
+          error.reason._tag === "StoreUnavailable" && constraintOf(error.reason.cause) === "jobs_pkey"
+            ? Effect.die(new Error(`job ${job.id} already exists`))
+            : Effect.fail(error)
+        )
+      ),
     apply: (endpoint, id, event) => {
       const step = bulkOf(event)
       if (step !== undefined) return applyStep(endpoint, id, event, step)
@@ -383,24 +260,16 @@ const make = Effect.gen(function*() {
         return entry === undefined ? { _tag: "Missing" } : work.apply(entry, event, body)
       }),
     claim: (endpoint, limit, event) => Effect.tap(db.claim({ endpoint, limit, event }), () => reportRowErrors),
-    tick: (event, limit) =>
-      Effect.flatMap(
-        db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
-        Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
-          if (!isDue) return []
-          const fired = yield* fireDue(event, limit)
-          return fired.length >= limit ? fired : [...fired, ...yield* fireFamily(event, limit - fired.length)]
-        })
-      ).pipe(Effect.tap(() => reportRowErrors)),
+    tick: (event, limit) => Effect.tap(tick(event, limit), () => reportRowErrors),
     applyRunning: (filter, event) =>
       filter === "timed"
         ? db.alone("applyRunning", async ({ load, work }) => {
-          const running = await load(work.query(TIMED("running")))
-          const delayed = await load(work.query(TIMED("delayed")))
+          const running = await load(work.query(timed("running")))
+          const delayed = await load(work.query(timed("delayed")))
           return [...running, ...delayed].sort(bySeq).map((entry) => work.apply(entry, event))
         })
         : Effect.flatMap(
-          db.shared("applyRunning", { workers: [filter] }, ({ work }) => {
+          db.shared("applyRunning", { workers: [filter], freesSlots: !isQuiet(event) }, ({ work }) => {
             const running = runningOf(work, filter)
             return isQuiet(event) || !running.some(isFamily) ? running.map((entry) => work.apply(entry, event)) : undefined
           }),
@@ -488,8 +357,13 @@ const make = Effect.gen(function*() {
         const jobs = decodeNumber(row[0])
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
-    // No job is held.
-    keyUsage: () => Effect.succeed(undefined),
+    keyUsage: (endpoint, id, limit) =>
+      db.read("keyUsage", async (query) => {
+        const [row] = await query(KEY_USAGE, [id, endpoint, limit])
+        if (row === undefined) return undefined
+        const [running, ready, held] = decodeUsage(row)
+        return { running, ready, held }
+      }),
     depth: (endpoint) =>
       db.read("depth", async (query) => {
         const depth = TallyRows.depthOf(await TallyRows.read(query, "endpoint", endpoint))

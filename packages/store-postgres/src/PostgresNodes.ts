@@ -26,7 +26,10 @@ import type { Connection } from "./Connection.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 /** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a slow one moves no duties. */
-const DEAD_AFTER = "3 seconds"
+export const DEAD_AFTER = "3 seconds"
+
+/** The connections of a node, with the one of this module (PostgresDatabase.ts). */
+export const CONNECTIONS = 5
 
 const HEARTBEAT = "1 second"
 
@@ -58,8 +61,10 @@ const decodeNode = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.Nul
 
 type Hint = readonly [topic: string, key: string, count: number]
 
-const BEAT = `INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving) VALUES ($1, now(), now(), $2, $3)
-  ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving`
+const BEAT =
+  `INSERT INTO stint.nodes (no, started_at, seen_at, report, leaving, version, clock) VALUES ($1, now(), now(), $2, $3, $4, $5)
+  ON CONFLICT (no) DO UPDATE SET seen_at = now(), report = excluded.report, leaving = excluded.leaving, version = excluded.version,
+    clock = excluded.clock`
 
 const OTHERS =
   `SELECT no, report, leaving FROM stint.nodes WHERE no <> $1 AND seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
@@ -156,7 +161,7 @@ const make = Effect.gen(function*() {
       const isNew = connection?.isOpen() !== true
       connection = connection?.isOpen() === true ? connection : await open()
       const [, rows] = await Promise.all([
-        connection.query(BEAT, [node, report(), leaving]),
+        connection.query(BEAT, [node, report(), leaving, db.version ?? null, Date.now()]),
         connection.query(OTHERS, [node])
       ])
       const live = rows.map((row) => decodeNode(row))

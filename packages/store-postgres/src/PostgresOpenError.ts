@@ -1,5 +1,6 @@
 /** Why a database cannot be used. */
 import * as Schema from "effect/Schema"
+import { ADVICE as POOLER_ADVICE } from "./Pooler.ts"
 
 /** No connection: wrong address or password, or the server is down. */
 export class ConnectFailed extends Schema.TaggedError<ConnectFailed>()("ConnectFailed", { problem: Schema.String }) {}
@@ -16,6 +17,9 @@ export class TablesNewer extends Schema.TaggedError<TablesNewer>()("TablesNewer"
 /** A statement of the start failed. */
 export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed", { problem: Schema.String }) {}
 
+/** A pooler gives each transaction another connection of the server. */
+export class TransactionPooler extends Schema.TaggedError<TransactionPooler>()("TransactionPooler", {}) {}
+
 /** The oldest supported major version. */
 export const OLDEST_SERVER = 14
 
@@ -23,7 +27,7 @@ export const OLDEST_SERVER = 14
 export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("PostgresOpenError", {
   /** The address without user and password. */
   database: Schema.String,
-  reason: Schema.Union([ConnectFailed, ServerTooOld, TablesNewer, StartFailed])
+  reason: Schema.Union([ConnectFailed, ServerTooOld, TablesNewer, StartFailed, TransactionPooler])
 }) {
   override get message(): string {
     const { database, reason } = this
@@ -36,6 +40,8 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
       case "TablesNewer":
         return `The tables at ${database} have the version ${reason.version}, and this version of Stint knows versions up to ${reason.supported}. ` +
           "Start the version of Stint that the other nodes run."
+      case "TransactionPooler":
+        return `The address ${database} is that of a pooler in transaction mode, such as PgBouncer. ${POOLER_ADVICE}`
       case "StartFailed":
         return `PostgreSQL at ${database} cannot be used: ${reason.problem}. The user of the address must own the database, or have the right to ` +
           "create the schema `stint` in it."

@@ -19,6 +19,7 @@
  * which follow the order above.
  */
 import { type EndpointId, JobId } from "@stint/contract/Ids"
+import type { JobRecord } from "@stint/store/JobRecord"
 import { CANCEL_PATH, memberOf, type RunEntry } from "@stint/store/RunMachine"
 import { type JournalWrite, MAX_PAGE_CHARACTERS, type RunEvent } from "@stint/store/RunStore"
 import { isChild, MAX_PAGE_ENTRIES } from "@stint/store/RunTransactions"
@@ -78,14 +79,20 @@ export const lockNames = ({ journals, sends }: Required<RunNeeds>): ReadonlyArra
 export const insertionsOf = ({ journals }: Required<RunNeeds>): number =>
   journals.reduce((sum, { write: { records } }) => sum + records.filter(({ kind }) => kind === "spawn").length, 0)
 
-/** The endpoints of the jobs that the writes may insert. */
-export const childEndpoints = ({ journals }: Required<RunNeeds>): ReadonlyArray<EndpointId> =>
+/** The jobs that the writes may insert. */
+export const children = ({ journals }: Required<RunNeeds>): ReadonlyArray<JobRecord> =>
   journals.flatMap(({ write: { records } }) =>
-    records.flatMap((record) => record.kind === "spawn" && "endpoint" in record.child ? [record.child.endpoint] : [])
+    records.flatMap((record) => record.kind === "spawn" && "endpoint" in record.child ? [record.child] : [])
   )
 
 /** How many further waits and events of a key are read, because another command of the transaction may use or close the first ones. */
 const SPARE_ROWS = 8
+
+/**
+ * One transaction cancels at most this number of children, so that it ends within its time limit however many children an ended run and the
+ * runs below it have. The timers cancel the others (PostgresJobStore.ts).
+ */
+export const MAX_CANCELS = 500
 
 /** A page is read up to this number of bytes. No character has more than three bytes for each of its units. */
 const MAX_PAGE_BYTES = 3 * MAX_PAGE_CHARACTERS
@@ -390,12 +397,18 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
   /** The children of a transaction's runs that may be cancelled, and the children of their runs. */
   const loadChildren = async (entries: Found): Promise<ReadonlyArray<JobId>> => {
     const jobs: Array<JobId> = []
+    let count = 0
     let found = entries
     while (found.length > 0) {
       const children = found.flatMap(([run, entry]) => {
         const job = childOf(entry)
         const state = work.runs.get(run)
         if (job === undefined || state?.stored === undefined) return []
+        if (count >= MAX_CANCELS) {
+          work.postponed.add(job)
+          return []
+        }
+        count += 1
         work.places.set(job, { run, endpoint: state.stored.endpoint, path: entry.path, root: state.root })
         return [job]
       })

@@ -88,6 +88,8 @@ export interface RunWork {
   readonly eventIds: Map<string, boolean>
   /** The held runs of an endpoint. */
   readonly held: Map<EndpointId, ReadonlyArray<JobId>>
+  /** Children that may have to be cancelled, but were not loaded because there are too many. */
+  readonly postponed: Set<JobId>
   readonly changes: {
     readonly children: Array<readonly [job: JobId, endpoint: EndpointId, place: RootedPlace]>
     readonly waits: Array<NewWait>
@@ -95,6 +97,8 @@ export interface RunWork {
     readonly events: Array<NewEvent>
     readonly takenEvents: Array<KeptEvent>
     readonly definitions: Array<readonly [endpoint: EndpointId, hash: string, graph: JsonText, at: number]>
+    /** Children to be cancelled by the timers. */
+    readonly cancels: Array<readonly [job: JobId, endpoint: EndpointId]>
     /** Remove events that have expired at this time; null: none. */
     expiredAt: number | null
   }
@@ -125,6 +129,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
   const kept: RunWork["kept"] = new Map()
   const eventIds: RunWork["eventIds"] = new Map()
   const held: RunWork["held"] = new Map()
+  const postponed: RunWork["postponed"] = new Set()
   const changes: RunWork["changes"] = {
     children: [],
     waits: [],
@@ -132,6 +137,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
     events: [],
     takenEvents: [],
     definitions: [],
+    cancels: [],
     expiredAt: null
   }
 
@@ -355,6 +361,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
     kept,
     eventIds,
     held,
+    postponed,
     changes
   }
 }

@@ -68,7 +68,7 @@ export const statementsOf = ({ changes, runs }: RunWork): ReadonlyArray<Statemen
     record === undefined || record === stored ? [] : [{ values: runValues(record, root), isNew: stored === undefined }]
   )
   const { added, closed, forgotten } = changedEntries(kept)
-  const { children, closedWaits, definitions, events, expiredAt, takenEvents, waits } = changes
+  const { cancels, children, closedWaits, definitions, events, expiredAt, takenEvents, waits } = changes
   const [known, unknown] = [takenEvents.filter(({ hasId }) => hasId), takenEvents.filter(({ hasId }) => !hasId)]
   const statements: ReadonlyArray<Statement | undefined> = [
     ...removal(removed),
@@ -116,6 +116,10 @@ export const statementsOf = ({ changes, runs }: RunWork): ReadonlyArray<Statemen
         isDelivered ? null : body
       ])
     ),
+    cancels.length === 0 ? undefined : [
+      `INSERT INTO stint.run_cancels (job, endpoint) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING`,
+      pairs(cancels)
+    ],
     ...definitions.map((values): Statement => [
       `INSERT INTO stint.definitions (endpoint, hash, graph, at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
       values

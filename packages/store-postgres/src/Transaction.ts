@@ -2,18 +2,19 @@
  * One transaction on jobs and batches: locks and loads rows for {@link Work}.
  *
  * Every transaction locks in the same order, so that transactions of different nodes wait for each other but do not deadlock: advisory locks by
- * number, then schedules, then the four tables of states, then batches; rows by id. A claim never waits (`SKIP LOCKED`). Runs of pipelines and their
+ * number, then schedules, then the four tables of states, then batches, then concurrency keys; rows by id. A claim never waits (`SKIP LOCKED`). Runs of pipelines and their
  * children have an order of their own within it (RunLoads.ts).
  */
 import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { isReady } from "@stint/store/JobMachine"
-import type { JobRecord } from "@stint/store/JobRecord"
+import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
 import { NO_OWNER } from "@stint/store/Owner"
 import type { Quotas, QuotaScope, QuotaUsage } from "@stint/store/Quota"
 import { isChild } from "@stint/store/RunTransactions"
 import { hash } from "node:crypto"
 import { toBatch } from "./BatchRows.ts"
+import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import type { Connection, Row } from "./Connection.ts"
 import {
   fromAllStateTables,
@@ -50,9 +51,15 @@ export interface Needs extends RunLoads.RunNeeds {
   /** Jobs that no command ends, cancels or retries: they may be in `ends` instead. */
   readonly jobs?: ReadonlyArray<JobId>
   readonly workers?: ReadonlyArray<WorkerOf>
+  /** Whether the event may end jobs of `workers`, or return them to the queue. */
+  readonly freesSlots?: boolean
   readonly insertions?: ReadonlyArray<Insertion>
   readonly claims?: ReadonlyArray<
-    { readonly endpoint: EndpointId; readonly limit: number; readonly event: { readonly now: number } }
+    {
+      readonly endpoint: EndpointId
+      readonly limit: number
+      readonly event: { readonly now: number; readonly keyLimit?: number | undefined }
+    }
   >
 }
 
@@ -75,6 +82,8 @@ export interface Transaction {
   /** Loads rows of a query that selects {@link WITH_WEBHOOK_PAYLOADS} or {@link RECORD}, and locks their batches. */
   readonly load: (rows: Promise<ReadonlyArray<Row>>) => Promise<ReadonlyArray<Work.Entry>>
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
+  /** Locks and loads the concurrency keys of all loaded jobs, and of jobs that will be inserted. After all other locks. */
+  readonly lockSlots: (insertions?: ReadonlyArray<JobHead>) => Promise<void>
   /** Waits until no other transaction has these locks, and takes them until the commit. */
   readonly lockNames: (names: ReadonlyArray<string>, shared?: "shared") => Promise<void>
   readonly isRemoved: (endpoint: EndpointId) => boolean
@@ -261,6 +270,7 @@ export const begin = (
     const gathered = RunLoads.gather([needs])
     await runs.begin(gathered)
     await lockRunRows(gathered, gathered.ends)
+    await lockSlots()
   }
 
   const lockReady: Transaction["lockReady"] = async (endpoint, limit, now, only) => {
@@ -273,7 +283,9 @@ export const begin = (
        ) SELECT ${RECORD} FROM s JOIN stint.jobs j ON j.id = s.id ORDER BY s.priority DESC, s.seq`,
       [endpoint, limit, [...known.map(({ head }) => head.id), ...unreadable.ids(now)]]
     )
-    const last = unreadable.readable(rows, now).map(work.add).at(-1)
+    const found = unreadable.readable(rows, now).map(work.add)
+    for (const { head } of found) offered.add(head.id)
+    const last = found.at(-1)
     if (only === undefined) {
       if (rows.length === limit && last !== undefined) lastReady.set(endpoint, last)
       else lastReady.delete(endpoint)
@@ -309,6 +321,32 @@ export const begin = (
       keyed.set(name, [...(keyed.get(name) ?? []), { owner: String(owner), id: record.id, fingerprint: String(fingerprint) }])
     }
   }
+
+  /** Jobs that claims have loaded. They keep their slots, unless they have expired. */
+  const offered = new Set<JobId>()
+  let keyLimits: ReadonlyMap<EndpointId, number> = new Map()
+
+  const lockKeys = async (heads: ReadonlyArray<JobHead>) => {
+    const wanted = new Map<string, ConcurrencySlots.WantedKey>()
+    for (const { concurrency, endpoint } of heads) {
+      if (concurrency === null || work.slots.has(endpoint, concurrency.key)) continue
+      const { key, limit } = concurrency
+      const name = ConcurrencySlots.slotLock({ endpoint, key })
+      const known = wanted.get(name) ?? { endpoint, key, jobs: 0, limit: keyLimits.get(endpoint) ?? 0 }
+      wanted.set(name, { ...known, jobs: known.jobs + 1, limit: Math.max(known.limit, limit) })
+    }
+    if (wanted.size === 0) return
+    await lockNames([...wanted.keys()])
+    await ConcurrencySlots.load(query, work.slots, [...wanted.values()], (row) => work.add(toStateRow(row)))
+  }
+
+  const headsOf = (matches: (entry: Work.Entry) => boolean): ReadonlyArray<JobHead> =>
+    [...work.entries.values()].filter((entry) => entry.head.concurrency !== null && matches(entry)).map(({ head }) => head)
+
+  const lockSlots: Transaction["lockSlots"] = (insertions = []) =>
+    lockKeys([...insertions, ...headsOf(({ head }) => !offered.has(head.id))])
+
+  const lockExpired = (now: number) => lockKeys(headsOf(({ head }) => offered.has(head.id) && now >= head.expiresAt))
 
   const loadRemoved = async (endpoints: ReadonlyArray<string>) => {
     if (endpoints.length === 0) return
@@ -347,11 +385,16 @@ export const begin = (
         quotaScopes(key?.owner ?? job.owner, job.endpoint, quotas).map((one) => [quotaLock(one), one] as const)
       )
     )
-    const endpoints = [...new Set([...insertions.map(({ job }) => job.endpoint), ...RunLoads.childEndpoints(related)])]
+    const endpoints = [
+      ...new Set([...insertions.map(({ job }) => job.endpoint), ...RunLoads.children(related).map(({ endpoint }) => endpoint)])
+    ]
     const wanted = new Map<EndpointId, { readonly limit: number; readonly now: number }>()
-    for (const { endpoint, event: { now }, limit } of needs.flatMap(({ claims = [] }) => claims)) {
-      wanted.set(endpoint, { limit: (wanted.get(endpoint)?.limit ?? 0) + limit, now })
+    const claims = needs.flatMap(({ claims = [] }) => claims)
+    for (const { endpoint, event: { now }, limit } of claims) {
+      const known = wanted.get(endpoint)
+      wanted.set(endpoint, { limit: (known?.limit ?? 0) + limit, now: Math.max(known?.now ?? 0, now) })
     }
+    keyLimits = new Map(claims.map(({ endpoint, event: { keyLimit } }) => [endpoint, keyLimit ?? Infinity]))
     const locks = [
       ...keys.map(({ endpoint, key }) => keyLock(endpoint, key)),
       ...scopes.keys(),
@@ -369,6 +412,7 @@ export const begin = (
     ]
     const last = () => [
       loadIsolated([...wanted.keys()]),
+      ConcurrencySlots.loadLimits(query, work.slots, [...wanted.keys()]),
       // Last, because a claim never waits, and no command may wait for a lock that a claim has.
       Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
     ]
@@ -384,6 +428,16 @@ export const begin = (
     // Before batches: it locks the children of the run, and then the batches.
     if (!isRelated && isAlone && related.ends.some((id) => work.entries.get(id)?.isRun === true)) await lockRuns(related)
     else await lockBatchesOfJobs()
+    const ends = new Set<JobId>(related.ends)
+    const isAny = isRelated || needs.some(({ freesSlots }) => freesSlots === true)
+    await lockKeys([
+      ...insertions.map(({ job }) => job),
+      ...RunLoads.children(related),
+      ...headsOf(({ head }) =>
+        ends.has(head.id) ||
+        (offered.has(head.id) ? (wanted.get(head.endpoint)?.now ?? 0) >= head.expiresAt : isAny)
+      )
+    ])
   }
 
   return {
@@ -394,9 +448,11 @@ export const begin = (
     load,
     lockBatches,
     lockNames,
+    lockSlots,
     lockReady: async (...args) => {
       const count = await lockReady(...args)
       await lockBatchesOfJobs()
+      await lockExpired(args[2])
       return count
     },
     unreadable,
@@ -456,4 +512,5 @@ export const readyEntries = (
     .filter((entry) => last === undefined || inClaimOrder(entry, last) <= 0)
 }
 
-const inClaimOrder = (a: Work.Entry, b: Work.Entry): number => b.head.priority - a.head.priority || a.seq - b.seq
+const inClaimOrder = (a: Work.Entry, b: Work.Entry): number =>
+  b.head.priority - a.head.priority || ConcurrencySlots.positionOf(a) - ConcurrencySlots.positionOf(b)

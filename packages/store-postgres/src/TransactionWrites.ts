@@ -7,6 +7,7 @@ import { dueAt } from "@stint/store/JobMachine"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Schema from "effect/Schema"
 import { BatchBody } from "./BatchRows.ts"
+import { positionOf } from "./ConcurrencySlots.ts"
 import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, placeOf, specText, STATE_TABLES, type StateTable, stateValues, transpose } from "./JobColumns.ts"
@@ -137,7 +138,7 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
 
 /** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
 export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
-  const { batches, deliveries, entries, query, runWork, schedules, tallies } = work
+  const { batches, deliveries, entries, query, runWork, schedules, slots, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
   const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
@@ -159,7 +160,7 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
     if (left.length > 0) send(`DELETE FROM stint.${place} WHERE id = ANY($1::text[])`, [left])
   }
   for (const place of STATE_TABLES) {
-    insert(place, ALL, sorted.arrived[place].map(stateValues))
+    insert(place, ALL, sorted.arrived[place].map((entry) => stateValues({ ...entry, position: positionOf(entry) })))
   }
   if (sorted.touched.length > 0) {
     send(
@@ -253,7 +254,11 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       transpose(savedBatches.map(({ batch }) => [batch.id, batch.endedAt !== null, batchDueAt(batch), encodeBatch(batch)]))
     )
   }
-  for (const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules)]) send(text, values)
+  for (
+    const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules), ...slots.statements()]
+  ) {
+    send(text, values)
+  }
   await Promise.all([...statements.map(([text, values]) => query(text, values)), tallies.send(query), execute("COMMIT")])
   tallies.committed()
 }

@@ -23,6 +23,7 @@ import { inputBytes, outcomeBytes, payloadBytes } from "@stint/store/Quota"
 import * as RunTransactions from "@stint/store/RunTransactions"
 import { type NewDelivery, newDelivery, type WebhookDelivery } from "@stint/store/WebhookStore"
 import * as Result from "effect/Result"
+import * as ConcurrencySlots from "./ConcurrencySlots.ts"
 import type { Query } from "./Connection.ts"
 import type { StateRow } from "./JobColumns.ts"
 import * as RunWork from "./RunWork.ts"
@@ -39,6 +40,8 @@ export interface NewChunk {
 /** A job of the transaction. */
 export interface Entry {
   readonly seq: number
+  /** The position at which it received the slot of its concurrency key; meaningless without one. */
+  turn: number
   /** As it is stored; undefined for a new job. */
   readonly stored: JobHead | undefined
   head: JobHead
@@ -80,6 +83,7 @@ export interface Work {
   readonly runWork: RunWork.RunWork
   readonly runs: RunTransactions.RunTransactions
   readonly schedules: ScheduleWork.ScheduleWork
+  readonly slots: ConcurrencySlots.ConcurrencySlots
   /** The next position in the order of submission. */
   readonly nextSeq: () => number
   /** The loaded job of an endpoint. */
@@ -116,6 +120,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
   const deliveries: Array<WebhookDelivery> = []
   const sought = new Set<JobId>()
   const runWork = RunWork.make(entries)
+  const slots = ConcurrencySlots.make(tallies)
 
   const nextSeq = (): number => {
     const next = seqs.next()
@@ -194,7 +199,8 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       if (isRun) runs.removed(before, event.now)
       return { _tag: "Removed", before }
     }
-    const { discardChunks, job: after, outcome } = decided.success
+    const { discardChunks, job, outcome } = decided.success
+    const after = slots.place(entry, before, job)
     entry.head = after
     if (Object.keys(outcome).length > 0) {
       entry.outcome = { ...entry.outcome, ...outcome }
@@ -217,15 +223,19 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       isParked(before) !== isParked(after) || before.retries !== after.retries || before.isolated !== after.isolated
     ) tallies.count(before, after, bytes)
     if (after.webhook !== null && !(isRun && event._tag === "Claim")) enqueueWebhook(entry, event, before, chunk)
+    const released = slots.release(before, after, event.now)
     const others = (isRun || RunTransactions.isChild(before.id)) && isTerminal(before.status) !== isTerminal(after.status)
       ? runs.changed(event, before, after, outcome.error)
       : []
     const changed: ApplyResult = after.batchId !== null && before.status !== after.status
       ? updateBatch(entry, before, event.now)
       : { _tag: "Changed", before, after: entry.head }
-    return changed._tag === "Changed" && others.length > 0
-      ? { ...changed, others: [...others, ...changed.others ?? []] }
-      : changed
+    if (changed._tag !== "Changed" || (released === 0 && others.length === 0)) return changed
+    return {
+      ...changed,
+      ...(released === 0 ? {} : { released: released + (changed.released ?? 0) }),
+      ...(others.length === 0 ? {} : { others: [...others, ...changed.others ?? []] })
+    }
   }
 
   const find: Work["find"] = (endpoint, id) => {
@@ -238,6 +248,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     const outcome = { progress, output, error, lastError }
     const entry: Entry = {
       seq: nextSeq(),
+      turn: 0,
       stored: undefined,
       head: { ...head, owner: key?.owner ?? head.owner },
       isRun: false,
@@ -253,6 +264,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       key
     }
     entries.set(job.id, entry)
+    entry.head = slots.place(entry, undefined, entry.head)
     tallies.count(undefined, entry.head, entry.inputBytes + entry.outcomeBytes)
     return entry
   }
@@ -275,6 +287,11 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       insert(job)
       return true
     },
+    postponesCancel: (endpoint, child) => {
+      if (entries.has(child) || !runWork.postponed.has(child)) return false
+      runWork.changes.cancels.push([child, endpoint])
+      return true
+    },
     // The commit does it (RunWrites.ts).
     release: () => {}
   })
@@ -290,9 +307,10 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     runWork,
     runs,
     schedules: ScheduleWork.make(),
+    slots,
     nextSeq,
     find,
-    add: ({ chunkBytes, head, input, inputBytes, isRun, outcome, outcomeBytes, seq }) => {
+    add: ({ chunkBytes, head, input, inputBytes, isRun, outcome, outcomeBytes, seq, turn }) => {
       const known = entries.get(head.id)
       if (known !== undefined) {
         // The row was loaded without its input before.
@@ -301,6 +319,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       }
       const entry: Entry = {
         seq,
+        turn,
         stored: head,
         head,
         isRun,

@@ -1,9 +1,9 @@
 /**
- * The stores of Stint in one PostgreSQL database, for one or several nodes. It has no store of builds yet, and refuses
- * concurrency keys.
+ * The stores of Stint in one PostgreSQL database, for one or several nodes.
  */
 import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
+import type { BuildStore } from "@stint/store/BuildStore"
 import type { BulkStore } from "@stint/store/BulkStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
@@ -21,6 +21,7 @@ import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "./PostgresAuditStore.ts"
+import * as PostgresBuildStore from "./PostgresBuildStore.ts"
 import * as PostgresBulkStore from "./PostgresBulkStore.ts"
 import * as PostgresDatabase from "./PostgresDatabase.ts"
 import * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
@@ -37,7 +38,9 @@ import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
 
+export * as Doctor from "./Doctor.ts"
 export * as PostgresAuditStore from "./PostgresAuditStore.ts"
+export * as PostgresBuildStore from "./PostgresBuildStore.ts"
 export * as PostgresBulkStore from "./PostgresBulkStore.ts"
 export * as PostgresDatabase from "./PostgresDatabase.ts"
 export * as PostgresEndpointStore from "./PostgresEndpointStore.ts"
@@ -62,6 +65,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | BulkStore
+  | BuildStore
   | RunStore
   | AuditStore
   | ScheduleStore
@@ -83,6 +87,7 @@ export const layer = (
     PostgresKeyStore.layer,
     PostgresRunStore.layer,
     PostgresAuditStore.layer,
+    PostgresBuildStore.layer,
     PostgresScheduleStore.layer,
     PostgresBulkStore.layer,
     PostgresSecretStore.layer,

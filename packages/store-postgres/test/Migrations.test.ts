@@ -9,6 +9,7 @@ const RELEASED = [
   "d5e737b650de8658",
   "bf2789134608eaa4",
   "39aca46087b1ce26",
+  "8b9ffbf81ce5bdef",
   "f98b38cabf3f37b4"
 ]
 

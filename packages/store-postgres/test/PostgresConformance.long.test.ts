@@ -2,6 +2,7 @@ import { describe, vi } from "@effect/vitest"
 import {
   auditStoreSuite,
   batchStoreSuite,
+  buildStoreSuite,
   bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
@@ -16,6 +17,7 @@ import {
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
+import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
 import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobLogStore from "../src/PostgresJobLogStore.ts"
@@ -36,8 +38,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
 
   jobStoreSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)), {
     sequences: 60,
-    storms: 2,
-    concurrencyKeys: false
+    storms: 2
   })
   runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
     sequences: 20
@@ -51,6 +52,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   releaseStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   auditStoreSuite("postgres", PostgresAuditStore.layer.pipe(Layer.provide(layer)))
+  buildStoreSuite("postgres", PostgresBuildStore.layer.pipe(Layer.provide(layer)))
   keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))
   secretStoreSuite("postgres", PostgresSecretStore.layer.pipe(Layer.provide(layer)))
   outboxSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)))

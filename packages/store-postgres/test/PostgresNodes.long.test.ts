@@ -1,5 +1,13 @@
 import { describe, vi } from "@effect/vitest"
-import { bulkStoreSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import {
+  buildStoreSuite,
+  bulkStoreSuite,
+  jobStoreSuite,
+  runStoreSuite,
+  scheduleStoreSuite,
+  SeededRandom
+} from "@stint/store-testing"
+import { BuildStore } from "@stint/store/BuildStore"
 import { BulkStore } from "@stint/store/BulkStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
@@ -8,6 +16,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
 import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
@@ -19,8 +28,9 @@ import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
 const STORES = Layer.mergeAll(
-  PostgresJobStore.layer,
+  PostgresBuildStore.layer,
   PostgresBulkStore.layer,
+  PostgresJobStore.layer,
   PostgresRunStore.layer,
   PostgresScheduleStore.layer
 )
@@ -37,6 +47,7 @@ const twoNodes = (address: string) =>
       const any = () => Context.get(anyNode(), JobStore)
       const anyRuns = () => Context.get(anyNode(), RunStore)
       const anyBulk = () => Context.get(anyNode(), BulkStore)
+      const anyBuilds = () => Context.get(anyNode(), BuildStore)
       const anySchedules = () => Context.get(anyNode(), ScheduleStore)
       const jobs = JobStore.of({
         durability: any().durability,
@@ -82,10 +93,24 @@ const twoNodes = (address: string) =>
         unended: Effect.suspend(() => anyBulk().unended),
         put: (after) => anyBulk().put(after)
       })
+      const builds = BuildStore.of({
+        settings: (...args) => anyBuilds().settings(...args),
+        saveSettings: (...args) => anyBuilds().saveSettings(...args),
+        create: (...args) => anyBuilds().create(...args),
+        update: (...args) => anyBuilds().update(...args),
+        get: (...args) => anyBuilds().get(...args),
+        list: (...args) => anyBuilds().list(...args),
+        hasSucceeded: (...args) => anyBuilds().hasSucceeded(...args),
+        unended: Effect.suspend(() => anyBuilds().unended),
+        appendLog: (...args) => anyBuilds().appendLog(...args),
+        readLog: (...args) => anyBuilds().readLog(...args),
+        removeAll: (...args) => anyBuilds().removeAll(...args)
+      })
       return Context.make(JobStore, jobs).pipe(
         Context.add(BulkStore, bulk),
         Context.add(RunStore, runs),
-        Context.add(ScheduleStore, schedules)
+        Context.add(ScheduleStore, schedules),
+        Context.add(BuildStore, builds)
       )
     })
   )
@@ -95,8 +120,9 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   const { url } = makeDatabases(cluster)
   const name = "postgres, each call at a random one of two nodes"
   const stores = Layer.unwrap(Effect.map(url, twoNodes))
-  jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
+  jobStoreSuite(name, stores, { sequences: 40, storms: 1, isOneNode: false })
   runStoreSuite(name, stores, { sequences: 10 })
   bulkStoreSuite(name, stores, { sequences: 5 })
   scheduleStoreSuite(name, stores, { sequences: 5 })
+  buildStoreSuite(name, stores)
 })

@@ -160,18 +160,6 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       assert.notInclude(unescaped.message, "hunter")
     }))
 
-  rule("refuses a job with a concurrency key, and says what to do", (address) =>
-    Effect.gen(function*() {
-      const store = yield* JobStore
-      const job = Scenario.record({ concurrency: { key: "acme", limit: 1, held: false } })
-      const failed = yield* Effect.flip(store.insert(job))
-      assert.include(
-        failed.message,
-        "limits the concurrency of keys, which a platform with a PostgreSQL database does not support yet"
-      )
-      assert.isUndefined(yield* store.get(job.endpoint, job.id))
-    }).pipe(Effect.provide(storeAt(address))))
-
   rule("refuses tables of a newer version, and changes nothing", (address) =>
     Effect.gen(function*() {
       yield* Effect.scoped(Layer.build(storeAt(address)))

@@ -2,70 +2,19 @@
  * Runs that two nodes change at the same time. The conformance suite makes one call after the other.
  */
 import { assert, describe, it, vi } from "@effect/vitest"
-import { EndpointId, type JobId } from "@stint/contract/Ids"
+import type { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { toJsonText } from "@stint/contract/Json"
 import { Scenario, SeededRandom } from "@stint/store-testing"
 import { isParked } from "@stint/store/JobMachine"
-import { JobStore } from "@stint/store/JobStore"
-import { type JournalWrite, type NewEntry, RunStore } from "@stint/store/RunStore"
-import { CHILD_RETENTION_MILLIS, childId } from "@stint/store/RunTransactions"
-import { uuidV7At } from "@stint/store/UuidV7"
-import * as Context from "effect/Context"
+import type { NewEntry } from "@stint/store/RunStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import { Client } from "pg"
-import * as PostgresDatabase from "../src/PostgresDatabase.ts"
-import * as PostgresJobStore from "../src/PostgresJobStore.ts"
-import * as PostgresRunStore from "../src/PostgresRunStore.ts"
+import { CHILDREN, ENDPOINT, HASH, node, spawn, START } from "./RunNode.ts"
 import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
-
-const ENDPOINT = EndpointId.make("letters")
-const CHILDREN = EndpointId.make("stamps")
-const HASH = "a".repeat(64)
-const START = { definition: HASH, ttlMs: 1_000_000_000, undo: false }
-
-const spawn = (path: string, endpoint = CHILDREN): NewEntry & { readonly id: JobId } => {
-  const id = childId(uuidV7At(0))
-  const child = Scenario.record({ id, endpoint, retentionMs: CHILD_RETENTION_MILLIS })
-  return { kind: "spawn", path, child, until: null, id }
-}
-
-const node = (address: string) =>
-  Effect.map(
-    Layer.build(
-      Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(
-        Layer.provide(PostgresDatabase.layer({ url: Redacted.make(address) }))
-      )
-    ),
-    (context) => {
-      const [jobs, runs] = [Context.get(context, JobStore), Context.get(context, RunStore)]
-      return {
-        jobs,
-        runs,
-        claim: (endpoint: EndpointId, worker: string) =>
-          Effect.map(jobs.claim(endpoint, 100, { _tag: "Claim", now: 0, worker }), ({ jobs }) => jobs),
-        write: (run: JobId, write: Partial<JournalWrite>, worker = "ann") =>
-          Effect.flatMap(
-            runs.journal(ENDPOINT, worker, [{ run, attempt: 1, records: [], isHeld: false, ...write }], 0),
-            ([result]) => result === undefined ? Effect.die(new Error("no result")) : Effect.succeed(result)
-          ),
-        finish: (child: JobId) =>
-          jobs.apply(CHILDREN, child, {
-            _tag: "Finish",
-            endpoint: CHILDREN,
-            worker: "bob",
-            now: 0,
-            output: toJsonText("stamped"),
-            error: null
-          })
-      }
-    }
-  )
 
 describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same time", () => {
   const cluster = testCluster()

@@ -45,18 +45,12 @@ export class PayloadMemoryFull extends Schema.TaggedError<PayloadMemoryFull>()("
   bytes: Schema.Int
 }) {}
 
-/** This store does not implement what the operation needs. The same operation never succeeds. `problem` and `hint` are sentences. */
-export class StoreUnsupported extends Schema.TaggedError<StoreUnsupported>()("StoreUnsupported", {
-  problem: Schema.String,
-  hint: Schema.String
-}) {}
-
 /**
- * A store failed. Except after `StoreUnsupported`, the same operation may succeed later: after `StoreFull` when space becomes available, after `StoreBroken` when the operator
+ * A store failed. The same operation may succeed later: after `StoreFull` when space becomes available, after `StoreBroken` when the operator
  * has repaired the store.
  */
 export class StoreError extends Schema.TaggedError<StoreError>()("StoreError", {
-  reason: Schema.Union([StoreUnavailable, StoreFull, StoreBroken, PayloadUnavailable, PayloadMemoryFull, StoreUnsupported])
+  reason: Schema.Union([StoreUnavailable, StoreFull, StoreBroken, PayloadUnavailable, PayloadMemoryFull])
 }) {
   override get message(): string {
     const reason = this.reason
@@ -73,8 +67,6 @@ export class StoreError extends Schema.TaggedError<StoreError>()("StoreError", {
         return `the object store failed in ${reason.operation}: ${reason.problem}`
       case "PayloadMemoryFull":
         return `there is no room in memory for a payload of ${reason.bytes} bytes`
-      case "StoreUnsupported":
-        return `${reason.problem} ${reason.hint}`
     }
   }
 }

@@ -5,15 +5,16 @@
 import { failed } from "@stint/builder/BuildError"
 import { BackupError, Backups } from "@stint/server/Backups"
 import type { PostgresOpenError } from "@stint/store-postgres"
-import * as BuildStore from "@stint/store/BuildStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Redacted from "effect/Redacted"
+import manifest from "../../package.json" with { type: "json" }
 import { CliFailure } from "../CliFailure.ts"
 import type { Stores } from "./Stores.ts"
 
-const load = Effect.tryPromise({
+/** The module of the stores, with the driver. */
+export const load = Effect.tryPromise({
   try: () => import("@stint/store-postgres"),
   catch: (cause) =>
     new CliFailure({
@@ -38,10 +39,8 @@ export const noBuilds = failed(
   "Build the image elsewhere, and deploy it: stint deploy ENDPOINT --image IMAGE"
 )
 
-/** The stores. The store of builds stays empty: {@link noBuilds}. */
+/** The stores. */
 export const layer = (
   url: Redacted.Redacted
 ): Layer.Layer<Stores, PostgresOpenError.PostgresOpenError | StoreError | CliFailure> =>
-  Layer.merge(BuildStore.layerMemory, layerBackups).pipe(
-    Layer.merge(Layer.unwrap(Effect.map(load, (Postgres) => Postgres.layer({ url }))))
-  )
+  Layer.merge(layerBackups, Layer.unwrap(Effect.map(load, (Postgres) => Postgres.layer({ url, version: manifest.version }))))

@@ -7,7 +7,7 @@ import type { CanaryMissing, EndpointExists, ReleaseConflict, ReleaseMissing } f
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
-import { refusedOrUnavailable, unavailable } from "../http/QueueProblems.ts"
+import { unavailable } from "../http/QueueProblems.ts"
 
 const codeRefused = ({ file, hint, problem }: CodeError) =>
   new InvalidRequest(problemMembers(`${excerpt(file)} cannot be deployed: ${problem}.`, hint))
@@ -48,7 +48,7 @@ export const mapDeployErrors = <A, R>(
   effect: Effect.Effect<A, CodeError | ReleaseConflict | StoreError, R>
 ): Effect.Effect<A, InvalidRequest | Conflict | Unavailable, R> =>
   Effect.catchTags(effect, {
-    StoreError: refusedOrUnavailable,
+    StoreError: unavailable,
     CodeError: (error) => Effect.fail(codeRefused(error)),
     ReleaseConflict: (error) => Effect.fail(conflict(error))
   })
@@ -58,7 +58,7 @@ export const mapCreateErrors = <A, R>(
   effect: Effect.Effect<A, CodeError | EndpointExists | StoreError, R>
 ): Effect.Effect<A, InvalidRequest | Conflict | Unavailable, R> =>
   Effect.catchTags(effect, {
-    StoreError: refusedOrUnavailable,
+    StoreError: unavailable,
     CodeError: (error) => Effect.fail(codeRefused(error)),
     EndpointExists: (error) => Effect.fail(exists(error))
   })

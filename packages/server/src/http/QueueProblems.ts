@@ -101,16 +101,8 @@ export const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavai
       return payloadUnavailable(reason)
     case "PayloadMemoryFull":
       return memoryFull(reason.bytes)
-    case "StoreUnsupported":
-      return new Unavailable(problemMembers(reason.problem, reason.hint))
   }
 }
-
-/** 409 for a request that this platform's store can never fulfil, so that the caller does not repeat it. 503 for every other failure of a store. */
-export const refusedOrUnavailable = (error: StoreError): Effect.Effect<never, Unavailable | Conflict> =>
-  error.reason._tag === "StoreUnsupported"
-    ? Effect.fail(new Conflict(problemMembers(error.reason.problem, error.reason.hint)))
-    : unavailable(error)
 
 /** 404 for a job id. */
 export const jobNotFound = (id: string): JobNotFound =>
@@ -232,7 +224,7 @@ export const mapSubmitErrors = <A, R>(
   effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, R>
 ): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests | InsufficientStorage, R> =>
   Effect.catchTags(effect, {
-    StoreError: refusedOrUnavailable,
+    StoreError: unavailable,
     IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
     EndpointGone: (error) => Effect.fail(endpointGone(error)),
     QuotaExceeded: (error): Effect.Effect<never, TooManyRequests | InsufficientStorage> =>

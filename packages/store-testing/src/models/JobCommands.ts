@@ -253,12 +253,6 @@ export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(comman
   size: "max"
 })
 
-/** The same commands for a store that refuses jobs with a concurrency key. */
-export const withoutConcurrencyKeys = (sequence: ReadonlyArray<JobCommand>): ReadonlyArray<JobCommand> =>
-  sequence.map((one) =>
-    one._tag === "Submit" ? { ...one, concurrency: undefined } : one._tag === "Claim" ? { ...one, keyLimit: undefined } : one
-  )
-
 /** Sorts results by job, because the store contract does not specify the order for operations on several jobs. */
 const byJob = (all: ReadonlyArray<ApplyResult>): ReadonlyArray<ApplyResult> => {
   const key = (one: ApplyResult) => one._tag === "Rejected" ? one.job.id : one._tag === "Missing" ? "" : one.before.id

@@ -191,6 +191,22 @@ export const concurrencyRules = (rule: Rule): void => {
       })
   )
 
+  rule(
+    "a take that finds expired jobs takes the job that they held up, before jobs of a lower priority",
+    () =>
+      Effect.gen(function*() {
+        const { status, submit, take } = yield* limited(1)
+        const first = yield* submit({ ...of("initech"), priority: 9 })
+        const acme = { ...of("acme"), priority: 5 }
+        const short = yield* Effect.replicateEffect(submit({ ...acme, policy: { ttl: 10_000 } }), 2)
+        const held = yield* submit(acme)
+        const other = yield* submit(of("globex"))
+        yield* TestClock.adjust(10_000)
+        assert.deepStrictEqual(ids(yield* take("w1", { limit: 3 })), [first.id, held.id, other.id])
+        for (const { id } of short) assert.strictEqual(yield* status(id), "TIMED_OUT")
+      })
+  )
+
   rule("cancels, times out and purges held jobs, and a retried job asks for a slot again", () =>
     Effect.gen(function*() {
       const { endpoint, finish, queue, status, submit, submitFor, takeOne } = yield* limited(1)

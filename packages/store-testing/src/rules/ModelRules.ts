@@ -18,12 +18,11 @@ const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUN
 const seed = process.env["STINT_PROPERTY_SEED"]
 
 /** Registers the rule. */
-export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number, concurrencyKeys: boolean): void => {
-  const generated = concurrencyKeys ? JobCommands.commands : JobCommands.commands.map(JobCommands.withoutConcurrencyKeys)
+export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): void => {
   it.live("answers as the model does for every sequence of commands", () =>
     Effect.promise(() =>
       fc.assert(
-        fc.asyncProperty(generated, (commands) =>
+        fc.asyncProperty(JobCommands.commands, (commands) =>
           Effect.runPromise(
             Effect.flatMap(JobStore, (store) => JobCommands.run(store, commands)).pipe(Effect.provide(store))
           )),

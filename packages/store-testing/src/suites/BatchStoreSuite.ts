@@ -606,6 +606,22 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
         })
     )
 
+    rule("counts a job that a claim finds behind an expired job of the same concurrency key", () =>
+      Effect.gen(function*() {
+        const { finish, read, started, status, submit, take } = yield* make({ concurrency: { key: "input.number", limit: 1 } })
+        const other = yield* submit({ input: toJsonText({ number: 1 }), priority: 1 })
+        const expired = yield* submit({ input: toJsonText({ number: 0 }), policy: { ttl: 10_000 } })
+        const { id } = yield* started(1)
+        yield* TestClock.adjust(10_000)
+        const [first, job] = yield* take("ann", { limit: 2 })
+        assert.strictEqual(first?.id, other.id)
+        assert.strictEqual(yield* status(expired.id), "TIMED_OUT")
+        assert.deepInclude(yield* read(id), { running: 1 })
+        assert.strictEqual(job?.batchId, id)
+        if (job !== undefined) yield* finish(job)
+        assert.deepInclude(yield* read(id), { status: "COMPLETED", running: 0, completed: 1 })
+      }))
+
     rule("counts a job that a claim finds behind an isolated job", () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, read, started, submit, take, takeOne } = yield* make()

@@ -49,8 +49,6 @@ export interface SuiteOptions {
   readonly keys?: number
   /** The number of storms: callers, workers, timers and readers over a store that fails. Default: 4. */
   readonly storms?: number
-  /** Default: true. False for a store that refuses jobs with a concurrency key: their rules are left out. */
-  readonly concurrencyKeys?: boolean
   /**
    * Default: true. False for a store that sends each operation to a random node. The queue wakes a worker just before a job is committed, and on
    * another node that worker finds nothing yet; the job then goes to the next worker that waits.
@@ -60,7 +58,7 @@ export interface SuiteOptions {
 
 /** Registers the rules for a job store and the queue on top of it. */
 export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
-  const { concurrencyKeys = true, isOneNode = true, keys = 1_000, sequences = 400, storms = 4 } = options
+  const { isOneNode = true, keys = 1_000, sequences = 400, storms = 4 } = options
   const store = counting(tested)
   const rule = storeRule(store)
   describe(`job queue: ${name}`, () => {
@@ -70,7 +68,7 @@ export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>,
     describe("idempotency keys", () => idempotencyRules(rule))
     describe("take", () => takeRules(rule, isOneNode))
     describe("isolated jobs", () => isolationRules(rule))
-    for (const rules of concurrencyKeys ? [concurrencyRules] : []) describe("concurrency keys", () => rules(rule))
+    describe("concurrency keys", () => concurrencyRules(rule))
     describe("priority", () => priorityRules(rule))
     describe("deliver", () => resultRules(rule))
     describe("stream", () => streamRules(rule))
@@ -89,6 +87,6 @@ export const jobStoreSuite = <E>(name: string, tested: Layer.Layer<JobStore, E>,
       chaosRules(store, storms)
       idempotencyChaosRules(store, keys)
     })
-    describe("model", () => modelRules(store, sequences, concurrencyKeys))
+    describe("model", () => modelRules(store, sequences))
   })
 }

@@ -70,6 +70,8 @@ export interface RunJobs {
   readonly apply: (endpoint: EndpointId, id: JobId, event: JobMachineEvent) => ApplyResult
   /** Returns false and writes nothing when the id already exists. */
   readonly insert: (job: JobRecord) => boolean
+  /** Whether the store cancels the child in a later transaction, because this one has enough to do. */
+  readonly postponesCancel?: (endpoint: EndpointId, child: JobId) => boolean
   /** The children of a removed run are removed by the next timers. */
   readonly release: (children: ReadonlyArray<Pick<JobHead, "id" | "endpoint">>, now: number) => void
 }

@@ -124,8 +124,10 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
   const cancelChild = (entry: RunEntry, now: number): ReadonlyArray<ApplyResult> => {
     const [job, id] = [RunMachine.memberOf(entry, "job"), RunMachine.memberOf(entry, "endpoint")]
     if (job === undefined || id === undefined) return []
-    const endpoint = EndpointId.make(id)
-    return [jobs.apply(endpoint, JobId.make(job), { _tag: "Cancel", now, endpoint })]
+    const [endpoint, child] = [EndpointId.make(id), JobId.make(job)]
+    return jobs.postponesCancel?.(endpoint, child) === true
+      ? []
+      : [jobs.apply(endpoint, child, { _tag: "Cancel", now, endpoint })]
   }
 
   /** Settles the open paths whose time has come. */

@@ -1,0 +1,100 @@
+/**
+ * `stint doctor` checks what a platform stores its jobs in, without changing it (docs/operations/many-nodes.md).
+ */
+import type { Doctor } from "@stint/store-postgres"
+import * as StoppedDatabase from "@stint/store-sqlite/StoppedDatabase"
+import { Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import type * as Redacted from "effect/Redacted"
+import { statfsSync } from "node:fs"
+import { join, resolve } from "node:path"
+import { DATABASE } from "../backup/BackupFormat.ts"
+import { CliFailure } from "../CliFailure.ts"
+import * as DatabaseConfig from "../config/DatabaseConfig.ts"
+import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as Output from "../output/Output.ts"
+import * as DatabaseStores from "../platform/DatabaseStores.ts"
+import { json } from "./SharedFlags.ts"
+
+/** What was examined, and the findings. */
+interface Examination {
+  readonly database: string
+  readonly findings: ReadonlyArray<Doctor.Finding>
+}
+
+const examineDatabase = (url: Redacted.Redacted): Effect.Effect<Examination, CliFailure> =>
+  Effect.flatMap(DatabaseStores.load, ({ Doctor }) => Doctor.examine({ url }))
+
+/** Below this, new jobs are soon rejected (`STINT_DISK_MIN_FREE`). */
+const MIN_FREE = 1024 * 1_048_576
+
+const checkDisk = (folder: string): Doctor.Finding => {
+  const { bavail, bsize } = statfsSync(folder)
+  const free = bavail * bsize
+  const found = `${Math.floor(free / 1_048_576)} MiB are free`
+  return free < MIN_FREE
+    ? { check: "disk", state: "failed", found, advice: "Free space: with less than 512 MiB, new jobs are rejected." }
+    : { check: "disk", state: "ok", found, advice: "" }
+}
+
+/** The database of a data folder. A running platform watches its file itself, and has locked it. */
+const examineFolder = (dataDir: string): Effect.Effect<Examination> => {
+  const file = join(dataDir, DATABASE)
+  return StoppedDatabase.check(file).pipe(
+    Effect.match({
+      onSuccess: (): Doctor.Finding => ({ check: "file", state: "ok", found: "undamaged; no platform is running", advice: "" }),
+      onFailure: ({ message, reason }): Doctor.Finding =>
+        reason._tag === "FileLocked"
+          ? { check: "file", state: "ok", found: `used by ${reason.holder ?? "a platform"}, which checks it`, advice: "" }
+          : { check: "file", state: "failed", found: message, advice: "" }
+    }),
+    Effect.map((found) => ({
+      database: file,
+      findings: found.state === "failed" ? [found] : [found, checkDisk(dataDir)]
+    }))
+  )
+}
+
+const STATES = { ok: "ok", failed: "FAILED", skipped: "-" } as const
+
+/** One line for each check. What to do is below it. */
+const format = ({ database, findings }: Examination): string => {
+  const width = Math.max(...findings.map(({ check }) => check.length))
+  const lines = findings.flatMap(({ advice, check, found, state }) => [
+    `${STATES[state].padEnd(6)}  ${check.padEnd(width)}  ${Output.inline(found)}`,
+    ...(advice === "" ? [] : advice.split("\n").map((line) => `${" ".repeat(width + 10)}${Output.inline(line)}`))
+  ])
+  return [Output.inline(database), ...lines].join("\n")
+}
+
+/** `stint doctor`. */
+export const command = Command.make(
+  "doctor",
+  {
+    database: Flag.String("database").pipe(
+      Flag.withDescription("The PostgreSQL database to check. Default: STINT_DATABASE, or the data folder (STINT_DATA_DIR)"),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ database: flag, json }) {
+    const settings = yield* PlatformConfig.load
+    const url = yield* DatabaseConfig.resolve(flag, settings)
+    const examination = yield* (url === undefined ? examineFolder(resolve(settings.dataDir)) : examineDatabase(url))
+    yield* Output.print(json, examination, format)
+    const failed = examination.findings.filter(({ state }) => state === "failed").length
+    if (failed > 0) {
+      return yield* new CliFailure({
+        message: `${failed} of ${examination.findings.length} checks failed.`,
+        hint: "",
+        code: "doctor-failed"
+      })
+    }
+  })
+).pipe(
+  Command.withDescription("Check the database: versions, clocks, indexes, dead rows, transactions, notifications, settings"),
+  Command.withExamples([
+    { command: "stint doctor", description: "Check the database of STINT_DATABASE, or else the data folder" },
+    { command: "stint doctor --database postgres://stint@db.internal/stint", description: "Check a PostgreSQL database" }
+  ])
+)

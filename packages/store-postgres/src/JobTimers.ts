@@ -1,0 +1,206 @@
+/**
+ * Fires the timers of jobs.
+ *
+ * ```
+ *   ordinary jobs                              in one transaction, or else each in its own
+ *   runs, children, jobs with concurrency keys in parts: locked in the order of RunLoads.ts
+ *   left-over cancels                          children that the ends of runs have left to the timers, in parts
+ * ```
+ */
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { dueAt, type JobMachineEvent } from "@stint/store/JobMachine"
+import type { ApplyResult } from "@stint/store/JobStore"
+import { isChild } from "@stint/store/RunTransactions"
+import type { StoreError } from "@stint/store/StoreError"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { sqlStateOf } from "./Connection.ts"
+import { mayRepeat } from "./JobGroupCommit.ts"
+import type { PostgresDatabase } from "./PostgresDatabase.ts"
+import { CANCELS, due, DUE_RELATED, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE } from "./TimerQueries.ts"
+import type { Work } from "./Work.ts"
+
+const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
+const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
+
+/** The most runs, children and jobs with concurrency keys whose timers fire in one transaction. Each end of a run may change thousands of children. */
+const MAX_RELATED_PART = 20
+
+/** How many children of ended runs the timers cancel in one transaction. */
+const CANCEL_PART = 200
+
+/** How long a run is kept when its retention has ended but a nested run still undoes what it did. Then it is looked at again. */
+const KEPT_MILLIS = 60_000
+
+/** After so many attempts, a run whose timer cannot be fired within the time limit no longer stops the timers of others. */
+const MAX_ATTEMPTS = 3
+
+type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
+
+/** Lost connections, timeouts, full disks and other states of the server: the same change may succeed later. */
+const STATE_OF_SERVER = /^(08|25|40|53|55|57|58)/
+
+/** Whether the change itself failed, so that it would fail again. */
+const isOwnFault = ({ reason }: StoreError): boolean =>
+  reason._tag === "StoreUnavailable" && reason.logged !== true && !mayRepeat(reason.cause) &&
+  !STATE_OF_SERVER.test(sqlStateOf(reason.cause) ?? "")
+
+/** Fires up to `limit` due timers. */
+export const make = (
+  db: PostgresDatabase["Service"]
+): (event: Tick, limit: number) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
+  /**
+   * Keeps the runs whose retention has ended but whose nested runs have not: the job at the top is the lock of all of them (RunLoads.ts).
+   * Returns their ids.
+   */
+  const keepRoots = async ({ entries, query }: Work, ids: ReadonlyArray<JobId>, now: number) => {
+    const roots = ids.filter((id) => {
+      const entry = entries.get(id)
+      return entry?.isRun === true && entry.head.finishedAt !== null && !isChild(id)
+    })
+    const kept = roots.length === 0 ? [] : (await query(HAS_OPEN_NESTED, [roots])).map((row) => decodeId(row)[0])
+    if (kept.length > 0) {
+      await query(`UPDATE stint.ended SET due_at = $2 WHERE id = ANY($1::text[])`, [kept, now + KEPT_MILLIS])
+    }
+    return new Set(kept)
+  }
+
+  /** Fires the timers of jobs, if they are still due. */
+  const fire = (ids: ReadonlyArray<JobId>, event: Tick) =>
+    db.alone("tick", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
+      await lockRuns({ ends: ids })
+      const kept = await keepRoots(work, ids, event.now)
+      return ids.flatMap((id) => {
+        const entry = work.entries.get(id)
+        // Changed by another command since, or by the timer of its run.
+        const isDue = entry !== undefined && !entry.removed && dueAt(entry.head) <= event.now
+        return isDue && !kept.has(id) ? [work.apply(entry, event)] : []
+      })
+    })
+
+  /** Fires the timers of each job in its own transaction. A job that cannot be changed must not stop all timers. */
+  const fireEach = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.map(
+      Effect.forEach(ids, (id) =>
+        fire([id], event).pipe(
+          Effect.catchIf(isOwnFault, (error) =>
+            Effect.sync((): ReadonlyArray<ApplyResult> => {
+              db.unreadable.skip(id, event.now, error)
+              return []
+            }))
+        )),
+      (results) => results.flat()
+    )
+
+  /** Fires the timers of due jobs in one transaction, or else each in its own. */
+  const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
+    let ids: ReadonlyArray<JobId> = []
+    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
+      const found = await Promise.all(
+        DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
+      )
+      const entries = unreadable.readable(found.flat(), event.now).map(work.add)
+        .sort((a, b) => dueAt(a.head) - dueAt(b.head) || a.seq - b.seq)
+        .slice(0, limit)
+      ids = entries.map(({ head }) => head.id)
+      await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
+      return entries.map((entry) => work.apply(entry, event))
+    }).pipe(
+      Effect.catchIf(isOwnFault, () => fireEach(ids, event))
+    )
+  }
+
+  let relatedPart = MAX_RELATED_PART
+  /** How often the timer of a run could not be fired because of the server, since another one could be. */
+  const failures = new Map<JobId, number>()
+
+  /** Skips a run that repeatedly cannot be changed within the time limit. The database answers: the timers have just been read. */
+  const giveUp = (part: ReadonlyArray<JobId>, now: number, error: StoreError) =>
+    Effect.sync(() => {
+      relatedPart = 1
+      const [id] = part
+      if (id === undefined || part.length > 1) return
+      const count = (failures.get(id) ?? 0) + 1
+      if (count < MAX_ATTEMPTS) failures.set(id, count)
+      else {
+        failures.delete(id)
+        db.unreadable.skip(id, now, error)
+      }
+    })
+
+  /**
+   * The same for runs, their children and jobs with concurrency keys, in due order and in several transactions. When one fails because of the server, such as one that takes too long, the next
+   * tick tries each timer in its own transaction.
+   */
+  const fireRelated = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+    Effect.flatMap(
+      db.read("tick", (query) => query(DUE_RELATED, [event.now, limit, db.unreadable.ids(event.now)])),
+      (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
+        const ids = rows.map((row) => decodeId(row)[0])
+        const parts = Array.from(
+          { length: Math.ceil(ids.length / relatedPart) },
+          (_, at) => ids.slice(at * relatedPart, (at + 1) * relatedPart)
+        )
+        return Effect.forEach(parts, (part) =>
+          fire(part, event).pipe(
+            Effect.catchIf(isOwnFault, () => fireEach(part, event)),
+            Effect.tapError((error) => giveUp(part, event.now, error))
+          )).pipe(
+            Effect.tap(() =>
+              Effect.sync(() => {
+                relatedPart = Math.min(MAX_RELATED_PART, 2 * relatedPart)
+                failures.clear()
+              })
+            ),
+            Effect.map((results) => results.flat())
+          )
+      }
+    )
+
+  const cancelPart = (jobs: ReadonlyArray<readonly [id: JobId, endpoint: EndpointId]>, now: number) =>
+    db.alone("cancel children", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
+      const ids = jobs.map(([id]) => id)
+      await lockRuns({ ends: ids })
+      await work.query(`DELETE FROM stint.run_cancels WHERE job = ANY($1::text[])`, [ids])
+      return jobs.flatMap(([id, endpoint]) => {
+        const entry = work.find(endpoint, id)
+        return entry === undefined ? [] : [work.apply(entry, { _tag: "Cancel", now, endpoint })]
+      })
+    })
+
+  /** Cancels the children that the ends of runs have left (RunLoads.ts). The end of a nested run may leave further ones. */
+  const cancelChildren = Effect.fnUntraced(function*(now: number, limit: number) {
+    const results: Array<ApplyResult> = []
+    while (results.length < limit) {
+      const rows = yield* db.read("tick", (query) => query(CANCELS, [db.unreadable.ids(now), CANCEL_PART]))
+      if (rows.length === 0) break
+      const jobs = rows.map((row) => decodeCancel(row))
+      results.push(
+        ...yield* Effect.catchIf(cancelPart(jobs, now), isOwnFault, () =>
+          Effect.map(
+            Effect.forEach(jobs, (job) =>
+              Effect.catchIf(cancelPart([job], now), isOwnFault, (error) =>
+                Effect.sync((): ReadonlyArray<ApplyResult> => {
+                  db.unreadable.skip(job[0], now, error)
+                  return []
+                }))),
+            (parts) =>
+              parts.flat()
+          ))
+      )
+    }
+    return results.filter(({ _tag }) => _tag === "Changed")
+  })
+
+  return (event, limit) =>
+    Effect.flatMap(
+      db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
+      Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
+        if (!isDue) return []
+        const fired = yield* fireDue(event, limit)
+        if (fired.length >= limit) return fired
+        const related = [...fired, ...yield* fireRelated(event, limit - fired.length)]
+        return related.length >= limit ? related : [...related, ...yield* cancelChildren(event.now, limit - related.length)]
+      })
+    )
+}

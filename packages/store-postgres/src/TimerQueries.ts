@@ -1,0 +1,67 @@
+/**
+ * Which jobs have timers that are due. Every query reads due rows only, plus the jobs that workers hold:
+ *
+ * ```
+ *   ready, delayed, ended   by `due_at`
+ *   running, parked         by `not_before`: thousands of runs may wait for months, and their rows never change meanwhile
+ *   running, with a worker  all of them: a heartbeat moves the due time, and would have to change an index
+ * ```
+ */
+import { type StateTable, WITH_WEBHOOK_PAYLOADS } from "./JobColumns.ts"
+
+/** The tables with timers. */
+export const DUE_TABLES: ReadonlyArray<StateTable> = ["running", "ready", "delayed", "ended"]
+
+/** Runs, their children, and jobs with a concurrency key: their timers also change other jobs. */
+const RELATED = "(is_run OR id LIKE 'step-%' OR concurrency_key IS NOT NULL)"
+
+/** Jobs of a table, without parked runs. */
+const isDue = (place: StateTable): string =>
+  `due_at <= $1${place === "ended" ? " AND batch IS NULL" : place === "running" ? " AND worker IS NOT NULL" : ""}`
+
+/** A run parks with `not_before` before the end of its life, and only a write of its worker changes that. */
+const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
+
+/** Of jobs that are due at the same time, the one that was submitted first is first. With a slot of a key, `seq` is its turn. */
+const turnOf = (place: StateTable): string =>
+  `CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
+
+/** Locks due jobs whose timers change no other job. `$1`: now, `$2`: the limit, `$3`: ids to skip. */
+export const due = (place: StateTable): string =>
+  `WITH s AS MATERIALIZED (
+     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND NOT ${RELATED}
+     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
+   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
+
+/** The ids of the other due jobs, without locks: RunLoads.ts locks them in its order. The same parameters. */
+export const DUE_RELATED = `SELECT id FROM (${
+  [
+    ...DUE_TABLES.map((place) =>
+      `(SELECT id, due_at, ${turnOf(place)} AS turn FROM stint.${place} WHERE ${
+        isDue(place)
+      } AND id <> ALL($3::text[]) AND ${RELATED}
+        ORDER BY due_at, turn LIMIT $2)`
+    ),
+    `(SELECT id, not_before, ${turnOf("running")} AS turn FROM stint.running WHERE ${IS_PARKED_DUE} AND id <> ALL($3::text[])
+      ORDER BY not_before, turn LIMIT $2)`
+  ].join(" UNION ALL ")
+}) s ORDER BY due_at, turn LIMIT $2`
+
+const isAnyDue = (from: string): string => `EXISTS (SELECT 1 FROM stint.${from} AND id <> ALL($2::text[]))`
+
+/** Whether any timer is due, or a child must be cancelled. `$1`: now, `$2`: ids to skip. */
+export const IS_DUE = `SELECT ${
+  [...DUE_TABLES.map((place) => `${place} WHERE ${isDue(place)}`), `running WHERE ${IS_PARKED_DUE}`].map(isAnyDue).join(" OR ")
+} OR EXISTS (SELECT 1 FROM stint.run_cancels WHERE job <> ALL($2::text[]))`
+
+/** Children of ended runs that must be cancelled. `$1`: ids to skip, `$2`: the limit. */
+export const CANCELS = `SELECT job, endpoint FROM stint.run_cancels WHERE job <> ALL($1::text[]) ORDER BY job LIMIT $2`
+
+/** The runs among some that have nested runs which have not ended. */
+export const HAS_OPEN_NESTED = `SELECT DISTINCT n.root FROM stint.runs n
+  WHERE n.root = ANY($1::text[]) AND n.run <> n.root AND NOT EXISTS (SELECT 1 FROM stint.ended e WHERE e.id = n.run)`
+
+/** Locks all jobs of a table whose timers move when the clock is set: neither parked runs nor held jobs. */
+export const timed = (place: "running" | "delayed"): string =>
+  `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id
+   WHERE s.${place === "running" ? "worker" : "not_before"} IS NOT NULL ORDER BY s.id FOR UPDATE OF s`

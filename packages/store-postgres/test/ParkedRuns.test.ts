@@ -1,0 +1,3 @@
+import { parkedRunsRule } from "./ParkedRunsRule.ts"
+
+parkedRunsRule(3_000)
