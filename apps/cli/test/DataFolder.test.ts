@@ -75,16 +75,21 @@ describe.skipIf(process.platform === "win32")("the data folder", () => {
   it("contains no file that other users can read while a platform runs", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     expect(await platform.runSync("slow", { n: 1 })).toMatchObject({ status: "COMPLETED" })
-    const entries = await readdir(platform.dataDir, { recursive: true, withFileTypes: true })
-    expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(["stint.db", "stint.db-wal", "workers"]))
-    const wide: Array<string> = []
-    for (const entry of entries) {
-      const path = join(entry.parentPath, entry.name)
-      const found = await stat(path).catch(() => undefined)
-      // Node creates the folders inside compile-cache, which itself is closed.
-      if (found === undefined || found.isDirectory() && entry.parentPath !== platform.dataDir) continue
-      if ((found.mode & 0o077) !== 0) wide.push(`${path} ${(found.mode & 0o777).toString(8)}`)
+    expect(await modeOf(platform.dataDir)).toBe("700")
+    const wideFiles = async () => {
+      const entries = await readdir(platform.dataDir, { recursive: true, withFileTypes: true })
+      expect(entries.map(({ name }) => name)).toEqual(expect.arrayContaining(["stint.db", "stint.db-wal", "workers"]))
+      const wide: Array<string> = []
+      for (const entry of entries) {
+        const path = join(entry.parentPath, entry.name)
+        const found = await stat(path).catch(() => undefined)
+        // Node creates the folders inside compile-cache, which itself is closed.
+        if (found === undefined || found.isDirectory() && entry.parentPath !== platform.dataDir) continue
+        if ((found.mode & 0o077) !== 0) wide.push(`${path} ${(found.mode & 0o777).toString(8)}`)
+      }
+      return wide
     }
-    expect(wide).toEqual([])
+    // The files of a bundle get their permissions when it is complete. Until then, the data folder itself closes them.
+    await expect.poll(wideFiles, { timeout: 20_000 }).toEqual([])
   })
 })
