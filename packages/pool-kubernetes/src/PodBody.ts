@@ -172,7 +172,7 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
         env: Object.entries({ ...environment, ...defaultsFor(environment) }).map(([name, value]) => ({
           name,
           // Kubernetes would replace $(NAME) by the value of another variable.
-          value: value.replaceAll("$(", "$$(")
+          value: value.replaceAll("$(", () => "$$(")
         })),
         resources: resourcesOf(source, settings),
         securityContext: {

@@ -187,6 +187,7 @@ export class StubCluster {
     if (pod.isOver || pod.status["phase"] === "Pending") return this.removed(pod)
     this.#emit("MODIFIED", pod)
     pod.stop(graceSeconds)
+    if (pod.process === undefined && graceSeconds <= 1) setImmediate(() => this.set(pod, terminated(137)))
   }
 
   /** Adds a pod, as if a platform had created it. */
@@ -219,7 +220,7 @@ export class StubCluster {
   #run(pod: StubPod): void {
     const [container] = pod.body.spec.containers
     const child = spawn(process.execPath, [...(container?.args ?? [])], {
-      env: Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value.replaceAll("$$(", "$(")])),
+      env: Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value.replaceAll("$$(", () => "$(")])),
       stdio: ["ignore", "pipe", "ignore"]
     })
     pod.process = child

@@ -45,10 +45,12 @@ export const world = Effect.gen(function*() {
   yield* Effect.acquireRelease(Effect.promise(() => cluster.appear()), () => Effect.promise(() => cluster[Symbol.asyncDispose]()))
   const lines: Array<WorkerLine> = []
   const logged: Array<string> = []
-  const outputs = Layer.merge(
-    Layer.succeed(WorkerLog, { write: (line) => Effect.sync(() => void lines.push(line)) }),
-    Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])
-  )
+  const outputsTo = (sink: Array<WorkerLine>) =>
+    Layer.merge(
+      Layer.succeed(WorkerLog, { write: (line) => Effect.sync(() => void sink.push(line)) }),
+      Logger.layer([Logger.make(({ message }) => void logged.push(String(message)))])
+    )
+  const outputs = outputsTo(lines)
   const settings = (pods: PodSettings = {}): KubernetesSettings => ({
     namespace: "jobs",
     name: "tested",
@@ -57,10 +59,10 @@ export const world = Effect.gen(function*() {
     pods
   })
   /** Builds a pool, as a platform does when it starts. */
-  const pool = Effect.fnUntraced(function*(pods?: PodSettings) {
+  const pool = Effect.fnUntraced(function*(pods?: PodSettings, sink: Array<WorkerLine> = lines) {
     const scope = yield* Scope.Scope
     const layer = KubernetesPool.layer({ dataDir: join(cluster.folder, "data"), settings: settings(pods) })
-    const context = yield* Layer.buildWithScope(Layer.provideMerge(layer, outputs), scope)
+    const context = yield* Layer.buildWithScope(Layer.provideMerge(layer, outputsTo(sink)), scope)
     return yield* Effect.provideContext(WorkerPool, context)
   })
 
