@@ -104,13 +104,14 @@ describe("the pod", () => {
       } as unknown)
     }))
 
-  it.live.each([
+  const refusals: ReadonlyArray<readonly [Parameters<Effect.Success<typeof world>["start"]>[1], RegExp]> = [
     [{ pids: 100 }, /pids cannot be set for a pod\. Remove it/],
     [{ network: "host" }, /the network "host" is one of a container engine\. Remove it, and limit/],
-    [{ gpus: "all" as const }, /a pod receives a number of GPUs, not all\. Set its gpus/],
+    [{ gpus: "all" }, /a pod receives a number of GPUs, not all\. Set its gpus/],
     [{ user: "nobody" }, /the user "nobody" is not a number\. Set it to numbers/],
     [{ volumes: [{ source: "/srv/data" }] }, /^VolumeMissing: .*PersistentVolumeClaim\. Name a claim/]
-  ])("refuses what a pod cannot do instead of ignoring it: %j", ([more, expected]) =>
+  ]
+  it.live.each(refusals.map(([more, expected]) => ({ more, expected })))("refuses what a pod cannot do instead of ignoring it: $more", ({ expected, more }) =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
       assert.match(yield* startError(yield* pool(), more), expected)
@@ -197,7 +198,7 @@ describe("a start", () => {
       assert.strictEqual(cluster.created.length, 1)
     }))
 
-  it.live.each([
+  const failures: ReadonlyArray<readonly [StubPod["status"], RegExp]> = [
     [
       containerStatus("Pending", { waiting: { reason: "ImagePullBackOff", message: "Back-off pulling image" } }),
       /^SpawnFailed: .*ImagePullBackOff: Back-off pulling image\. Correct the image of endpoint tested, or name its credentials/
@@ -216,7 +217,8 @@ describe("a start", () => {
       { phase: "Failed", reason: "OutOfcpu", message: "Pod was rejected: Node didn't have enough resource: cpu" },
       /^NoCapacity: .*ended before its container ran \(OutOfcpu: Pod was rejected/
     ]
-  ])("fails with the cluster's words, and removes the pod: %j", ([status, expected]) =>
+  ]
+  it.live.each(failures.map(([status, expected]) => ({ status, expected })))("fails with the cluster's words, and removes the pod: $expected", ({ expected, status }) =>
     Effect.gen(function*() {
       const { cluster, pod, starting } = yield* withStart()
       cluster.set(pod, status)
@@ -244,7 +246,7 @@ describe("an exit", () => {
     ...terminated(143),
     ...conditions({ type: "DisruptionTarget", status: "True", reason, message })
   })
-  it.live.each([
+  const exits: ReadonlyArray<readonly [StubPod["status"], Readonly<Record<string, unknown>>]> = [
     [terminated(3), { _tag: "Exited", code: 3 }],
     [terminated(137, "OOMKilled"), { _tag: "Killed", signal: "SIGKILL", outOfMemory: true }],
     [terminated(139), { _tag: "Killed", signal: "SIGSEGV", outOfMemory: false }],
@@ -265,7 +267,8 @@ describe("an exit", () => {
       { _tag: "Lost", reason: "its pod stint-w-1 was evicted, for example because its node is drained (Eviction API: evicting)." }
     ],
     [{ phase: "Failed", reason: "NodeLost" }, { _tag: "Lost", reason: "its pod stint-w-1 failed (NodeLost)." }]
-  ])("is reported with its cause, and the pod is removed: %j", ([status, expected]) =>
+  ]
+  it.live.each(exits.map(([status, expected]) => ({ status, expected })))("is reported with its cause, and the pod is removed: $expected", ({ expected, status }) =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
       cluster.set(pod, status)
