@@ -41,7 +41,9 @@ export const login = Effect.fnUntraced(function*(
   const cluster = config.getCurrentCluster()
   if (cluster === null) {
     return yield* unavailable(
-      context === undefined ? "the kubeconfig has no current context" : `the kubeconfig has no cluster for the context "${context}"`,
+      context === undefined
+        ? "the kubeconfig has no current context"
+        : `the kubeconfig has no cluster for the context "${context}"`,
       "Correct the file, or kubeconfig and context in STINT_KUBERNETES."
     )
   }

@@ -67,7 +67,8 @@ const respond = Effect.fnUntraced(function*(
 ): Effect.fn.Return<IncomingMessage, KubernetesError, Scope.Scope> {
   const options = yield* Effect.tryPromise({
     try: credentials,
-    catch: (cause) => new ApiUnreachable({ problem: `the login failed (${cause instanceof Error ? cause.message : String(cause)})` })
+    catch: (cause) =>
+      new ApiUnreachable({ problem: `the login failed (${cause instanceof Error ? cause.message : String(cause)})` })
   })
   const url = new URL(server)
   const text = body === undefined ? undefined : JSON.stringify(body)
@@ -113,17 +114,21 @@ export const json = <A>(
   request: ApiRequest,
   schema: Schema.Codec<A, unknown>
 ): Effect.Effect<A, KubernetesError> =>
-  Effect.flatMap(respond(access, request), (response) =>
-    Effect.tryPromise({ try: () => textOf(response, MAX_ANSWER), catch: (cause) => unreachable(access.server, cause) })).pipe(
-      Effect.scoped,
-      Effect.flatMap((text) =>
-        Effect.mapError(
-          Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text),
-          () => new ApiUnreachable({ problem: `${access.server} answered ${request.path} with something else than Kubernetes does` })
-        )
-      ),
-      Effect.timeoutOrElse({ duration: ANSWER_LIMIT, orElse: () => unanswered(access, ANSWER_LIMIT) })
-    )
+  Effect.flatMap(
+    respond(access, request),
+    (response) =>
+      Effect.tryPromise({ try: () => textOf(response, MAX_ANSWER), catch: (cause) => unreachable(access.server, cause) })
+  ).pipe(
+    Effect.scoped,
+    Effect.flatMap((text) =>
+      Effect.mapError(
+        Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text),
+        () =>
+          new ApiUnreachable({ problem: `${access.server} answered ${request.path} with something else than Kubernetes does` })
+      )
+    ),
+    Effect.timeoutOrElse({ duration: ANSWER_LIMIT, orElse: () => unanswered(access, ANSWER_LIMIT) })
+  )
 
 /** Sends the request and handles each chunk of the answer, one after the other. Fails when the connection ends within the answer. */
 export const stream = Effect.fnUntraced(

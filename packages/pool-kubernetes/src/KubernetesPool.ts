@@ -153,8 +153,11 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
       isRunning: !hadEnded && deletionTimestamp === undefined,
       adopt: Effect.fnUntraced(function*(variables, mask) {
         const adopted: Worker = { ...target, variables, mask }
-        const { close, handle } = yield* supervise(dependencies, adopted, (exit) =>
-          hadEnded ? { _tag: "Lost", reason: ENDED_EARLIER, log: exit.log } : exit)
+        const { close, handle } = yield* supervise(
+          dependencies,
+          adopted,
+          (exit) => hadEnded ? { _tag: "Lost", reason: ENDED_EARLIER, log: exit.log } : exit
+        )
         yield* Effect.addFinalizer(() => close)
         return handle
       })

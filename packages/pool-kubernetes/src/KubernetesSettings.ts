@@ -2,7 +2,7 @@
  * The settings of pods: a JSON file of the operator. The callers who may create endpoints choose an image, limits and volumes; where its pods
  * run and with which rights is the operator's choice (docs/operations/kubernetes.md).
  */
-import * as Effect from "effect/Effect"
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
 /** Names of objects: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names */
@@ -61,7 +61,9 @@ export const KubernetesSettings = Schema.Struct({
   namespace: Name,
   /** The address at which pods reach this platform, for example `http://stint.jobs.svc:4600`. */
   platformUrl: Schema.String.check(
-    Schema.isPattern(/^https?:\/\/[^/?#\s]+$/, { message: "Expected an address without a path, for example http://stint.jobs.svc:4600" })
+    Schema.isPattern(/^https?:\/\/[^/?#\s]+$/, {
+      message: "Expected an address without a path, for example http://stint.jobs.svc:4600"
+    })
   ),
   /**
    * The name of this platform in the labels of its pods. It takes over and removes the pods with this name, so two platforms, and two nodes

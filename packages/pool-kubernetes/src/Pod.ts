@@ -46,7 +46,10 @@ export const Status = Schema.Struct({ code: Schema.optionalKey(Schema.Int), reas
 
 const PodEvent = Schema.Struct({
   type: Schema.Literals(["ADDED", "DELETED", "MODIFIED"]),
-  object: Schema.Struct({ ...Pod.fields, metadata: Schema.Struct({ ...Pod.fields.metadata.fields, resourceVersion: Schema.String }) })
+  object: Schema.Struct({
+    ...Pod.fields,
+    metadata: Schema.Struct({ ...Pod.fields.metadata.fields, resourceVersion: Schema.String })
+  })
 })
 
 /** https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */

@@ -88,7 +88,11 @@ const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source
     return yield* unsupported(endpoint.id, "a pod receives a number of GPUs, not all", `Set its gpus to a number.`)
   }
   if (source.user !== undefined && !/^\d+(?::\d+)?$/.test(source.user)) {
-    return yield* unsupported(endpoint.id, `the user "${source.user}" is not a number`, "Set it to numbers, for example 1000:1000.")
+    return yield* unsupported(
+      endpoint.id,
+      `the user "${source.user}" is not a number`,
+      "Set it to numbers, for example 1000:1000."
+    )
   }
 })
 

@@ -73,16 +73,20 @@ export const make = (
       }
       if (isNew) yield* sink.write("stdout", text)
     }, Effect.uninterruptible)
-    yield* api.logs(name, { follow, since }, Effect.fnUntraced(function*(chunk) {
-      for (const line of lines.push(chunk)) yield* write(line)
-      yield* Effect.sync(() => {
-        try {
-          onPosition(position)
-        } catch {
-          // The disk is full: a later platform reads these lines again.
-        }
+    yield* api.logs(
+      name,
+      { follow, since },
+      Effect.fnUntraced(function*(chunk) {
+        for (const line of lines.push(chunk)) yield* write(line)
+        yield* Effect.sync(() => {
+          try {
+            onPosition(position)
+          } catch {
+            // The disk is full: a later platform reads these lines again.
+          }
+        })
       })
-    }))
+    )
     for (const line of lines.end()) yield* write(line)
   })
 

@@ -151,5 +151,7 @@ export const endOfRemoved = (name: string, pod: Pod | undefined, asked: Asked): 
   if (asked.kill) return killed("SIGKILL", false)
   const disruption = pod === undefined ? undefined : disruptionOf(pod)
   if (disruption !== undefined) return lost(disruption)
-  return lost(asked.exit ? `its pod ${name} was removed before its exit code was read.` : `another program deleted its pod ${name}.`)
+  return lost(
+    asked.exit ? `its pod ${name} was removed before its exit code was read.` : `another program deleted its pod ${name}.`
+  )
 }

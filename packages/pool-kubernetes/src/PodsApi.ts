@@ -64,7 +64,8 @@ export const make = (access: ClusterAccess, namespace: string, selector: string)
     const all: Array<Pod> = []
     let rest: string | undefined
     while (true) {
-      const path = pods + query({ labelSelector: selector, limit: String(PAGE), ...(rest === undefined ? {} : { continue: rest }) })
+      const path = pods +
+        query({ labelSelector: selector, limit: String(PAGE), ...(rest === undefined ? {} : { continue: rest }) })
       const page = yield* json(access, { method: "GET", path }, PodList)
       all.push(...page.items)
       rest = page.metadata.continue
@@ -98,25 +99,30 @@ export const make = (access: ClusterAccess, namespace: string, selector: string)
       })
       const decoder = new TextDecoder()
       let open = ""
-      yield* stream(access, { method: "GET", path }, Effect.fnUntraced(function*(chunk) {
-        const lines = (open + decoder.decode(chunk, { stream: true })).split("\n")
-        open = lines.pop() ?? ""
-        if (open.length > MAX_EVENT) {
-          return yield* new ApiUnreachable({ problem: `an event of a watch is longer than ${MAX_EVENT} characters` })
-        }
-        for (const line of lines) {
-          if (line === "") continue
-          const event = yield* Effect.mapError(
-            decodeEvent(line),
-            () => new ApiUnreachable({ problem: `a watch contains something else than Kubernetes sends: ${line.slice(0, 200)}` })
-          )
-          if (event.type === "ERROR") {
-            const { code = 0, message = "no reason", reason = "" } = event.object
-            return yield* new ApiRefused({ status: code, reason, problem: message })
+      yield* stream(
+        access,
+        { method: "GET", path },
+        Effect.fnUntraced(function*(chunk) {
+          const lines = (open + decoder.decode(chunk, { stream: true })).split("\n")
+          open = lines.pop() ?? ""
+          if (open.length > MAX_EVENT) {
+            return yield* new ApiUnreachable({ problem: `an event of a watch is longer than ${MAX_EVENT} characters` })
           }
-          yield* onEvent(event)
-        }
-      })).pipe(
+          for (const line of lines) {
+            if (line === "") continue
+            const event = yield* Effect.mapError(
+              decodeEvent(line),
+              () =>
+                new ApiUnreachable({ problem: `a watch contains something else than Kubernetes sends: ${line.slice(0, 200)}` })
+            )
+            if (event.type === "ERROR") {
+              const { code = 0, message = "no reason", reason = "" } = event.object
+              return yield* new ApiRefused({ status: code, reason, problem: message })
+            }
+            yield* onEvent(event)
+          }
+        })
+      ).pipe(
         Effect.timeoutOrElse({
           duration: WATCH_LIMIT,
           orElse: () => Effect.fail(new ApiUnreachable({ problem: `a watch did not end within ${WATCH_LIMIT}` }))

@@ -24,8 +24,8 @@ import * as Queue from "effect/Queue"
 import * as Schedule from "effect/Schedule"
 import { isPassing } from "./KubernetesError.ts"
 import type { PodSettings } from "./KubernetesSettings.ts"
-import { DEFAULT_GRACE, nameOf } from "./PodBody.ts"
 import * as OutputPositions from "./OutputPositions.ts"
+import { DEFAULT_GRACE, nameOf } from "./PodBody.ts"
 import * as PodOutput from "./PodOutput.ts"
 import type { PodsApi } from "./PodsApi.ts"
 import { type End, endOf, endOfRemoved, startOf } from "./PodState.ts"
@@ -170,8 +170,7 @@ export const supervise = Effect.fnUntraced(function*(
     started: Deferred.await(started).pipe(
       Effect.timeoutOrElse({
         duration: `${startSeconds} seconds`,
-        orElse: () =>
-          Effect.fail(noCapacity(`the pod ${name} did not run within ${startSeconds} seconds (${waitsFor.reason})`))
+        orElse: () => Effect.fail(noCapacity(`the pod ${name} did not run within ${startSeconds} seconds (${waitsFor.reason})`))
       })
     ),
     close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))),

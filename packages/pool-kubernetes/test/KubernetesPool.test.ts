@@ -100,8 +100,8 @@ describe("the pod", () => {
       assert.deepStrictEqual(body.metadata, {
         name: "stint-w-1",
         labels: { "app.kubernetes.io/managed-by": "stint", "stint/platform": "tested", "stint/endpoint": "tested" },
-        annotations: { "stint/worker": "w-1", "stint/endpoint": "tested" },
-      } as unknown)
+        annotations: { "stint/worker": "w-1", "stint/endpoint": "tested" }
+      })
     }))
 
   const refusals: ReadonlyArray<readonly [Parameters<Effect.Success<typeof world>["start"]>[1], RegExp]> = [
@@ -111,12 +111,15 @@ describe("the pod", () => {
     [{ user: "nobody" }, /the user "nobody" is not a number\. Set it to numbers/],
     [{ volumes: [{ source: "/srv/data" }] }, /^VolumeMissing: .*PersistentVolumeClaim\. Name a claim/]
   ]
-  it.live.each(refusals.map(([more, expected]) => ({ more, expected })))("refuses what a pod cannot do instead of ignoring it: $more", ({ expected, more }) =>
-    Effect.gen(function*() {
-      const { cluster, pool, startError } = yield* world
-      assert.match(yield* startError(yield* pool(), more), expected)
-      assert.deepStrictEqual(cluster.created, [])
-    }))
+  it.live.each(refusals.map(([more, expected]) => ({ more, expected })))(
+    "refuses what a pod cannot do instead of ignoring it: $more",
+    ({ expected, more }) =>
+      Effect.gen(function*() {
+        const { cluster, pool, startError } = yield* world
+        assert.match(yield* startError(yield* pool(), more), expected)
+        assert.deepStrictEqual(cluster.created, [])
+      })
+  )
 
   it.live("refuses a model of the platform's machine", () =>
     Effect.gen(function*() {
@@ -158,8 +161,7 @@ describe("a start", () => {
   it.live("reports an exceeded quota as missing capacity", () =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
-      const message =
-        `pods "stint-w-1" is forbidden: exceeded quota: jobs, requested: pods=1, used: pods=10, limited: pods=10`
+      const message = `pods "stint-w-1" is forbidden: exceeded quota: jobs, requested: pods=1, used: pods=10, limited: pods=10`
       cluster.refuse("POST", { code: 403, reason: "Forbidden", message })
       assert.strictEqual(yield* startError(yield* pool()), `NoCapacity: There is no capacity for another worker: ${message}.`)
     }))
@@ -218,13 +220,16 @@ describe("a start", () => {
       /^NoCapacity: .*ended before its container ran \(OutOfcpu: Pod was rejected/
     ]
   ]
-  it.live.each(failures.map(([status, expected]) => ({ status, expected })))("fails with the cluster's words, and removes the pod: $expected", ({ expected, status }) =>
-    Effect.gen(function*() {
-      const { cluster, pod, starting } = yield* withStart()
-      cluster.set(pod, status)
-      assert.match(yield* Fiber.join(starting), expected)
-      assert.strictEqual(cluster.pods.size, 0)
-    }))
+  it.live.each(failures.map(([status, expected]) => ({ status, expected })))(
+    "fails with the cluster's words, and removes the pod: $expected",
+    ({ expected, status }) =>
+      Effect.gen(function*() {
+        const { cluster, pod, starting } = yield* withStart()
+        cluster.set(pod, status)
+        assert.match(yield* Fiber.join(starting), expected)
+        assert.strictEqual(cluster.pods.size, 0)
+      })
+  )
 
   it.live("names what the pod waits for when the start takes too long", () =>
     Effect.gen(function*() {
@@ -258,7 +263,8 @@ describe("an exit", () => {
       disrupted("PreemptionByScheduler", "default-scheduler: preempting to accommodate a higher priority pod"),
       {
         _tag: "Lost",
-        reason: "its pod stint-w-1 was preempted by a pod with a higher priority (default-scheduler: preempting to accommodate a " +
+        reason:
+          "its pod stint-w-1 was preempted by a pod with a higher priority (default-scheduler: preempting to accommodate a " +
           "higher priority pod)."
       }
     ],
@@ -268,13 +274,16 @@ describe("an exit", () => {
     ],
     [{ phase: "Failed", reason: "NodeLost" }, { _tag: "Lost", reason: "its pod stint-w-1 failed (NodeLost)." }]
   ]
-  it.live.each(exits.map(([status, expected]) => ({ status, expected })))("is reported with its cause, and the pod is removed: $expected", ({ expected, status }) =>
-    Effect.gen(function*() {
-      const { cluster, handle, pod } = yield* withWorker
-      cluster.set(pod, status)
-      assert.deepStrictEqual<unknown>(yield* handle.exit, { ...expected, log: [] })
-      assert.strictEqual(cluster.pods.size, 0)
-    }))
+  it.live.each(exits.map(([status, expected]) => ({ status, expected })))(
+    "is reported with its cause, and the pod is removed: $expected",
+    ({ expected, status }) =>
+      Effect.gen(function*() {
+        const { cluster, handle, pod } = yield* withWorker
+        cluster.set(pod, status)
+        assert.deepStrictEqual<unknown>(yield* handle.exit, { ...expected, log: [] })
+        assert.strictEqual(cluster.pods.size, 0)
+      })
+  )
 
   it.live("is that of a lost worker when its node does not answer, without a forced deletion", () =>
     Effect.gen(function*() {
@@ -282,7 +291,12 @@ describe("an exit", () => {
       pod.deletionTimestamp = "2026-11-23T10:00:00Z"
       cluster.set(pod, {
         ...running,
-        ...conditions({ type: "DisruptionTarget", status: "True", reason: "DeletionByTaintManager", message: "Taint manager: deleting" })
+        ...conditions({
+          type: "DisruptionTarget",
+          status: "True",
+          reason: "DeletionByTaintManager",
+          message: "Taint manager: deleting"
+        })
       })
       const exit = yield* handle.exit
       assert.strictEqual(exit._tag === "Lost" && exit.reason.includes("not ready or has a taint"), true)

@@ -205,7 +205,11 @@ export class StubCluster {
 
   #objectOf(pod: StubPod, version: number) {
     const { body, deletionTimestamp, status } = pod
-    const metadata = { ...body.metadata, resourceVersion: String(version), ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) }
+    const metadata = {
+      ...body.metadata,
+      resourceVersion: String(version),
+      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp })
+    }
     return { apiVersion: "v1", kind: "Pod", metadata, spec: body.spec, status }
   }
 
@@ -259,12 +263,17 @@ export class StubCluster {
       const pod = this.add(parsed)
       json(this.#objectOf(pod, this.#version), 201)
       if (this.runs && JSON.stringify(parsed.spec).includes("no-such-image")) {
-        return this.set(pod, containerStatus("Pending", { waiting: { reason: "ImagePullBackOff", message: "Back-off pulling image" } }))
+        return this.set(
+          pod,
+          containerStatus("Pending", { waiting: { reason: "ImagePullBackOff", message: "Back-off pulling image" } })
+        )
       }
       if (this.runs) this.#run(pod)
       return
     }
-    if (name === undefined && searchParams.get("watch") === "true") return this.#watch(Number(searchParams.get("resourceVersion")), response)
+    if (name === undefined && searchParams.get("watch") === "true") {
+      return this.#watch(Number(searchParams.get("resourceVersion")), response)
+    }
     if (name === undefined) {
       const [label = "", value] = searchParams.get("labelSelector")?.split("=") ?? []
       const items = [...this.pods.values()].filter((pod) => pod.body.metadata.labels[label] === value)

@@ -73,7 +73,10 @@ export const world = Effect.gen(function*() {
     rest: Pick<StartRequest, "model"> = {}
   ) {
     const worker = WorkerId.make(`w-${++count}`)
-    const endpoint = yield* endpointOf({ source: { type: "container", image: IMAGE, ...more }, env: { GREETING: "hello $(USER)" } })
+    const endpoint = yield* endpointOf({
+      source: { type: "container", image: IMAGE, ...more },
+      env: { GREETING: "hello $(USER)" }
+    })
     return yield* Effect.provide(
       pool.start({ endpoint: resolvedOf(endpoint), worker, variables: variablesOf(worker), ...rest }),
       outputs

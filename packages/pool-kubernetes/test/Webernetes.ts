@@ -21,7 +21,9 @@ interface Context {
 
 interface PodObject {
   readonly metadata: { readonly name: string; readonly resourceVersion?: string }
-  readonly spec: { readonly containers: ReadonlyArray<{ readonly env: ReadonlyArray<{ readonly name: string; readonly value: string }> }> }
+  readonly spec: {
+    readonly containers: ReadonlyArray<{ readonly env: ReadonlyArray<{ readonly name: string; readonly value: string }> }>
+  }
   readonly status?: { readonly phase?: string }
 }
 
@@ -138,7 +140,10 @@ export const startCluster = async () => {
       specs.set(pod.metadata.name, pod)
       // The program learns by its last argument which pod it is.
       const containers = pod.spec.containers.map((one) => ({ ...one, args: [...(one.args ?? []), pod.metadata.name] }))
-      return json(await corev1.createNamespacedPod({ namespace: NAMESPACE, body: { ...pod, spec: { ...pod.spec, containers } } }), 201)
+      return json(
+        await corev1.createNamespacedPod({ namespace: NAMESPACE, body: { ...pod, spec: { ...pod.spec, containers } } }),
+        201
+      )
     }
     if (name === undefined && searchParams.get("watch") === "true") {
       response.writeHead(200).flushHeaders()
@@ -169,7 +174,9 @@ export const startCluster = async () => {
     request.on("data", (chunk: Buffer) => chunks.push(chunk))
     request.on("end", () => {
       answer(`${request.method}`, request.url ?? "", Buffer.concat(chunks).toString(), response).catch((error: unknown) => {
-        const code = typeof error === "object" && error !== null && "code" in error && typeof error.code === "number" ? error.code : 500
+        const code = typeof error === "object" && error !== null && "code" in error && typeof error.code === "number"
+          ? error.code
+          : 500
         if (!response.headersSent) response.writeHead(code, { "content-type": "application/json" })
         response.end(JSON.stringify({ kind: "Status", code, message: String(error) }))
       })
