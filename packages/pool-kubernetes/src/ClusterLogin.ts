@@ -4,10 +4,10 @@
  * Of the client, only the reading of kubeconfig files is used, with their certificates, tokens, proxies and login programs
  * (docs/decisions/0067-pods.md).
  */
+import type * as Client from "@kubernetes/client-node"
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
-import type { RequestOptions } from "node:https"
-import type { ClusterAccess } from "./KubernetesHttp.ts"
+import type { ClusterAccess, Credentials } from "./KubernetesHttp.ts"
 import type { KubernetesSettings } from "./KubernetesSettings.ts"
 
 const unavailable = (problem: string, hint: string) => new PoolError({ reason: new PoolUnavailable({ problem, hint }) })
@@ -17,7 +17,7 @@ const wordsOf = (cause: unknown): string => (cause instanceof Error ? cause.mess
 /** The module. `load` is replaced in tests of its absence. */
 export const login = Effect.fnUntraced(function*(
   { context, kubeconfig }: KubernetesSettings,
-  load: () => Promise<Pick<typeof import("@kubernetes/client-node"), "KubeConfig">> = () => import("@kubernetes/client-node")
+  load: () => Promise<Pick<typeof Client, "KubeConfig">> = () => import("@kubernetes/client-node")
 ): Effect.fn.Return<ClusterAccess, PoolError> {
   const { KubeConfig } = yield* Effect.tryPromise({
     try: load,
@@ -50,7 +50,7 @@ export const login = Effect.fnUntraced(function*(
   return {
     server: cluster.server,
     credentials: async () => {
-      const options: RequestOptions = {}
+      const options: Credentials = { headers: {} }
       await config.applyToHTTPSOptions(options)
       return options
     }

@@ -28,6 +28,7 @@ export class ApiRefused extends Schema.TaggedError<ApiRefused>()("ApiRefused", {
 
 export type KubernetesError = ApiRefused | ApiUnreachable
 
+/** Whether the API server refused the request with this status. */
 export const isRefused = (error: KubernetesError, status: number): error is ApiRefused =>
   error._tag === "ApiRefused" && error.status === status
 

@@ -5,19 +5,25 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { type IncomingMessage, request as httpRequest } from "node:http"
+import { type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from "node:http"
 import { request as httpsRequest, type RequestOptions } from "node:https"
 import { ApiRefused, ApiUnreachable, type KubernetesError } from "./KubernetesError.ts"
 import { Status } from "./Pod.ts"
+
+/** What a request needs beside its address. */
+export interface Credentials extends Omit<RequestOptions, "headers"> {
+  readonly headers: OutgoingHttpHeaders
+}
 
 /** How to reach an API server. */
 export interface ClusterAccess {
   /** `https://10.0.0.1:443`. */
   readonly server: string
   /** The credentials for a request: certificates, an agent, and headers. Asked for each request, because tokens expire. */
-  readonly credentials: () => Promise<RequestOptions>
+  readonly credentials: () => Promise<Credentials>
 }
 
+/** One request. */
 export interface ApiRequest {
   readonly method: "DELETE" | "GET" | "POST"
   /** Path with query. */

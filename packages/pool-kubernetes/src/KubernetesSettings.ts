@@ -25,7 +25,6 @@ const Toleration = Schema.Struct({
 
 const seconds = (maximum: number) => Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum })))
 
-/** The settings of an endpoint's pods. */
 const PodSettings = Schema.Struct({
   /** Labels of the nodes that may run them. */
   nodeSelector: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
@@ -53,6 +52,7 @@ const PodSettings = Schema.Struct({
   /** How long a start may take in all, with the pull of its image. Seconds; default: 900. */
   startSeconds: seconds(86_400)
 })
+/** The settings of an endpoint's pods. */
 export type PodSettings = typeof PodSettings.Type
 
 /** The settings. */

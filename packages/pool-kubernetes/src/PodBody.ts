@@ -27,8 +27,9 @@ export type ContainerSource = Extract<EndpointSource, { readonly type: "containe
 /** The label that names the platform of a pod. */
 export const PLATFORM_LABEL = "stint/platform"
 
-/** The annotations with the ids, which may have any form. */
+/** The annotation with the worker's id, which may have any form. */
 export const WORKER_ANNOTATION = "stint/worker"
+/** The annotation with the endpoint's id, which need not be valid as a label. */
 export const ENDPOINT_ANNOTATION = "stint/endpoint"
 
 const DEFAULT_GPU = "nvidia.com/gpu"

@@ -298,6 +298,7 @@ describe("an exit", () => {
           message: "Taint manager: deleting"
         })
       })
+      pod.endOutput()
       const exit = yield* handle.exit
       assert.strictEqual(exit._tag === "Lost" && exit.reason.includes("not ready or has a taint"), true)
       assert.notInclude(pod.deletions, 0)
@@ -391,13 +392,13 @@ describe("a restarted platform", () => {
     const tested = yield* world
     const first = yield* Scope.make()
     const pool = yield* Scope.provide(tested.pool(), first)
-    const starting = yield* Effect.forkScoped(tested.start(pool))
+    // Never closed, as if the platform had been killed.
+    const starting = yield* Effect.forkScoped(Scope.provide(tested.start(pool), yield* Scope.make()))
     const pod = yield* until("the pod", () => tested.cluster.created[0])
     tested.cluster.set(pod, running)
     yield* Fiber.join(starting)
     pod.print("2026-11-23T10:00:00.1Z", "before")
     yield* until("the line", () => tested.texts().includes("before") ? true : undefined)
-    // Its watch ends with its scope; its workers belong to the scope of the test, as if it had been killed.
     yield* Scope.close(first, Exit.void)
     tested.cluster.set(pod, status)
     const lines: Array<WorkerLine> = []
@@ -464,7 +465,7 @@ describe("the login", () => {
       const { cluster, settings } = yield* world
       const { credentials, server } = yield* login(settings())
       const { headers } = yield* Effect.promise(credentials)
-      assert.deepStrictEqual<unknown>({ ...headers }, { Authorization: "Bearer the-token" })
+      assert.deepStrictEqual<unknown>(headers, { Authorization: "Bearer the-token" })
       assert.match(server, /^http:\/\/127\.0\.0\.1:\d+$/)
       assert.isTrue(cluster.requests.length === 0)
     }))

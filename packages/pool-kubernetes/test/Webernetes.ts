@@ -22,7 +22,9 @@ interface Context {
 interface PodObject {
   readonly metadata: { readonly name: string; readonly resourceVersion?: string }
   readonly spec: {
-    readonly containers: ReadonlyArray<{ readonly env: ReadonlyArray<{ readonly name: string; readonly value: string }> }>
+    readonly containers: ReadonlyArray<
+      { readonly args?: ReadonlyArray<string>; readonly env: ReadonlyArray<{ readonly name: string; readonly value: string }> }
+    >
   }
   readonly status?: { readonly phase?: string }
 }
@@ -135,7 +137,7 @@ export const startCluster = async () => {
     const [, name, log] = /^\/api\/v1\/namespaces\/default\/pods(?:\/([^/]+)(\/log)?)?$/.exec(pathname) ?? []
     const labelSelector = searchParams.get("labelSelector") ?? ""
     if (method === "POST") {
-      const pod: PodObject & { spec: { containers: ReadonlyArray<{ args?: ReadonlyArray<string> }> } } = JSON.parse(body)
+      const pod: PodObject = JSON.parse(body)
       logs.set(pod.metadata.name, new PodLog())
       specs.set(pod.metadata.name, pod)
       // The program learns by its last argument which pod it is.
