@@ -47,6 +47,12 @@ export const login = Effect.fnUntraced(function*(
       "Correct the file, or kubeconfig and context in STINT_KUBERNETES."
     )
   }
+  if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol)) {
+    return yield* unavailable(
+      `the server "${cluster.server}" of the kubeconfig is not an address with https://`,
+      "Correct the file, or kubeconfig and context in STINT_KUBERNETES."
+    )
+  }
   return {
     server: cluster.server,
     credentials: async () => {

@@ -32,9 +32,16 @@ export type KubernetesError = ApiRefused | ApiUnreachable
 export const isRefused = (error: KubernetesError, status: number): error is ApiRefused =>
   error._tag === "ApiRefused" && error.status === status
 
-/** Whether the same request may succeed later: no answer, too many requests, or an error of the server. */
+/** Whether an object with this name exists. Other conflicts have the same status. */
+export const isExisting = (error: KubernetesError): boolean => isRefused(error, 409) && error.reason === "AlreadyExists"
+
+/**
+ * Whether the same request may succeed later: no answer, too many requests, an error of the server, or a conflict with another request, for
+ * example when two pods are counted in one quota.
+ */
 export const isPassing = (error: KubernetesError): boolean =>
-  error._tag === "ApiUnreachable" || error.status === 429 || error.status >= 500
+  error._tag === "ApiUnreachable" || error.status === 429 || error.status >= 500 ||
+  (error.status === 409 && error.reason === "Conflict")
 
 /** Whether the version of a list or a watch is too old to continue from: 410 Gone. */
 export const isExpired = (error: KubernetesError): boolean => isRefused(error, 410)

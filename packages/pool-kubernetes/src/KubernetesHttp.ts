@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from "node:http"
+import { type ClientRequest, type IncomingMessage, type OutgoingHttpHeaders, request as httpRequest } from "node:http"
 import { request as httpsRequest, type RequestOptions } from "node:https"
 import { ApiRefused, ApiUnreachable, type KubernetesError } from "./KubernetesError.ts"
 import { Status } from "./Pod.ts"
@@ -81,19 +81,26 @@ const respond = Effect.fnUntraced(function*(
   const response = yield* Effect.acquireRelease(
     Effect.callback<IncomingMessage, ApiUnreachable>((resume) => {
       const send = url.protocol === "http:" ? httpRequest : httpsRequest
-      const sent = send({
-        ...options,
-        protocol: url.protocol,
-        hostname: url.hostname.replace(/^\[|\]$/g, ""),
-        port: url.port,
-        method,
-        path: url.pathname.replace(/\/$/, "") + path,
-        headers: {
-          ...options.headers,
-          accept: "application/json",
-          ...(text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) })
-        }
-      })
+      let sent: ClientRequest
+      try {
+        sent = send({
+          ...options,
+          protocol: url.protocol,
+          hostname: url.hostname.replace(/^\[|\]$/g, ""),
+          port: url.port,
+          method,
+          path: url.pathname.replace(/\/$/, "") + path,
+          headers: {
+            ...options.headers,
+            accept: "application/json",
+            ...(text === undefined ? {} : { "content-type": "application/json", "content-length": Buffer.byteLength(text) })
+          }
+        })
+      } catch (cause) {
+        // A token with a line break, or a certificate that is none.
+        resume(Effect.fail(unreachable(server, cause)))
+        return
+      }
       sent.once("response", (answer) => resume(Effect.succeed(answer)))
       sent.on("error", (cause) => resume(Effect.fail(unreachable(server, cause))))
       sent.end(text)

@@ -11,7 +11,7 @@
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { NoCapacity, PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
-import { WorkerLog } from "@stint/pool/WorkerLog"
+import { maskOf, WorkerLog } from "@stint/pool/WorkerLog"
 import { type OrphanedWorker, type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -22,10 +22,10 @@ import { createHash } from "node:crypto"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { login } from "./ClusterLogin.ts"
-import { isPassing, isRefused, type KubernetesError } from "./KubernetesError.ts"
+import { isExisting, isPassing, isRefused, type KubernetesError } from "./KubernetesError.ts"
 import { type KubernetesSettings, settingsOf } from "./KubernetesSettings.ts"
 import type { Pod } from "./Pod.ts"
-import { bodyOf, type ContainerSource, ENDPOINT_ANNOTATION, PLATFORM_LABEL, WORKER_ANNOTATION } from "./PodBody.ts"
+import { bodyOf, type ContainerSource, ENDPOINT_ANNOTATION, nameOf, PLATFORM_LABEL, WORKER_ANNOTATION } from "./PodBody.ts"
 import * as PodsApi from "./PodsApi.ts"
 import { endOf } from "./PodState.ts"
 import * as PodTable from "./PodTable.ts"
@@ -59,18 +59,25 @@ const unavailable = (error: KubernetesError, namespace: string): PoolError =>
     })
   })
 
-/** Explains why the API did not create a pod. */
-const createError = (error: KubernetesError, endpoint: string, namespace: string): PoolError => {
+/** Explains why the API did not create a pod. `mask` hides secrets, because an answer can repeat parts of the request. */
+const createError = (
+  error: KubernetesError,
+  endpoint: string,
+  namespace: string,
+  mask: (text: string) => string
+): PoolError => {
   if (error._tag === "ApiRefused") {
     // A quota of the namespace: https://kubernetes.io/docs/concepts/policy/resource-quotas/
     if (error.status === 403 && error.problem.includes("exceeded quota")) {
       return new PoolError({ reason: new NoCapacity({ problem: error.problem }) })
     }
-    const isForbidden = error.status === 403 && /violates PodSecurity|must specify|maximum|minimum|limit/.test(error.problem)
-    if (error.status === 422 || error.status === 400 || error.status === 409 || isForbidden) {
+    // An admission check refuses the pod; without a role, or in a namespace that is being removed, every pod is refused.
+    const isForbidden = error.status === 403 && error.reason === "Forbidden" &&
+      !/ cannot create resource | unable to create new content /.test(error.problem)
+    if (error.status === 422 || error.status === 400 || isExisting(error) || isForbidden) {
       const hint = `Correct endpoint ${endpoint}, or its pods in STINT_KUBERNETES.`
       return new PoolError({
-        reason: new SpawnFailed({ path: `A pod of endpoint ${endpoint}`, problem: error.problem, hint })
+        reason: new SpawnFailed({ path: `A pod of endpoint ${endpoint}`, problem: mask(error.problem), hint })
       })
     }
   }
@@ -103,8 +110,8 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
       Effect.asVoid,
       Effect.retry({ while: isPassing, times: 3, schedule: Schedule.spaced("500 millis") }),
       // An earlier attempt whose answer was lost created it: its name is that of this worker only.
-      Effect.catch((error) => attempts > 1 && isRefused(error, 409) ? Effect.void : Effect.fail(error)),
-      Effect.mapError((error) => createError(error, endpoint.id, namespace)),
+      Effect.catch((error) => attempts > 1 && isExisting(error) ? Effect.void : Effect.fail(error)),
+      Effect.mapError((error) => createError(error, endpoint.id, namespace, maskOf(variables, mask))),
       Effect.tapError(() => pod.discard)
     )
     return pod
@@ -138,11 +145,11 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
     Effect.mapError((error) => error._tag === "PoolError" ? error : unavailable(error, namespace))
   )
 
-  /** A pod of an earlier run, unless its annotations are not those of the platform. */
+  /** A pod of an earlier run, unless its annotations are not those of the platform, or it is a copy under another name. */
   const orphanOf = (pod: Pod): ReadonlyArray<OrphanedWorker> => {
     const { annotations = {}, deletionTimestamp, name } = pod.metadata
     const ids = decodeIds({ worker: annotations[WORKER_ANNOTATION], endpoint: annotations[ENDPOINT_ANNOTATION] })
-    if (Option.isNone(ids)) return []
+    if (Option.isNone(ids) || nameOf(ids.value.worker) !== name) return []
     const hadEnded = endOf(pod, { exit: false, kill: false }) !== undefined
     const target = { ...ids.value, settings: settingsOf(settings, ids.value.endpoint) }
     // Followed from now on, so that it is not removed as unknown, and no change is missed until it is adopted.

@@ -24,6 +24,7 @@ export const Pod = Schema.Struct({
   metadata: Schema.Struct({
     name: Schema.String,
     deletionTimestamp: text,
+    deletionGracePeriodSeconds: Schema.optionalKey(Schema.Int),
     annotations: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
   }),
   status: Schema.optionalKey(Schema.Struct({

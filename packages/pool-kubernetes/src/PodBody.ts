@@ -95,6 +95,9 @@ const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source
       "Set it to numbers, for example 1000:1000."
     )
   }
+  if (source.user !== undefined && Number.parseInt(source.user, 10) === 0) {
+    return yield* unsupported(endpoint.id, `the user "${source.user}" is root`, "Set it to another number, for example 1000:1000.")
+  }
 })
 
 const volumesOf = Effect.fnUntraced(function*({ volumes = [] }: ContainerSource) {
@@ -126,6 +129,9 @@ const resourcesOf = ({ cpus, gpus, memoryBytes }: ContainerSource, { gpuResource
   }
   return { limits, requests: { ...limits, ...requests } }
 }
+
+/** A text in which Kubernetes would replace $(NAME) by the value of a variable, and $$ by $. */
+const verbatim = (text: string): string => text.replaceAll("$", () => "$$")
 
 /** The body of the request that creates the pod. */
 export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
@@ -173,11 +179,10 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
         name: CONTAINER,
         image: source.image,
         imagePullPolicy: settings.imagePullPolicy ?? "IfNotPresent",
-        ...(source.command === undefined ? {} : { args: source.command }),
+        ...(source.command === undefined ? {} : { args: source.command.map(verbatim) }),
         env: Object.entries({ ...environment, ...defaultsFor(environment) }).map(([name, value]) => ({
           name,
-          // Kubernetes would replace $(NAME) by the value of another variable.
-          value: value.replaceAll("$(", () => "$$(")
+          value: verbatim(value)
         })),
         resources: resourcesOf(source, settings),
         securityContext: {

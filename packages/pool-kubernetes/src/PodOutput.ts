@@ -14,11 +14,14 @@ import { type LineSink, splitter } from "@stint/pool/WorkerOutput"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schedule from "effect/Schedule"
-import type { KubernetesError } from "./KubernetesError.ts"
+import { isRefused, type KubernetesError } from "./KubernetesError.ts"
 import type { PodsApi } from "./PodsApi.ts"
 
 /** How soon to read again. */
 const RETRY = "500 millis"
+
+/** How long a stream is read before the next one continues from its last line. A connection that broke without a word ends then. */
+const FOLLOW_LIMIT = "10 minutes"
 
 /** How long the stream of an ended container may take to end, and its rest to be read. */
 const LAST_LINES_LIMIT = "10 seconds"
@@ -52,6 +55,7 @@ export const make = (
   let position: OutputPosition = start ?? { time: "", lines: 0 }
   let since: string | undefined
   let hasEnded = false
+  let isForbidden = false
 
   const read = Effect.fnUntraced(function*(follow: boolean) {
     const lines = splitter()
@@ -92,8 +96,17 @@ export const make = (
 
   return {
     follow: read(true).pipe(
-      // 400: the container does not run yet. 404: the pod is gone.
-      Effect.catch((error: KubernetesError) => Effect.logDebug(`The output of pod ${name} broke off. ${error.message}`)),
+      Effect.timeoutOption(FOLLOW_LIMIT),
+      Effect.catch((error: KubernetesError) => {
+        if (isRefused(error, 403) && !isForbidden) {
+          isForbidden = true
+          return Effect.logWarning(
+            `The output of pod ${name} cannot be read. ${error.message} The platform's role needs get of pods/log.`
+          )
+        }
+        // 400: the container does not run yet. 404: the pod is gone.
+        return Effect.logDebug(`The output of pod ${name} broke off. ${error.message}`)
+      }),
       Effect.repeat({ while: () => !hasEnded, schedule: Schedule.spaced(RETRY) }),
       Effect.asVoid
     ),

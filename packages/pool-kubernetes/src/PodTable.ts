@@ -20,7 +20,10 @@ import type { Listed, PodsApi } from "./PodsApi.ts"
 /** How often the list is read again. Milliseconds. */
 const RESYNC = 300_000
 
-/** How soon to ask an API again that did not answer. */
+/** A watch that ended sooner than this is not repeated at once. Milliseconds. */
+const SHORT = 1_000
+
+/** How soon to ask an API again that did not answer, or that ended a watch at once. */
 const RETRY = "1 second"
 
 /** What was seen of a pod. */
@@ -56,7 +59,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
     tell(name, { _tag: "Removed", pod })
   }
 
-  /** `before`: the pods that were known before the list was asked for. Another may have been created since. */
+  /** `before`: the pods that were known before the list was asked for. Others may have been created since. */
   const replace = (listed: Listed, before: ReadonlySet<string>): void => {
     const names = new Set(listed.pods.map(({ metadata }) => metadata.name))
     for (const pod of listed.pods) update(pod)
@@ -68,12 +71,15 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
     const listedAt = now()
     let version = first
     while (now() - listedAt < RESYNC) {
+      const watchedAt = now()
       yield* api.watch(version, (event) =>
         Effect.sync(() => {
           version = event.object.metadata.resourceVersion
           if (event.type === "DELETED") remove(event.object.metadata.name, event.object)
           else if (event.type !== "BOOKMARK") update(event.object)
         }))
+      // A watch lasts many seconds, unless something between the platform and the API ends it.
+      if (now() - watchedAt < SHORT) yield* Effect.sleep(RETRY)
     }
   })
 
@@ -83,7 +89,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
     onListed: Effect.Effect<void>,
     onUnfollowed: (pod: Pod) => Effect.Effect<void>
   ): Effect.fn.Return<void, KubernetesError> {
-    const before = new Set(pods.keys())
+    const before = new Set(given === undefined ? pods.keys() : [])
     const listed = given ?? (yield* api.list)
     yield* onListed
     replace(listed, before)
@@ -119,8 +125,8 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
       while (true) {
         const result: Result.Result<void, KubernetesError> = yield* Effect.result(cycle(listed, onListed, onUnfollowed))
         listed = undefined
-        if (result._tag === "Success" || isExpired(result.failure)) continue
-        if (isAnswering) {
+        if (result._tag === "Success") continue
+        if (isAnswering && !isExpired(result.failure)) {
           isAnswering = false
           yield* Effect.logWarning(`The state of the pods is unknown: they count as running. ${result.failure.message}`)
         }

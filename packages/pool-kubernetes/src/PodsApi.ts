@@ -19,6 +19,9 @@ export const CONTAINER = "worker"
 /** Pods of a page of a list. */
 const PAGE = 500
 
+/** How long all pages of a list may take. */
+const LIST_LIMIT = "1 minute"
+
 /** How long the API server keeps a watch open. The next one continues from the last version. Seconds. */
 const WATCH_SECONDS = 25
 
@@ -71,7 +74,12 @@ export const make = (access: ClusterAccess, namespace: string, selector: string)
       rest = page.metadata.continue
       if (rest === undefined || rest === "") return { pods: all, version: page.metadata.resourceVersion }
     }
-  })
+  }).pipe(
+    Effect.timeoutOrElse({
+      duration: LIST_LIMIT,
+      orElse: () => Effect.fail(new ApiUnreachable({ problem: `a list of pods did not end within ${LIST_LIMIT}` }))
+    })
+  )
 
   return {
     create: (body) => json(access, { method: "POST", path: pods, body }, Pod),
@@ -110,10 +118,10 @@ export const make = (access: ClusterAccess, namespace: string, selector: string)
           }
           for (const line of lines) {
             if (line === "") continue
+            // Without the content, in which variables can be.
             const event = yield* Effect.mapError(
               decodeEvent(line),
-              () =>
-                new ApiUnreachable({ problem: `a watch contains something else than Kubernetes sends: ${line.slice(0, 200)}` })
+              () => new ApiUnreachable({ problem: "a watch contains something else than Kubernetes sends" })
             )
             if (event.type === "ERROR") {
               const { code = 0, message = "no reason", reason = "" } = event.object

@@ -26,6 +26,7 @@ import { isPassing } from "./KubernetesError.ts"
 import type { PodSettings } from "./KubernetesSettings.ts"
 import * as OutputPositions from "./OutputPositions.ts"
 import { DEFAULT_GRACE, nameOf } from "./PodBody.ts"
+import type { Pod } from "./Pod.ts"
 import * as PodOutput from "./PodOutput.ts"
 import type { PodsApi } from "./PodsApi.ts"
 import { type End, endOf, endOfRemoved, startOf } from "./PodState.ts"
@@ -92,10 +93,18 @@ export const supervise = Effect.fnUntraced(function*(
   const output = PodOutput.make(api, name, sink, file?.position, (position) => file?.write(position))
 
   const remove = (grace: number) => Effect.retry(api.remove(name, grace), RETRIES)
+  const ask = (grace: number) =>
+    Effect.catch(remove(grace), (error) => Effect.logWarning(`The pod ${name} could not be asked to end. ${error.message}`))
   const kill = Effect.suspend(() => {
     asked.kill = true
-    return Effect.ignore(remove(KILL_GRACE))
+    return ask(KILL_GRACE)
   })
+  /** The grace period of a deletion that was asked for and that the pod shows no sign of. */
+  const lostRequest = ({ metadata: { deletionGracePeriodSeconds = 0, deletionTimestamp } }: Pod): number | undefined => {
+    const isDeleted = deletionTimestamp !== undefined
+    if (asked.kill) return isDeleted && deletionGracePeriodSeconds <= KILL_GRACE ? undefined : KILL_GRACE
+    return asked.exit && !isDeleted ? graceSeconds : undefined
+  }
 
   /** What the pod waits for, for the errors of a start that takes too long. */
   let waitsFor = { unschedulable: false, reason: "it was not seen yet" }
@@ -113,6 +122,7 @@ export const supervise = Effect.fnUntraced(function*(
   const handle = Effect.fnUntraced(function*(seen: Seen): Effect.fn.Return<End | undefined> {
     if (seen._tag === "Removed") return endOfRemoved(name, seen.pod, asked)
     const { pod } = seen
+    const lost = lostRequest(pod)
     const start = startOf(pod, worker.endpoint)
     if (start._tag === "Failed") yield* Deferred.fail(started, start.error)
     else if (start._tag === "Started") {
@@ -125,7 +135,9 @@ export const supervise = Effect.fnUntraced(function*(
         yield* Effect.forkDetach(Effect.raceFirst(unschedulable, Effect.asVoid(Deferred.await(ended))))
       }
     }
-    return endOf(pod, asked)
+    const end = endOf(pod, asked)
+    if (end === undefined && lost !== undefined) yield* Effect.forkChild(Effect.ignore(api.remove(name, lost)))
+    return end
   })
 
   const events = table.follow(name)
@@ -163,7 +175,7 @@ export const supervise = Effect.fnUntraced(function*(
       exit: Deferred.await(ended),
       drain: Effect.suspend(() => {
         asked.exit = true
-        return Effect.ignore(remove(graceSeconds))
+        return ask(graceSeconds)
       }),
       kill
     },
@@ -174,6 +186,9 @@ export const supervise = Effect.fnUntraced(function*(
       })
     ),
     close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT))),
-    discard: Effect.andThen(Fiber.interrupt(supervision), Effect.sync(forget))
+    discard: Fiber.interrupt(supervision).pipe(
+      Effect.andThen(Effect.suspend(() => following === undefined ? Effect.void : Fiber.interrupt(following))),
+      Effect.andThen(Effect.sync(forget))
+    )
   }
 })

@@ -5,9 +5,10 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
+import { readFileSync, writeFileSync } from "node:fs"
 import { login } from "../src/ClusterLogin.ts"
-import { containerStatus, running, type StubPod, terminated } from "./StubCluster.ts"
-import { IMAGE, until, variablesOf, world } from "./TestWorld.ts"
+import { argsIn, containerStatus, running, type StubPod, terminated, variablesIn } from "./StubCluster.ts"
+import { GREETING, IMAGE, until, variablesOf, world } from "./TestWorld.ts"
 
 /** A pool with a worker whose pod runs. */
 const withWorker = Effect.gen(function*() {
@@ -93,9 +94,7 @@ describe("the pod", () => {
           { name: "claim-1", mountPath: "/models", readOnly: true }
         ]
       })
-      const variables = Object.fromEntries(env.map(({ name, value }) => [name, value]))
-      // Kubernetes would replace $(USER).
-      assert.strictEqual(variables["GREETING"], "hello $$(USER)")
+      const variables = variablesIn(env)
       assert.match(variables["RUNPOD_WEBHOOK_GET_JOB"] ?? "", /^http:\/\/stint\.jobs\.svc:4600\//)
       assert.deepStrictEqual(body.metadata, {
         name: "stint-w-1",
@@ -104,10 +103,23 @@ describe("the pod", () => {
       })
     }))
 
+  it.live("passes on variables and arguments as they are, although Kubernetes replaces $(NAME) and $$ in them", () =>
+    Effect.gen(function*() {
+      const { cluster, pool, start } = yield* world
+      const command = ["sh", "-c", "echo $(GREETING) $$ $$(RUNPOD_AI_API_KEY) $HOME 100$"] as const
+      yield* Effect.forkScoped(start(yield* pool(), { command }))
+      const { body } = yield* until("the pod", () => cluster.created[0])
+      const [container] = body.spec.containers
+      if (container === undefined) throw new Error("the pod has no container")
+      assert.strictEqual(variablesIn(container.env)["GREETING"], GREETING)
+      assert.deepStrictEqual(argsIn(container), command)
+    }))
+
   const refusals: ReadonlyArray<readonly [Parameters<Effect.Success<typeof world>["start"]>[1], RegExp]> = [
     [{ pids: 100 }, /pids cannot be set for a pod\. Remove it/],
     [{ network: "host" }, /the network "host" is one of a container engine\. Remove it, and limit/],
     [{ gpus: "all" }, /a pod receives a number of GPUs, not all\. Set its gpus/],
+    [{ user: "0:1000" }, /the user "0:1000" is root\. Set it to another number/],
     [{ user: "nobody" }, /the user "nobody" is not a number\. Set it to numbers/],
     [{ volumes: [{ source: "/srv/data" }] }, /^VolumeMissing: .*PersistentVolumeClaim\. Name a claim/]
   ]
@@ -169,7 +181,7 @@ describe("a start", () => {
   it.live("names the missing role when the API forbids pods", () =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
-      const message = `pods is forbidden: User "stint" cannot create resource "pods" in API group "" in the namespace "jobs"`
+      const message = `pods is forbidden: User "stint" cannot create resource "pods" in API group "" in the namespace "limits"`
       cluster.refuse("POST", { code: 403, reason: "Forbidden", message })
       assert.match(yield* startError(yield* pool()), /^PoolUnavailable: .*needs a role in the namespace jobs with create, delete/)
     }))
@@ -198,6 +210,49 @@ describe("a start", () => {
       cluster.set(pod, running)
       yield* Fiber.join(starting)
       assert.strictEqual(cluster.created.length, 1)
+    }))
+
+  it.live("creates the pod when its quota was changed by another start at the same time (409 Conflict)", () =>
+    Effect.gen(function*() {
+      const { cluster, pool, start } = yield* world
+      const message = `Operation cannot be fulfilled on resourcequotas "jobs": the object has been modified`
+      cluster.refuse("POST", ...[1, 2].map(() => ({ code: 409, reason: "Conflict", message })))
+      const starting = yield* Effect.forkScoped(start(yield* pool()))
+      const pod = yield* until("the pod", () => cluster.created[0])
+      cluster.set(pod, running)
+      assert.strictEqual((yield* Fiber.join(starting)).id, "w-1")
+    }))
+
+  it.live("takes the pod as its own that an attempt created whose answer was lost", () =>
+    Effect.gen(function*() {
+      const { cluster, pool, start } = yield* world
+      cluster.losesAnswer = true
+      const starting = yield* Effect.forkScoped(start(yield* pool()))
+      const pod = yield* until("the pod", () => cluster.created[0])
+      cluster.set(pod, running)
+      assert.strictEqual((yield* Fiber.join(starting)).id, "w-1")
+      assert.strictEqual(cluster.requests.filter((one) => one.startsWith("POST")).length, 2)
+    }))
+
+  it.live.each([
+    `pods "stint-w-1" is forbidden: no PriorityClass with name batch was found`,
+    `pods "stint-w-1" is forbidden: error looking up service account limits/worker: serviceaccount "worker" not found`,
+    `pods "stint-w-1" is forbidden: violates PodSecurity "restricted:latest"`,
+    `pods "stint-w-1" is forbidden: maximum cpu usage per Container is 1, but limit is 2`
+  ])("names the endpoint when an admission check refuses its pod: %s", (message) =>
+    Effect.gen(function*() {
+      const { cluster, pool, startError } = yield* world
+      cluster.refuse("POST", { code: 403, reason: "Forbidden", message })
+      assert.match(yield* startError(yield* pool()), /^SpawnFailed: .*Correct endpoint tested, or its pods in STINT_KUBERNETES/)
+    }))
+
+  it.live("hides the worker's key and the endpoint's secrets in the API's words", () =>
+    Effect.gen(function*() {
+      const { cluster, pool, startError } = yield* world
+      const message = `cannot be handled as a Pod: unexpected "stint_worker_0123456789", "hunter22"`
+      cluster.refuse("POST", { code: 400, reason: "BadRequest", message })
+      const error = yield* startError(yield* pool(), {}, { mask: (text) => text.replaceAll("hunter22", "[secret]") })
+      assert.include(error, `cannot be handled as a Pod: unexpected "[the worker's key]", "[secret]"`)
     }))
 
   const failures: ReadonlyArray<readonly [StubPod["status"], RegExp]> = [
@@ -334,7 +389,64 @@ describe("an exit", () => {
     }))
 })
 
+describe("a request to end", () => {
+  it.live("that the API lost is repeated when it answers again", () =>
+    Effect.gen(function*() {
+      const { cluster, handle, pod } = yield* withWorker
+      cluster.lostDeletions = 1
+      yield* handle.kill
+      assert.deepStrictEqual(pod.deletions, [])
+      cluster.oldest = 1_000_000
+      cluster.closeWatches()
+      assert.strictEqual((yield* handle.exit)._tag, "Killed")
+      assert.include(pod.deletions, 1)
+    }))
+
+  it.live("that shortens an earlier one, and that the API lost, is repeated, too", () =>
+    Effect.gen(function*() {
+      const { cluster, handle, pod } = yield* withWorker
+      yield* handle.drain
+      cluster.lostDeletions = 1
+      yield* handle.kill
+      assert.deepStrictEqual(pod.deletions, [300])
+      cluster.oldest = 1_000_000
+      cluster.closeWatches()
+      assert.strictEqual((yield* handle.exit)._tag, "Killed")
+      assert.include(pod.deletions, 1)
+    }))
+
+  it.live("that the API refused is in the log", () =>
+    Effect.gen(function*() {
+      const { cluster, handle, logged } = yield* withWorker
+      const message = `User "stint" cannot delete resource "pods"`
+      cluster.refuse("DELETE", { code: 403, reason: "Forbidden", message })
+      yield* handle.drain
+      assert.match(logged.join(), /The pod stint-w-1 could not be asked to end\. .*cannot delete resource "pods"/)
+    }))
+})
+
 describe("changes", () => {
+  it.live("are asked for about once a second, not without a pause, when each watch ends or expires at once", () =>
+    Effect.gen(function*() {
+      const { cluster } = yield* withWorker
+      cluster.endsWatches = true
+      cluster.closeWatches()
+      const before = cluster.requests.length
+      yield* Effect.sleep("1500 millis")
+      cluster.oldest = 1_000_000
+      yield* Effect.sleep("1500 millis")
+      const count = cluster.requests.length - before
+      assert.isTrue(count >= 2 && count < 12, `${count} requests in 3 seconds`)
+    }))
+
+  it.live("with another form than that of Kubernetes are reported without their content, which may be a secret", () =>
+    Effect.gen(function*() {
+      const { cluster, logged } = yield* withWorker
+      cluster.write(`{"type":"MODIFIED","object":{"spec":{"env":[{"value":"hunter22"}]}}}`)
+      yield* until("the warning", () => logged.find((line) => line.includes("a watch contains something else")))
+      assert.notInclude(logged.join(), "hunter22")
+    }))
+
   it.live("are seen after the server ended a watch, from the last version, without another list", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
@@ -452,7 +564,36 @@ describe("a restarted platform", () => {
     }))
 })
 
+describe("a pod with a worker's annotation and another name", () => {
+  it.live("is a copy, and is removed instead of adopted", () =>
+    Effect.gen(function*() {
+      const { cluster, pool } = yield* world
+      const spec = { terminationGracePeriodSeconds: 1, containers: [] }
+      const annotations = { "stint/worker": "w-1", "stint/endpoint": "tested" }
+      cluster.add({ metadata: { name: "copy", labels: { "stint/platform": "tested" }, annotations }, spec })
+      assert.deepStrictEqual((yield* pool()).orphans, [])
+      yield* until("the removal", () => cluster.pods.has("copy") ? undefined : true)
+    }))
+})
+
 describe("the login", () => {
+  it.live.each(["10.0.0.1:443", "localhost:6443", "ftp://cluster"])("refuses the address %s, which is not one of HTTP", (server) =>
+    Effect.gen(function*() {
+      const { cluster, settings } = yield* world
+      writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace(/http:[^"]*/, server))
+      const error = yield* Effect.flip(login(settings()))
+      assert.match(error.message, /is not an address with https:\/\/.* Correct the file/)
+    }))
+
+  it.live("reports a token that cannot be in a header, without it", () =>
+    Effect.gen(function*() {
+      const { cluster, pool } = yield* world
+      writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace("the-token", "hunter22\\nx"))
+      const exit = yield* Effect.exit(Effect.timeout(pool(), "5 seconds"))
+      assert.notInclude(JSON.stringify(exit), "hunter22")
+      assert.isFalse(JSON.stringify(exit).includes('"Die"'), JSON.stringify(exit))
+    }))
+
   it.effect("names the command that installs the client when it is missing", () =>
     Effect.gen(function*() {
       const settings = { namespace: "jobs", platformUrl: "http://stint:4600" }

@@ -9,6 +9,7 @@
  * | 403 of a quota | https://kubernetes.io/docs/concepts/policy/resource-quotas/ |
  * | deletion in steps, grace period | https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination |
  * | `DisruptionTarget` | https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions |
+ * | `$(NAME)` and `$$` in variables and arguments | https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/ |
  * | phases, `PodScheduled`, container states | https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/ |
  * | log with timestamps and sinceTime | https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/ |
  */
@@ -43,6 +44,21 @@ export const running: Status = containerStatus("Running", { running: { startedAt
 /** An ended container, as the kubelet reports it. */
 export const terminated = (exitCode: number, reason = exitCode === 0 ? "Completed" : "Error"): Status =>
   containerStatus(exitCode === 0 ? "Succeeded" : "Failed", { terminated: { exitCode, reason } })
+
+/** What Kubernetes makes of `$(NAME)` and `$$` in variables and arguments. */
+const expanded = (text: string, variables: Readonly<Record<string, string>>): string =>
+  text.replaceAll(/\$\$|\$\(([^)]*)\)/g, (whole, name: string | undefined) => name === undefined ? "$" : variables[name] ?? whole)
+
+/** The variables that a container's program sees. A variable can contain those before it. */
+export const variablesIn = (env: Body["spec"]["containers"][number]["env"]): Record<string, string> => {
+  const variables: Record<string, string> = {}
+  for (const { name, value } of env) variables[name] = expanded(value, variables)
+  return variables
+}
+
+/** The arguments that a container's program sees. */
+export const argsIn = ({ args = [], env }: Body["spec"]["containers"][number]): ReadonlyArray<string> =>
+  args.map((one) => expanded(one, variablesIn(env)))
 
 export class StubPod {
   readonly body: Body
@@ -99,6 +115,12 @@ export class StubCluster {
   readonly requests: Array<string> = []
   /** Answers that replace the next ones to requests of this method. */
   readonly refusals = new Map<string, Array<Refusal>>()
+  /** The deletions with an answer of success that nobody carries out, as when the API server stops in between. */
+  lostDeletions = 0
+  /** Whether the next pod is created without an answer. */
+  losesAnswer = false
+  /** Whether each watch ends as soon as it began, as behind a broken proxy. */
+  endsWatches = false
   /** Whether the kubelet runs the program of `args` as a process. */
   runs = false
   /** The oldest version from which a watch can start. */
@@ -158,6 +180,11 @@ export class StubCluster {
     return pod
   }
 
+  /** Sends a line to all watches. */
+  write(line: string): void {
+    for (const response of this.#watches) response.write(`${line}\n`)
+  }
+
   /** Ends all watches, as an API server does from time to time. */
   closeWatches(): void {
     for (const response of this.#watches) response.end()
@@ -208,7 +235,9 @@ export class StubCluster {
     const metadata = {
       ...body.metadata,
       resourceVersion: String(version),
-      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp })
+      ...(deletionTimestamp === undefined
+        ? {}
+        : { deletionTimestamp, deletionGracePeriodSeconds: Math.min(...pod.deletions, 300) })
     }
     return { apiVersion: "v1", kind: "Pod", metadata, spec: body.spec, status }
   }
@@ -223,8 +252,9 @@ export class StubCluster {
 
   #run(pod: StubPod): void {
     const [container] = pod.body.spec.containers
-    const child = spawn(process.execPath, [...(container?.args ?? [])], {
-      env: Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value.replaceAll("$$(", () => "$(")])),
+    if (container === undefined) throw new Error("the pod has no container")
+    const child = spawn(process.execPath, argsIn(container), {
+      env: variablesIn(container.env),
       stdio: ["ignore", "pipe", "ignore"]
     })
     pod.process = child
@@ -261,6 +291,10 @@ export class StubCluster {
         return refuse({ code: 409, reason: "AlreadyExists", message })
       }
       const pod = this.add(parsed)
+      if (this.losesAnswer) {
+        this.losesAnswer = false
+        return void response.destroy()
+      }
       json(this.#objectOf(pod, this.#version), 201)
       if (this.runs && JSON.stringify(parsed.spec).includes("no-such-image")) {
         return this.set(
@@ -286,6 +320,10 @@ export class StubCluster {
     const pod = this.pods.get(name)
     if (pod === undefined) return refuse({ code: 404, reason: "NotFound", message: `pods "${name}" not found` })
     if (method === "DELETE") {
+      if (this.lostDeletions > 0) {
+        this.lostDeletions -= 1
+        return json(this.#objectOf(pod, this.#version))
+      }
       const { gracePeriodSeconds }: { readonly gracePeriodSeconds: number } = JSON.parse(body)
       this.delete(pod, gracePeriodSeconds)
       return json(this.#objectOf(pod, this.#version))
@@ -309,6 +347,7 @@ export class StubCluster {
       const status = { kind: "Status", code: 410, reason: "Expired", message: `too old resource version: ${version}` }
       return void response.end(`${JSON.stringify({ type: "ERROR", object: status })}\n`)
     }
+    if (this.endsWatches) return void response.end()
     for (const event of this.#events) if (event.version > version) response.write(event.line)
     this.#watches.add(response)
     response.on("close", () => this.#watches.delete(response))

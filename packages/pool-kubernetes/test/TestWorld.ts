@@ -14,6 +14,9 @@ import * as KubernetesPool from "../src/KubernetesPool.ts"
 import type { KubernetesSettings, PodSettings } from "../src/KubernetesSettings.ts"
 import { StubCluster } from "./StubCluster.ts"
 
+/** A variable that Kubernetes would change. */
+export const GREETING = "hello $(USER) $$(PYTHONUNBUFFERED) pa$$word $2a$10"
+
 export const IMAGE = "registry.example.com/llm:1"
 
 type Container = Extract<EndpointSource, { readonly type: "container" }>
@@ -70,12 +73,12 @@ export const world = Effect.gen(function*() {
   const start = Effect.fnUntraced(function*(
     pool: WorkerPool["Service"],
     more: Partial<Container> = {},
-    rest: Pick<StartRequest, "model"> = {}
+    rest: Pick<StartRequest, "mask" | "model"> = {}
   ) {
     const worker = WorkerId.make(`w-${++count}`)
     const endpoint = yield* endpointOf({
       source: { type: "container", image: IMAGE, ...more },
-      env: { GREETING: "hello $(USER)" }
+      env: { GREETING }
     })
     return yield* Effect.provide(
       pool.start({ endpoint: resolvedOf(endpoint), worker, variables: variablesOf(worker), ...rest }),
@@ -92,7 +95,7 @@ export const world = Effect.gen(function*() {
     pool,
     start,
     texts: () => lines.map(({ text }) => text),
-    startError: (pool: WorkerPool["Service"], more: Partial<Container> = {}, rest: Pick<StartRequest, "model"> = {}) =>
+    startError: (pool: WorkerPool["Service"], more: Partial<Container> = {}, rest: Pick<StartRequest, "mask" | "model"> = {}) =>
       Effect.map(Effect.flip(Effect.scoped(start(pool, more, rest))), ({ message, reason }) => `${reason._tag}: ${message}`)
   }
 })
