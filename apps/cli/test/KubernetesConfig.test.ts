@@ -47,10 +47,13 @@ describe("STINT_KUBERNETES", () => {
     Effect.gen(function*() {
       const missing = yield* Effect.flip(load(join(folder, "none.json")))
       assert.match(missing.message, /none\.json of STINT_KUBERNETES cannot be read: ENOENT/)
+      const device = yield* Effect.flip(load("/dev/zero"))
+      assert.match(device.message, /cannot be read: it is not a file/)
       assert.match(yield* problemOf("{"), /kubernetes\.json of STINT_KUBERNETES is not valid/)
       const valid = { namespace: "jobs", platformUrl: "http://stint:4600" }
       assert.match(yield* problemOf(JSON.stringify({ ...valid, pods: { nodeSelectors: {} } })), /nodeSelectors/)
       assert.match(yield* problemOf(JSON.stringify({ ...valid, namespace: "Jobs" })), /Expected the name of an object/)
       assert.match(yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://stint/path" })), /address without a path/)
+      assert.match(yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://me:secret@stint" })), /address without a path/)
     }))
 })

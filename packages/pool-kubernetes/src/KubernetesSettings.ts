@@ -61,8 +61,8 @@ export const KubernetesSettings = Schema.Struct({
   namespace: Name,
   /** The address at which pods reach this platform, for example `http://stint.jobs.svc:4600`. */
   platformUrl: Schema.String.check(
-    Schema.isPattern(/^https?:\/\/[^/?#\s]+$/, {
-      message: "Expected an address without a path, for example http://stint.jobs.svc:4600"
+    Schema.isPattern(/^https?:\/\/[^/?#@\s]+$/, {
+      message: "Expected an address without a path or a login, for example http://stint.jobs.svc:4600"
     })
   ),
   /**

@@ -417,10 +417,10 @@ describe("a request to end", () => {
 
   it.live("that the API refused is in the log", () =>
     Effect.gen(function*() {
-      const { cluster, handle, logged } = yield* withWorker
+      const { cluster, handle, logged, outputs } = yield* withWorker
       const message = `User "stint" cannot delete resource "pods"`
       cluster.refuse("DELETE", { code: 403, reason: "Forbidden", message })
-      yield* handle.drain
+      yield* Effect.provide(handle.drain, outputs)
       assert.match(logged.join(), /The pod stint-w-1 could not be asked to end\. .*cannot delete resource "pods"/)
     }))
 })

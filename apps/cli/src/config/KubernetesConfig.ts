@@ -25,7 +25,9 @@ const failure = (file: string, problem: string) =>
 const read = async (file: string): Promise<string> => {
   const opened = await open(file)
   try {
-    const { size } = await opened.stat()
+    const stats = await opened.stat()
+    if (!stats.isFile()) throw new Error("it is not a file")
+    const { size } = stats
     if (size > MAX_FILE) throw new Error(`it has ${size} bytes, and at most ${MAX_FILE} are read`)
     return await opened.readFile("utf8")
   } finally {
