@@ -54,6 +54,9 @@ describe("STINT_KUBERNETES", () => {
       assert.match(yield* problemOf(JSON.stringify({ ...valid, pods: { nodeSelectors: {} } })), /nodeSelectors/)
       assert.match(yield* problemOf(JSON.stringify({ ...valid, namespace: "Jobs" })), /Expected the name of an object/)
       assert.match(yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://stint/path" })), /address without a path/)
-      assert.match(yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://me:secret@stint" })), /address without a path/)
+      assert.match(
+        yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://me:secret@stint" })),
+        /address without a path/
+      )
     }))
 })

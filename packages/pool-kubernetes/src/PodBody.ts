@@ -96,7 +96,11 @@ const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source
     )
   }
   if (source.user !== undefined && Number.parseInt(source.user, 10) === 0) {
-    return yield* unsupported(endpoint.id, `the user "${source.user}" is root`, "Set it to another number, for example 1000:1000.")
+    return yield* unsupported(
+      endpoint.id,
+      `the user "${source.user}" is root`,
+      "Set it to another number, for example 1000:1000."
+    )
   }
 })
 

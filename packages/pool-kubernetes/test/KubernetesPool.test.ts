@@ -577,13 +577,16 @@ describe("a pod with a worker's annotation and another name", () => {
 })
 
 describe("the login", () => {
-  it.live.each(["10.0.0.1:443", "localhost:6443", "ftp://cluster"])("refuses the address %s, which is not one of HTTP", (server) =>
-    Effect.gen(function*() {
-      const { cluster, settings } = yield* world
-      writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace(/http:[^"]*/, server))
-      const error = yield* Effect.flip(login(settings()))
-      assert.match(error.message, /is not an address with https:\/\/.* Correct the file/)
-    }))
+  it.live.each(["10.0.0.1:443", "localhost:6443", "ftp://cluster"])(
+    "refuses the address %s, which is not one of HTTP",
+    (server) =>
+      Effect.gen(function*() {
+        const { cluster, settings } = yield* world
+        writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace(/http:[^"]*/, server))
+        const error = yield* Effect.flip(login(settings()))
+        assert.match(error.message, /is not an address with https:\/\/.* Correct the file/)
+      })
+  )
 
   it.live("reports a token that cannot be in a header, without it", () =>
     Effect.gen(function*() {
@@ -591,7 +594,7 @@ describe("the login", () => {
       writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace("the-token", "hunter22\\nx"))
       const exit = yield* Effect.exit(Effect.timeout(pool(), "5 seconds"))
       assert.notInclude(JSON.stringify(exit), "hunter22")
-      assert.isFalse(JSON.stringify(exit).includes('"Die"'), JSON.stringify(exit))
+      assert.isFalse(JSON.stringify(exit).includes("\"Die\""), JSON.stringify(exit))
     }))
 
   it.effect("names the command that installs the client when it is missing", () =>
