@@ -18,6 +18,8 @@ export default defineConfig({
         "scripts/test/**/*.test.ts"
       ],
     exclude: ["**/node_modules/**", ...(isLong ? [] : ["**/*.long.test.ts"])],
+    // Its modules import each other without extensions, which Node does not resolve.
+    server: { deps: { inline: ["@ngrok/webernetes"] } },
     // Tests start servers and worker processes of their own: one process a file, so that a leak of one file ends with it.
     pool: "forks",
     maxWorkers: 2,

@@ -10,7 +10,6 @@
  *
  * An init process runs the image's program, so that SIGTERM ends a program without a handler for it, and orphaned processes are reaped.
  */
-import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { modelVariables } from "@stint/pool/WorkerModel"
 import type { StartRequest } from "@stint/pool/WorkerPool"
@@ -102,26 +101,4 @@ export const bodyOf = ({ image, platform, request, source, storedBytes, volumes 
       RestartPolicy: { Name: "no" }
     }
   }
-}
-
-/** The variables of the worker protocol, with another address of the platform. */
-export const withAddress = (
-  variables: Readonly<Record<string, string>>,
-  from: string,
-  to: string
-): Record<string, string> =>
-  Object.fromEntries(
-    Object.entries(variables).map(([name, value]) => [
-      name,
-      value.startsWith(`${from}/`) ? to + value.slice(from.length) : value
-    ])
-  )
-
-/** The platform's address in the variables of the worker protocol; undefined when they contain none. */
-export const addressIn = (variables: Readonly<Record<string, string>>): URL | undefined => {
-  for (const prefix of ENV_PREFIXES) {
-    const url = variables[`${prefix}WEBHOOK_GET_JOB`]
-    if (url !== undefined && URL.canParse(url)) return new URL(url)
-  }
-  return undefined
 }

@@ -11,6 +11,7 @@
  * Files in `dataDir`: `containers/` (one record per container, see `ContainerRecords`).
  */
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
+import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
 import { PoolError, PoolUnavailable, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, WorkerPool } from "@stint/pool/WorkerPool"
@@ -18,7 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { createHash } from "node:crypto"
 import { resolve } from "node:path"
-import { addressIn, bodyOf, withAddress } from "./ContainerBody.ts"
+import { bodyOf } from "./ContainerBody.ts"
 import * as ContainerOrphans from "./ContainerOrphans.ts"
 import { STORED_BYTES } from "./ContainerOutput.ts"
 import * as ContainerRecords from "./ContainerRecords.ts"

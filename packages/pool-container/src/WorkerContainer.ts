@@ -11,6 +11,7 @@
  * heartbeats. The worker counts as ended only when the engine reports it, so that no second worker is started in its place.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
+import { addressIn } from "@stint/pool/PlatformAddress"
 import type { PoolError } from "@stint/pool/PoolError"
 import { signalOf, type WorkerExit } from "@stint/pool/WorkerExit"
 import type { WorkerLog } from "@stint/pool/WorkerLog"
@@ -21,7 +22,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
-import { addressIn } from "./ContainerBody.ts"
 import * as ContainerOutput from "./ContainerOutput.ts"
 import type { ContainerRecords } from "./ContainerRecords.ts"
 import type { ContainerState, Engine } from "./Engine.ts"

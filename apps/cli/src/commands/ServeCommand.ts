@@ -69,6 +69,7 @@ export const command = Command.make(
           workers,
           builds: settings.builds,
           engine: settings.engine,
+          ...(settings.kubernetes === undefined ? {} : { kubernetes: settings.kubernetes }),
           models: settings.models,
           alerts: yield* AlertConfig.complete(settings.alerts),
           volumes: settings.volumes,

@@ -24,6 +24,7 @@
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { AuditSettings } from "@stint/server/AuditLog"
 import type { AllowedOrigins } from "@stint/server/Cors"
@@ -43,6 +44,7 @@ import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as DatabaseConfig from "./DatabaseConfig.ts"
 import * as EngineConfig from "./EngineConfig.ts"
+import * as KubernetesConfig from "./KubernetesConfig.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as ModelsConfig from "./ModelsConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
@@ -100,6 +102,8 @@ export interface PlatformConfig {
   readonly secretsKey: SecretsKeyConfig.SecretsKeySettings
   /** See EngineConfig.ts for the variables. */
   readonly engine: EngineConfig.EngineSettings
+  /** See KubernetesConfig.ts for the variable. Undefined: Docker or Podman runs the endpoints with an image. */
+  readonly kubernetes: KubernetesSettings | undefined
   /** See BuildConfig.ts for the variables. */
   readonly builds: BuildConfig.BuildSettings
   /** See ModelsConfig.ts for the variables. */
@@ -221,6 +225,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
     workers: WorkerConfig.load,
     secretsKey: SecretsKeyConfig.load,
     engine: EngineConfig.load,
+    kubernetes: KubernetesConfig.load,
     builds: BuildConfig.load,
     models: ModelsConfig.load,
     volumes: VolumesConfig.load,

@@ -4,7 +4,7 @@
  * ```
  *   SqliteJobStore | MemoryJobStore | PostgresJobStore (loaded for --database)
  *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers, ScheduleRunner, BulkRunner
- *             ProcessPool + ContainerPool (loaded for the first container)
+ *             ProcessPool + ContainerPool (loaded for the first container) or KubernetesPool (STINT_KUBERNETES)
  *                  Server (HTTP)
  *                       Autoscaler --> pool --> workers
  *        WebhookSender --> GuardedHttp --> receivers
@@ -20,6 +20,7 @@ import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Metrics from "@stint/metrics"
+import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as BatchQueue from "@stint/queue/BatchQueue"
@@ -118,6 +119,8 @@ export interface PlatformOptions {
   readonly workers?: WorkerOptions
   /** Default: the usual sockets of Docker and Podman, and no mounted folders. Used for endpoints with the source `container`. */
   readonly engine?: EngineSettings
+  /** Default: the engine runs the workers of endpoints with the source `container`. With it, they are pods. */
+  readonly kubernetes?: KubernetesSettings
   /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
   readonly builds?: BuildSettings
   /** Default: no alerts. */
@@ -327,9 +330,7 @@ export const layer = (options: PlatformOptions) => {
           namedVolumes: options.volumes ?? {},
           ...options.workers
         }),
-        options.dataDir,
-        options.engine,
-        options.volumes ?? {}
+        options
       ).pipe(
         Layer.provide(WorkerLogSink.layer(options.observer?.workerPrinted))
       )

@@ -1,10 +1,14 @@
 /**
- * The pools of the platform: processes, and containers if an endpoint needs them.
+ * The pools of the platform: processes, and containers or pods for endpoints with an image.
  *
  * A platform without endpoints in containers neither loads the container pool nor looks for an engine. The pool is built at the start only if
  * an earlier run left containers, which must be taken over before the first worker starts, or if `STINT_ENGINE` names an engine, so that a
  * mistake in it is logged at once.
+ *
+ * With the settings of pods, their pool runs the endpoints with an image. It is built at the start, because only the cluster knows which pods
+ * an earlier run left.
  */
+import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import type { PoolError } from "@stint/pool/PoolError"
@@ -35,17 +39,31 @@ const layerContainers = (
   return engine?.socket !== undefined || hasContainers(dataDir) ? Layer.unwrap(load) : WorkerPools.lazy(["container"], load)
 }
 
-/** `processes` with the container pool. */
+/** The settings of the pools beside that of processes. */
+export interface Options {
+  readonly dataDir: string
+  readonly engine?: EngineSettings
+  readonly kubernetes?: KubernetesSettings
+  /** Default: none. */
+  readonly volumes?: NamedVolumes
+}
+
+const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<WorkerPool, PoolError> =>
+  Layer.unwrap(Effect.map(
+    Effect.promise(() => import("@stint/pool-kubernetes/KubernetesPool")),
+    (KubernetesPool) => KubernetesPool.layer({ dataDir, settings })
+  ))
+
+/** `processes` with the pool of endpoints that have an image. */
 export const layer = (
   processes: Layer.Layer<WorkerPool | CodeArtifacts, PoolError>,
-  dataDir: string,
-  engine: EngineSettings | undefined,
-  namedVolumes: NamedVolumes
+  { dataDir, engine, kubernetes, volumes = {} }: Options
 ): Layer.Layer<WorkerPool | CodeArtifacts, PoolError> =>
   Layer.effectContext(Effect.gen(function*() {
     const built = yield* Layer.build(processes)
-    const pools = yield* Layer.build(
-      WorkerPools.layer([Layer.succeedContext(built), layerContainers(dataDir, engine, namedVolumes)])
-    )
+    const images = kubernetes === undefined
+      ? layerContainers(dataDir, engine, volumes)
+      : layerPods(dataDir, kubernetes)
+    const pools = yield* Layer.build(WorkerPools.layer([Layer.succeedContext(built), images]))
     return Context.merge(built, pools)
   }))

@@ -1,0 +1,137 @@
+/**
+ * Follows the pods of one platform: a list, and then the changes.
+ *
+ * ```
+ *   list --version--> watch --ended by the server--> watch from the last version
+ *    ^                  |  410 Gone, an error, RESYNC has passed
+ *    +------------------+
+ * ```
+ *
+ * A watch can lose an event without an error, so the list is read again from time to time. While the API does not answer, nothing changes:
+ * the pods run without it.
+ */
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import type * as Result from "effect/Result"
+import { isExpired, type KubernetesError } from "./KubernetesError.ts"
+import type { Pod } from "./Pod.ts"
+import type { Listed, PodsApi } from "./PodsApi.ts"
+
+/** How often the list is read again. Milliseconds. */
+const RESYNC = 300_000
+
+/** A watch that ended sooner than this is not repeated at once. Milliseconds. */
+const SHORT = 1_000
+
+/** How soon to ask an API again that did not answer, or that ended a watch at once. */
+const RETRY = "1 second"
+
+/** What was seen of a pod. */
+export type Seen =
+  | { readonly _tag: "Pod"; readonly pod: Pod }
+  /** It no longer exists. `pod`: its last state, if any was seen. */
+  | { readonly _tag: "Removed"; readonly pod: Pod | undefined }
+
+export interface PodTable {
+  /** Follows the pod with this name, which need not exist yet: all its states until {@link unfollow}. Each name has one follower. */
+  readonly follow: (name: string) => Queue.Queue<Seen>
+  readonly unfollow: (name: string) => void
+  /** Adds a pod that was created, so that its removal is noticed even when no event of it was seen. */
+  readonly add: (pod: Pod) => void
+  /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod that nobody follows. */
+  readonly run: (first: Listed, onUnfollowed: (pod: Pod) => Effect.Effect<void>) => Effect.Effect<never>
+}
+
+export const make = (api: PodsApi, now: () => number = () => performance.now()): PodTable => {
+  const pods = new Map<string, Pod>()
+  const followers = new Map<string, Queue.Queue<Seen>>()
+
+  const tell = (name: string, seen: Seen): void => {
+    const follower = followers.get(name)
+    if (follower !== undefined) Queue.offerUnsafe(follower, seen)
+  }
+  const update = (pod: Pod): void => {
+    pods.set(pod.metadata.name, pod)
+    tell(pod.metadata.name, { _tag: "Pod", pod })
+  }
+  const remove = (name: string, pod: Pod | undefined): void => {
+    pods.delete(name)
+    tell(name, { _tag: "Removed", pod })
+  }
+
+  /** `before`: the pods that were known before the list was asked for. Others may have been created since. */
+  const replace = (listed: Listed, before: ReadonlySet<string>): void => {
+    const names = new Set(listed.pods.map(({ metadata }) => metadata.name))
+    for (const pod of listed.pods) update(pod)
+    for (const name of before) if (!names.has(name)) remove(name, pods.get(name))
+  }
+
+  /** Watches until the list is needed again. */
+  const watchFrom = Effect.fnUntraced(function*(first: string): Effect.fn.Return<void, KubernetesError> {
+    const listedAt = now()
+    let version = first
+    while (now() - listedAt < RESYNC) {
+      const watchedAt = now()
+      yield* api.watch(version, (event) =>
+        Effect.sync(() => {
+          version = event.object.metadata.resourceVersion
+          if (event.type === "DELETED") remove(event.object.metadata.name, event.object)
+          else if (event.type !== "BOOKMARK") update(event.object)
+        }))
+      // A watch lasts many seconds, unless something between the platform and the API ends it.
+      if (now() - watchedAt < SHORT) yield* Effect.sleep(RETRY)
+    }
+  })
+
+  /** Reads the list if none is given, and watches until it is needed again. */
+  const cycle = Effect.fnUntraced(function*(
+    given: Listed | undefined,
+    onListed: Effect.Effect<void>,
+    onUnfollowed: (pod: Pod) => Effect.Effect<void>
+  ): Effect.fn.Return<void, KubernetesError> {
+    const before = new Set(given === undefined ? pods.keys() : [])
+    const listed = given ?? (yield* api.list)
+    yield* onListed
+    replace(listed, before)
+    yield* Effect.forEach(listed.pods.filter(({ metadata }) => !followers.has(metadata.name)), onUnfollowed, { discard: true })
+    yield* watchFrom(listed.version)
+  })
+
+  return {
+    follow: (name) => {
+      const known = followers.get(name)
+      if (known !== undefined) return known
+      const follower = Effect.runSync(Queue.unbounded<Seen>())
+      followers.set(name, follower)
+      const pod = pods.get(name)
+      if (pod !== undefined) Queue.offerUnsafe(follower, { _tag: "Pod", pod })
+      return follower
+    },
+    unfollow: (name) => {
+      followers.delete(name)
+      pods.delete(name)
+    },
+    add: (pod) => {
+      if (!pods.has(pod.metadata.name)) update(pod)
+    },
+    run: Effect.fnUntraced(function*(first, onUnfollowed) {
+      let isAnswering = true
+      const onListed = Effect.suspend(() => {
+        if (isAnswering) return Effect.void
+        isAnswering = true
+        return Effect.logInfo("The Kubernetes API answers again.")
+      })
+      let listed: Listed | undefined = first
+      while (true) {
+        const result: Result.Result<void, KubernetesError> = yield* Effect.result(cycle(listed, onListed, onUnfollowed))
+        listed = undefined
+        if (result._tag === "Success") continue
+        if (isAnswering && !isExpired(result.failure)) {
+          isAnswering = false
+          yield* Effect.logWarning(`The state of the pods is unknown: they count as running. ${result.failure.message}`)
+        }
+        yield* Effect.sleep(RETRY)
+      }
+    })
+  }
+}
