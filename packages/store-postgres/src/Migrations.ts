@@ -364,8 +364,30 @@ CREATE INDEX schedules_due ON stint.schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS NOT NULL;
 `
 
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+const usage = `
+CREATE TABLE stint.usage_hours (
+  hour bigint NOT NULL,
+  endpoint text COLLATE "C" NOT NULL,
+  release bigint NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  attempts bigint NOT NULL,
+  execution_ms bigint NOT NULL,
+  worker_ms bigint NOT NULL,
+  cpu_ms bigint NOT NULL,
+  gpu_ms bigint NOT NULL,
+  PRIMARY KEY (hour, endpoint, release, key)
+) WITH (fillfactor = 50);
+
+CREATE TABLE stint.usage_sources (
+  source text COLLATE "C" PRIMARY KEY,
+  sequence bigint NOT NULL,
+  at bigint NOT NULL
+) WITH (fillfactor = 50);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, usage]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -519,6 +519,28 @@ CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
 `
 
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+const usageHours = `
+CREATE TABLE usage_hours (
+  hour INTEGER NOT NULL,
+  endpoint TEXT NOT NULL,
+  release INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  execution_ms INTEGER NOT NULL,
+  worker_ms INTEGER NOT NULL,
+  cpu_ms INTEGER NOT NULL,
+  gpu_ms INTEGER NOT NULL,
+  PRIMARY KEY (hour, endpoint, release, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE usage_sources (
+  source TEXT PRIMARY KEY,
+  sequence INTEGER NOT NULL,
+  at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
 export const steps: ReadonlyArray<string> = [
   v1,
@@ -542,7 +564,8 @@ export const steps: ReadonlyArray<string> = [
   concurrency,
   runs,
   audit,
-  schedules
+  schedules,
+  usageHours
 ]
 
 /** The table version of this program. */

@@ -14,6 +14,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import { StoreCondition } from "@stint/store/StoreCondition"
 import type { StoreError } from "@stint/store/StoreError"
+import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -30,6 +31,7 @@ import * as SqliteJobStore from "./SqliteJobStore.ts"
 import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
 import * as SqliteSecretStore from "./SqliteSecretStore.ts"
+import * as SqliteUsageStore from "./SqliteUsageStore.ts"
 import * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -44,6 +46,7 @@ export * as SqliteJobStore from "./SqliteJobStore.ts"
 export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
 export * as SqliteSecretStore from "./SqliteSecretStore.ts"
+export * as SqliteUsageStore from "./SqliteUsageStore.ts"
 export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -61,6 +64,7 @@ export const layer = (
   | ReleaseStore
   | BuildStore
   | AuditStore
+  | UsageStore
   | KeyStore
   | SecretStore
   | WebhookStore
@@ -76,6 +80,7 @@ export const layer = (
     SqliteKeyStore.layer,
     SqliteSecretStore.layer,
     SqliteAuditStore.layer,
+    SqliteUsageStore.layer,
     SqliteBuildStore.layer,
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,

@@ -141,7 +141,8 @@ const HASHES = [
   "95e362c4db4d8180",
   "a741e956efb6b49e",
   "f3da1efddc2f7d1d",
-  "86f502bdea292e8b"
+  "86f502bdea292e8b",
+  "52dc5f376088b853"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)
