@@ -192,7 +192,7 @@ export const submit = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   work: Work = {},
   policy: { readonly lowPriority?: boolean } = {}
-): Effect.fn.Return<JobId, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, JobQueue.JobQueue> {
+): Effect.fn.Return<JobId, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached, JobQueue.JobQueue> {
   const queue = yield* JobQueue.JobQueue
   const id = JobId.make(`job-${++jobs}`)
   yield* queue.submit({ endpoint, id, input: toJsonText(work), policy })

@@ -27,6 +27,7 @@ import * as Pages from "@stint/server/Pages"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import * as AuditStore from "@stint/store/AuditStore"
+import * as UsageStore from "@stint/store/UsageStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
@@ -136,6 +137,7 @@ export type Stores =
   | ReleaseStore
   | RunStore
   | AuditStore.AuditStore
+  | UsageStore.UsageStore
   | ScheduleStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
@@ -150,6 +152,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   KeyStore.layerMemory,
   SecretStore.layerMemory,
   AuditStore.layerMemory,
+  UsageStore.layerMemory,
   BuildStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory

@@ -39,6 +39,7 @@ import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
 import * as AlertConfig from "./AlertConfig.ts"
 import * as AuditConfig from "./AuditConfig.ts"
+import * as UsageConfig from "./UsageConfig.ts"
 import * as BuildConfig from "./BuildConfig.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as DatabaseConfig from "./DatabaseConfig.ts"
@@ -89,6 +90,8 @@ export interface PlatformConfig {
   readonly payloads: PayloadConfig.PayloadSettings
   /** See AuditConfig.ts for the variables. */
   readonly audit: AuditSettings
+  /** See UsageConfig.ts for the variables. */
+  readonly usage: UsageConfig.UsageConfig
   /** See AlertConfig.ts for the variables. */
   readonly alerts: AlertConfig.AlertVariables
   readonly batches: BatchSettings
@@ -206,6 +209,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       )
     }),
     audit: AuditConfig.load,
+    usage: UsageConfig.load,
     alerts: AlertConfig.load,
     payloads: PayloadConfig.load,
     batches: Effect.all({
