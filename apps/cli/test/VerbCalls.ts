@@ -23,6 +23,7 @@ const GROUPS = [
   "webhooks",
   "models",
   "audit",
+  "usage",
   "events",
   "alerts",
   "schedules"
@@ -174,6 +175,16 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
   "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
+  "usage.getUsage": {
+    from: at,
+    to: at,
+    by: "key",
+    step: "day",
+    currency: "EUR",
+    rows: [{ from: at, key: "ci", attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 }],
+    total: { attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 },
+    budgets: [{ scope: "endpoint", id: "e", period: "monthly", limit: 50, spent: 51, reached: true, renewsAt: at }]
+  },
   "jobs.run": receipt,
   "jobs.status": { ...job, status: "IN_PROGRESS" },
   "jobs.statusSync": job,
@@ -345,6 +356,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ...["audit", "--since", "2d", "--action", "keys.createKey", "--key", "ci", "--target", "endpoint/e", "--result", "done"],
     ...["--limit", "5", "--cursor", "9"]
   ],
+  ["usage", "e", "--by", "key", "--step", "day", "--since", "2d", "--until", "1d"],
   [
     ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
     ...["--webhook-event", "start", "--idempotency-key", "k", "--in", "10m", "--s3-config", "S3"]

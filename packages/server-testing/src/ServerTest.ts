@@ -14,6 +14,7 @@ import * as JobTimers from "@stint/queue/JobTimers"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
 import * as Schedules from "@stint/queue/Schedules"
+import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -205,6 +206,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide([BatchQueue.layer, RunQueue.layer, Schedules.layer]),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(UsageMeter.layer({ ...UsageMeter.defaults, interval: "100 millis" })),
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provideMerge(options.models ?? TestModels.layer),
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),

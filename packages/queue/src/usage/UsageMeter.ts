@@ -56,6 +56,8 @@ export const INTERVAL_MILLIS = 10_000
 export interface UsageSettings {
   readonly keep: Duration.Duration
   readonly records: number
+  /** How often what was counted is stored. Default: {@link INTERVAL_MILLIS}. */
+  readonly interval?: Duration.Input
 }
 
 /** The default bounds. A record takes about 100 bytes. */
@@ -111,7 +113,7 @@ interface Watched extends MeteredWorker {
   cpuMs: number
 }
 
-const make = Effect.fnUntraced(function*({ keep, records }: UsageSettings) {
+const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, records }: UsageSettings) {
   const store = yield* UsageStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
@@ -180,7 +182,7 @@ const make = Effect.fnUntraced(function*({ keep, records }: UsageSettings) {
 
   // Twice: the first addition may be the repetition of an earlier one.
   yield* Effect.addFinalizer(() => Effect.andThen(tick, outage.watch(flush)))
-  yield* Effect.forkScoped(Effect.repeat(tick, Schedule.spaced(Duration.millis(INTERVAL_MILLIS))))
+  yield* Effect.forkScoped(Effect.repeat(tick, Schedule.spaced(Duration.fromInputUnsafe(interval))))
   yield* Effect.forkScoped(Effect.repeat(trim, Schedule.spaced(TRIM_INTERVAL)))
 
   return {

@@ -102,7 +102,8 @@ export const layer = HttpApiBuilder.group(
       "getUsage",
       Effect.fnUntraced(function*({ query: { by = "endpoint", endpoint: only, from: wanted, step = "all", to: until } }) {
         const viewer = yield* CurrentViewer
-        const permits = (endpoint: string) => viewer.endpoints === "all" || viewer.endpoints.includes(endpoint)
+        const permitted: "all" | ReadonlyArray<string> = viewer.endpoints
+        const permits = (endpoint: string) => permitted === "all" || permitted.includes(endpoint)
         const to = until ?? (yield* Clock.currentTimeMillis)
         const from = Math.floor((wanted ?? to - DEFAULT_MILLIS) / HOUR_MILLIS) * HOUR_MILLIS
         const total = nothing()
