@@ -21,7 +21,7 @@ export const usage = (it: ServerIt): void => {
       const one = yield* endpoint({ retry: { onError: true, maxAttempts: 2 } })
       const worker = yield* one.worker("ann")
       yield* one.run(1)
-      for (const end of [worker.fail, worker.fail]) yield* end((yield* worker.next).id, "no")
+      for (let attempt = 0; attempt < 2; attempt++) yield* worker.deliver((yield* worker.next).id, { error: "no" })
       yield* one.run(2)
       yield* worker.finish((yield* worker.next).id, "done")
 
