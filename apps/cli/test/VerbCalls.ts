@@ -176,14 +176,14 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
   "usage.getUsage": {
-    from: at,
-    to: at,
+    from: 1_790_000_000_000,
+    to: 1_790_003_600_000,
     by: "key",
     step: "day",
     currency: "EUR",
-    rows: [{ from: at, key: "ci", attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 }],
+    rows: [{ from: 1_790_000_000_000, key: "ci", attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 }],
     total: { attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 },
-    budgets: [{ scope: "endpoint", id: "e", period: "monthly", limit: 50, spent: 51, reached: true, renewsAt: at }]
+    budgets: [{ scope: "endpoint", id: "e", period: "monthly", limit: 50, spent: 51, reached: true, renewsAt: 1_790_812_800_000 }]
   },
   "jobs.run": receipt,
   "jobs.status": { ...job, status: "IN_PROGRESS" },

@@ -240,12 +240,12 @@ export const sweep = (): void => {
             400: first !== ""
               ? send({ [last]: "%zz" })
               : operation.method === "GET"
-              ? call(`${operation.template}?limit=0&lastEventId=0`)
+              ? call(`${operation.template}?limit=0&lastEventId=0&by=0`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
-            // The overview and the alerts show every reader its own endpoints.
+            // The overview, the alerts and the usage show every reader its own endpoints.
             403: send({}, {
-              authorization: ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
+              authorization: ["/api/v1/overview", "/api/v1/alerts", "/api/v1/usage"].includes(operation.template)
                 ? workers.secret
                 : stranger.secret
             }),

@@ -47,7 +47,7 @@ const world = (usage: Layer.Layer<UsageStore.UsageStore>, budgets: Layer.Layer<n
 const memory = world(UsageStore.layerMemory)
 
 /** Builds the world at a time. Built earlier, its timers would fire for all the years until then. */
-const from = <E, R, Provided>(time: number, body: Effect.Effect<void, E, R>, layer: Layer.Layer<Provided>) =>
+const from = <E, R, Provided>(time: number, body: Effect.Effect<void, E, R>, layer: Layer.Layer<Provided, StoreError>) =>
   Effect.andThen(TestClock.setTime(time), Effect.provide(body, layer, { local: true }))
 
 const stored = Effect.flatMap(UsageStore.UsageStore, (store) => store.list({ from: 0, to: Number.MAX_SAFE_INTEGER, limit: 10_000 }))
