@@ -34,7 +34,7 @@ const stepText = (step: Exclude<UsageReport["step"], "all">, from: number): stri
   new Date(from).toISOString().replace("T", " ").slice(0, LENGTHS[step])
 
 const budgetText = ({ id, limit, period, reached, renewsAt, scope, spent }: BudgetStatus, currency: string): string =>
-  `Budget of ${scope} ${id}, ${period}: ${costText(spent)} of ${limit} ${currency}, renews ${new Date(renewsAt).toISOString().slice(0, 10)}${
+  `Budget of ${scope} ${Output.inline(id)}, ${period}: ${costText(spent)} of ${limit} ${Output.inline(currency)}, renews ${new Date(renewsAt).toISOString().slice(0, 10)}${
     reached ? ". It is reached: new jobs are refused" : ""
   }`
 
