@@ -181,7 +181,16 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
     by: "key",
     step: "day",
     currency: "EUR",
-    rows: [{ from: 1_790_000_000_000, key: "ci", attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 }],
+    rows: [{
+      from: 1_790_000_000_000,
+      key: "ci",
+      attempts: 1,
+      executionSeconds: 1.5,
+      workerSeconds: 10,
+      cpuSeconds: 2,
+      gpuSeconds: 0,
+      cost: 0.5
+    }],
     total: { attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 },
     budgets: [{ scope: "endpoint", id: "e", period: "monthly", limit: 50, spent: 51, reached: true, renewsAt: 1_790_812_800_000 }]
   },

@@ -154,10 +154,12 @@ const ofBudget = ({ currency, id, limit, period, renewsAt, scope, spent }: Budge
   fingerprint: `budget_reached/${scope}/${id}/${period}`,
   kind: "budget_reached",
   ...(scope === "endpoint" ? { endpoint: id } : {}),
-  summary: `The ${period} budget of ${scope} ${id} is used up: ${spent.toFixed(2)} of ${limit} ${currency}. New jobs are refused until ${
-    new Date(renewsAt).toISOString()
-  }.`,
-  action: `See what it was spent on: stint usage ${scope === "endpoint" ? id : "--by key"} --step day. Raise it in the file of STINT_PRICES.`,
+  summary: `The ${period} budget of ${scope} ${id} is used up: ${
+    spent.toFixed(2)
+  } of ${limit} ${currency}. New jobs are refused until ${new Date(renewsAt).toISOString()}.`,
+  action: `See what it was spent on: stint usage ${
+    scope === "endpoint" ? id : "--by key"
+  } --step day. Raise it in the file of STINT_PRICES.`,
   forMs: 0
 })
 

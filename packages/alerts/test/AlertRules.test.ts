@@ -61,14 +61,26 @@ describe("the rules of alerts", () => {
   })
 
   it("fires when a budget is used up, and names it, what was spent, and when it renews", () => {
-    const budget = { scope: "endpoint", id: "a", period: "daily", limit: 5, currency: "EUR", renewsAt: 1_790_812_800_000 } as const
-    const found = conditionsOf(observe({ budgets: [{ ...budget, spent: 4.99 }, { ...budget, period: "monthly", spent: 5 }] }), defaults)
+    const budget = {
+      scope: "endpoint",
+      id: "a",
+      period: "daily",
+      limit: 5,
+      currency: "EUR",
+      renewsAt: 1_790_812_800_000
+    } as const
+    const found = conditionsOf(
+      observe({ budgets: [{ ...budget, spent: 4.99 }, { ...budget, period: "monthly", spent: 5 }] }),
+      defaults
+    )
     assert.deepStrictEqual(found.map(({ endpoint, fingerprint, summary }) => [endpoint, fingerprint, summary]), [[
       "a",
       "budget_reached/endpoint/a/monthly",
       "The monthly budget of endpoint a is used up: 5.00 of 5 EUR. New jobs are refused until 2026-10-01T00:00:00.000Z."
     ]])
-    assert.deepStrictEqual(fingerprints(observe({ budgets: [{ ...budget, scope: "key", spent: 9 }] })), ["budget_reached/key/a/daily"])
+    assert.deepStrictEqual(fingerprints(observe({ budgets: [{ ...budget, scope: "key", spent: 9 }] })), [
+      "budget_reached/key/a/daily"
+    ])
   })
 
   it("give each condition its own fingerprint, a sentence and what to do", () => {

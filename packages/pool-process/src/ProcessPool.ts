@@ -360,7 +360,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       drain: signal(child, "SIGTERM"),
       kill: signal(child, "SIGKILL"),
       cpuMillis: Effect.sync(() =>
-        child.pid === undefined || child.exitCode !== null || child.signalCode !== null ? undefined : ProcessTable.cpuMillisOf(child.pid)
+        child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+          ? undefined
+          : ProcessTable.cpuMillisOf(child.pid)
       )
     }
     return handle

@@ -3,7 +3,14 @@ import { hash } from "node:crypto"
 import * as Migrations from "../src/Migrations.ts"
 
 /** The hashes of the released steps. Only append. */
-const RELEASED = ["f88d8c07b690ba08", "cf1f0e108cb8bd57", "d5e737b650de8658", "bf2789134608eaa4", "39aca46087b1ce26", "4ca8476308139dcf"]
+const RELEASED = [
+  "f88d8c07b690ba08",
+  "cf1f0e108cb8bd57",
+  "d5e737b650de8658",
+  "bf2789134608eaa4",
+  "39aca46087b1ce26",
+  "4ca8476308139dcf"
+]
 
 describe("migrations", () => {
   it("changes no released step", () => {

@@ -22,7 +22,9 @@ const make = Effect.gen(function*() {
     ),
     add: db.statement(
       `INSERT INTO usage_hours (hour, endpoint, release, key, ${SUMS.join(", ")}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (hour, endpoint, release, key) DO UPDATE SET ${SUMS.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(", ")}`
+       ON CONFLICT (hour, endpoint, release, key) DO UPDATE SET ${
+        SUMS.map((sum) => `${sum} = ${sum} + excluded.${sum}`).join(", ")
+      }`
     ),
     list: db.statement(
       `SELECT hour, endpoint, release, key, attempts, execution_ms AS executionMs, worker_ms AS workerMs, cpu_ms AS cpuMs, gpu_ms AS gpuMs

@@ -6,7 +6,14 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import type { BudgetReached, EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, QuotaExceeded } from "@stint/queue/JobErrors"
+import type {
+  BudgetReached,
+  EndpointGone,
+  IdempotencyConflict,
+  JobMissing,
+  LeaseLost,
+  QuotaExceeded
+} from "@stint/queue/JobErrors"
 import {
   decodeEventCursor,
   encodeEventCursor,

@@ -31,13 +31,18 @@ const makeFlaky = (store: UsageStore.UsageStore["Service"]) => {
         Effect.tap(store.add(addition), () => {
           if (faults.left === 0) return Effect.void
           faults.left -= 1
-          return Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "add usage", cause: "cut off", logged: true }) }))
+          return Effect.fail(
+            new StoreError({ reason: new StoreUnavailable({ operation: "add usage", cause: "cut off", logged: true }) })
+          )
         })
     })
   }
 }
 
-const world = (usage: Layer.Layer<UsageStore.UsageStore>, budgets: Layer.Layer<never, never, UsageStore.UsageStore> = Layer.empty) =>
+const world = (
+  usage: Layer.Layer<UsageStore.UsageStore>,
+  budgets: Layer.Layer<never, never, UsageStore.UsageStore> = Layer.empty
+) =>
   JobQueue.layer.pipe(
     Layer.provideMerge(Layer.merge(UsageMeter.layer(), budgets)),
     Layer.provideMerge(Layer.mergeAll(MemoryJobStore.layerWithEndpoints, WorkerRegistry.layer, usage)),
@@ -50,7 +55,10 @@ const memory = world(UsageStore.layerMemory)
 const from = <E, R, Provided>(time: number, body: Effect.Effect<void, E, R>, layer: Layer.Layer<Provided, StoreError>) =>
   Effect.andThen(TestClock.setTime(time), Effect.provide(body, layer, { local: true }))
 
-const stored = Effect.flatMap(UsageStore.UsageStore, (store) => store.list({ from: 0, to: Number.MAX_SAFE_INTEGER, limit: 10_000 }))
+const stored = Effect.flatMap(
+  UsageStore.UsageStore,
+  (store) => store.list({ from: 0, to: Number.MAX_SAFE_INTEGER, limit: 10_000 })
+)
 
 const flushed = TestClock.adjust(UsageMeter.INTERVAL_MILLIS)
 
@@ -69,52 +77,67 @@ const record = (settings: Partial<UsageStore.UsageRecord>): UsageStore.UsageReco
 
 describe("usage of attempts", () => {
   it.effect("counts an attempt for its key, whether it completes, fails, is cancelled, lost or returned", () =>
-    from(NOON, Effect.gen(function*() {
-      const { endpoint, fail, finish, queue, submit, takeOne } = yield* Scenario.make({ maxAttempts: 1 })
-      const run = Effect.fnUntraced(function*(owner: string) {
-        yield* submit({ owner })
-        const job = yield* takeOne("ann")
-        yield* TestClock.adjust(1_000)
-        return job
-      })
-      yield* finish(yield* run("completes"))
-      yield* fail(yield* run("fails"), "no such city")
-      yield* queue.cancel(endpoint.id, (yield* run("is cancelled")).id)
-      yield* run("is lost")
-      yield* queue.workerGone(endpoint.id, "ann", "It was killed.")
-      yield* run("is returned")
-      yield* queue.workerGone(endpoint.id, "ann", undefined)
-      yield* flushed
-      const counted = (yield* stored).map(({ attempts, executionMs, key }) => [key, attempts, executionMs])
-      assert.deepStrictEqual(counted, [
-        ["completes", 1, 1_000],
-        ["fails", 1, 1_000],
-        ["is cancelled", 1, 1_000],
-        ["is lost", 1, 1_000],
-        ["is returned", 1, 1_000]
-      ])
-    }), memory))
+    from(
+      NOON,
+      Effect.gen(function*() {
+        const { endpoint, fail, finish, queue, submit, takeOne } = yield* Scenario.make({ maxAttempts: 1 })
+        const run = Effect.fnUntraced(function*(owner: string) {
+          yield* submit({ owner })
+          const job = yield* takeOne("ann")
+          yield* TestClock.adjust(1_000)
+          return job
+        })
+        yield* finish(yield* run("completes"))
+        yield* fail(yield* run("fails"), "no such city")
+        yield* queue.cancel(endpoint.id, (yield* run("is cancelled")).id)
+        yield* run("is lost")
+        yield* queue.workerGone(endpoint.id, "ann", "It was killed.")
+        yield* run("is returned")
+        yield* queue.workerGone(endpoint.id, "ann", undefined)
+        yield* flushed
+        const counted = (yield* stored).map(({ attempts, executionMs, key }) => [key, attempts, executionMs])
+        assert.deepStrictEqual(counted, [
+          ["completes", 1, 1_000],
+          ["fails", 1, 1_000],
+          ["is cancelled", 1, 1_000],
+          ["is lost", 1, 1_000],
+          ["is returned", 1, 1_000]
+        ])
+      }),
+      memory
+    ))
 
   it.effect("divides an attempt between the hours in which it ran, and counts it where it ended", () =>
-    from(NOON - 1, Effect.gen(function*() {
-      const { finish, queue, endpoint, submit, takeOne } = yield* Scenario.make({ leaseMs: 60_000, executionTimeoutMs: 3 * HOUR, ttlMs: 5 * HOUR })
-      yield* submit()
-      const job = yield* takeOne("ann")
-      yield* TestClock.adjust(1)
-      yield* queue.cancel(endpoint.id, job.id)
-      yield* submit()
-      const long = yield* takeOne("ann")
-      yield* TestClock.adjust(2 * HOUR + 5)
-      yield* finish(long)
-      yield* flushed
-      assert.deepStrictEqual((yield* stored).map(({ attempts, executionMs, hour }) => [(hour - NOON) / HOUR, attempts, executionMs]), [
-        // It ended at noon: the hour before has its time, and the hour that begins then has its end.
-        [-1, 0, 1],
-        [0, 1, HOUR],
-        [1, 0, HOUR],
-        [2, 1, 5]
-      ])
-    }), memory))
+    from(
+      NOON - 1,
+      Effect.gen(function*() {
+        const { finish, queue, endpoint, submit, takeOne } = yield* Scenario.make({
+          leaseMs: 60_000,
+          executionTimeoutMs: 3 * HOUR,
+          ttlMs: 5 * HOUR
+        })
+        yield* submit()
+        const job = yield* takeOne("ann")
+        yield* TestClock.adjust(1)
+        yield* queue.cancel(endpoint.id, job.id)
+        yield* submit()
+        const long = yield* takeOne("ann")
+        yield* TestClock.adjust(2 * HOUR + 5)
+        yield* finish(long)
+        yield* flushed
+        assert.deepStrictEqual(
+          (yield* stored).map(({ attempts, executionMs, hour }) => [(hour - NOON) / HOUR, attempts, executionMs]),
+          [
+            // It ended at noon: the hour before has its time, and the hour that begins then has its end.
+            [-1, 0, 1],
+            [0, 1, HOUR],
+            [1, 0, HOUR],
+            [2, 1, 5]
+          ]
+        )
+      }),
+      memory
+    ))
 
   it.effect("has the sum of all attempts, however they overlap, also when responses of additions are lost", () =>
     Effect.promise(() =>
@@ -129,7 +152,11 @@ describe("usage of attempts", () => {
               const flaky = makeFlaky(yield* Effect.provide(UsageStore.UsageStore, yield* Layer.build(UsageStore.layerMemory)))
               yield* TestClock.setTime(NOON + HOUR - 600_000)
               yield* Effect.gen(function*() {
-                const { finish, started } = yield* Scenario.make({ leaseMs: HOUR, executionTimeoutMs: 4 * HOUR, ttlMs: 24 * HOUR })
+                const { finish, started } = yield* Scenario.make({
+                  leaseMs: HOUR,
+                  executionTimeoutMs: 4 * HOUR,
+                  ttlMs: 24 * HOUR
+                })
                 let expected = 0
                 for (const { lost, runs, waits } of attempts) {
                   yield* TestClock.adjust(waits)
@@ -169,31 +196,37 @@ describe("usage of attempts", () => {
 
 describe("usage of workers", () => {
   it.effect("counts a worker from its first request for a job until its exit, and its processor time from the start", () =>
-    from(NOON + HOUR - 25_000, Effect.gen(function*() {
-      const { endpoint, queue } = yield* Scenario.make()
-      const registry = yield* WorkerRegistry.WorkerRegistry
-      const { watch } = yield* UsageMeter.UsageMeter
-      const life = yield* Scope.make()
-      let cpu = 0
-      yield* registry.starting(endpoint.id, "w-1", 3)
-      yield* Scope.provide(
-        watch({ endpoint: endpoint.id, worker: "w-1", gpus: 2, cpuMillis: Effect.sync(() => cpu), isReady: false }),
-        life
-      )
-      cpu = 700
-      yield* TestClock.adjust(15_000)
-      assert.deepStrictEqual((yield* stored).map(({ cpuMs, workerMs }) => [cpuMs, workerMs]), [[700, 0]])
-      yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
-      // A child that the worker leaves behind takes its processor time with it.
-      cpu = 500
-      yield* TestClock.adjust(17_000)
-      yield* Scope.close(life, Exit.void)
-      yield* TestClock.adjust(60_000)
-      assert.deepStrictEqual(
-        (yield* stored).map(({ cpuMs, gpuMs, hour, release, workerMs }) => [(hour - NOON) / HOUR, release, workerMs, gpuMs, cpuMs]),
-        [[0, 3, 10_000, 20_000, 700], [1, 3, 7_000, 14_000, 0]]
-      )
-    }), memory))
+    from(
+      NOON + HOUR - 25_000,
+      Effect.gen(function*() {
+        const { endpoint, queue } = yield* Scenario.make()
+        const registry = yield* WorkerRegistry.WorkerRegistry
+        const { watch } = yield* UsageMeter.UsageMeter
+        const life = yield* Scope.make()
+        let cpu = 0
+        yield* registry.starting(endpoint.id, "w-1", 3)
+        yield* Scope.provide(
+          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 2, cpuMillis: Effect.sync(() => cpu), isReady: false }),
+          life
+        )
+        cpu = 700
+        yield* TestClock.adjust(15_000)
+        assert.deepStrictEqual((yield* stored).map(({ cpuMs, workerMs }) => [cpuMs, workerMs]), [[700, 0]])
+        yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
+        // A child that the worker leaves behind takes its processor time with it.
+        cpu = 500
+        yield* TestClock.adjust(17_000)
+        yield* Scope.close(life, Exit.void)
+        yield* TestClock.adjust(60_000)
+        assert.deepStrictEqual(
+          (yield* stored).map((
+            { cpuMs, gpuMs, hour, release, workerMs }
+          ) => [(hour - NOON) / HOUR, release, workerMs, gpuMs, cpuMs]),
+          [[0, 3, 10_000, 20_000, 700], [1, 3, 7_000, 14_000, 0]]
+        )
+      }),
+      memory
+    ))
 })
 
 const PRICES: Prices = {
@@ -245,24 +278,31 @@ describe("budgets", () => {
   const budgeted = (budgets: ReadonlyArray<Budgets.Budget>) => world(UsageStore.layerMemory, Budgets.layer(PRICES, budgets))
 
   it.effect("refuses new jobs once the budget of the endpoint is spent, lets accepted ones go on, and renews at midnight UTC", () =>
-    from(Date.parse("2026-11-22T23:50:00Z"), Effect.gen(function*() {
-      const { finish, started, submit, takeOne } = yield* Scenario.make({ leaseMs: HOUR })
-      yield* TestClock.adjust(1)
-      const job = yield* started("ann")
-      const accepted = yield* submit()
-      yield* TestClock.adjust(3_000)
-      yield* finish(job)
-      yield* TestClock.adjust(UsageMeter.INTERVAL_MILLIS + Budgets.INTERVAL_MILLIS)
-      const refused = yield* Effect.flip(submit())
-      assert.include(refused, { _tag: "BudgetReached", scope: "endpoint", limit: 2.5, currency: "EUR" })
-      assert.strictEqual(refused.message, `the daily budget of endpoint ${endpoint.id} is reached, until 2026-11-23T00:00:00.000Z`)
-      assert.strictEqual((yield* takeOne("ann")).id, accepted.id)
-      yield* TestClock.setTime(Date.parse("2026-11-22T23:59:59.999Z"))
-      assert.strictEqual((yield* Effect.flip(submit()))._tag, "BudgetReached")
-      // The running job has spent nothing of the new day yet.
-      yield* TestClock.setTime(Date.parse("2026-11-23T00:00:00Z"))
-      yield* submit()
-    }), budgeted([{ scope: "endpoint", id: endpoint.id, period: "daily", limit: 2.5 }])))
+    from(
+      Date.parse("2026-11-22T23:50:00Z"),
+      Effect.gen(function*() {
+        const { finish, started, submit, takeOne } = yield* Scenario.make({ leaseMs: HOUR })
+        yield* TestClock.adjust(1)
+        const job = yield* started("ann")
+        const accepted = yield* submit()
+        yield* TestClock.adjust(3_000)
+        yield* finish(job)
+        yield* TestClock.adjust(UsageMeter.INTERVAL_MILLIS + Budgets.INTERVAL_MILLIS)
+        const refused = yield* Effect.flip(submit())
+        assert.include(refused, { _tag: "BudgetReached", scope: "endpoint", limit: 2.5, currency: "EUR" })
+        assert.strictEqual(
+          refused.message,
+          `the daily budget of endpoint ${endpoint.id} is reached, until 2026-11-23T00:00:00.000Z`
+        )
+        assert.strictEqual((yield* takeOne("ann")).id, accepted.id)
+        yield* TestClock.setTime(Date.parse("2026-11-22T23:59:59.999Z"))
+        assert.strictEqual((yield* Effect.flip(submit()))._tag, "BudgetReached")
+        // The running job has spent nothing of the new day yet.
+        yield* TestClock.setTime(Date.parse("2026-11-23T00:00:00Z"))
+        yield* submit()
+      }),
+      budgeted([{ scope: "endpoint", id: endpoint.id, period: "daily", limit: 2.5 }])
+    ))
 
   it.effect("refuses a key alone, and knows what was spent before a restart", () =>
     Effect.gen(function*() {

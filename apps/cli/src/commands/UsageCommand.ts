@@ -19,7 +19,9 @@ const timeText = (seconds: number): string => {
 
 const costText = (cost: number): string => cost >= 1 || cost === 0 ? cost.toFixed(2) : String(Number(cost.toPrecision(2)))
 
-const amounts = ({ attempts, cost, cpuSeconds, executionSeconds, gpuSeconds, workerSeconds }: UsageSums): ReadonlyArray<string> => [
+const amounts = (
+  { attempts, cost, cpuSeconds, executionSeconds, gpuSeconds, workerSeconds }: UsageSums
+): ReadonlyArray<string> => [
   String(attempts),
   ...[executionSeconds, workerSeconds, cpuSeconds, gpuSeconds].map(timeText),
   ...(cost === undefined ? [] : [costText(cost)])
@@ -34,9 +36,9 @@ const stepText = (step: Exclude<UsageReport["step"], "all">, from: number): stri
   new Date(from).toISOString().replace("T", " ").slice(0, LENGTHS[step])
 
 const budgetText = ({ id, limit, period, reached, renewsAt, scope, spent }: BudgetStatus, currency: string): string =>
-  `Budget of ${scope} ${Output.inline(id)}, ${period}: ${costText(spent)} of ${limit} ${Output.inline(currency)}, renews ${new Date(renewsAt).toISOString().slice(0, 10)}${
-    reached ? ". It is reached: new jobs are refused" : ""
-  }`
+  `Budget of ${scope} ${Output.inline(id)}, ${period}: ${costText(spent)} of ${limit} ${Output.inline(currency)}, renews ${
+    new Date(renewsAt).toISOString().slice(0, 10)
+  }${reached ? ". It is reached: new jobs are refused" : ""}`
 
 const format = (report: UsageReport): string => {
   const { budgets, by, currency, rows, step, total } = report
@@ -97,7 +99,9 @@ export const command = Command.make(
     yield* Output.print(json, report, format)
   })
 ).pipe(
-  Command.withDescription("Show what ran and what it cost: seconds of handlers, workers, processors and GPUs (hours:minutes:seconds)"),
+  Command.withDescription(
+    "Show what ran and what it cost: seconds of handlers, workers, processors and GPUs (hours:minutes:seconds)"
+  ),
   Command.withExamples([
     { command: "stint usage --since 7d", description: "The last week, by endpoint" },
     { command: "stint usage hello --by release --step day", description: "The releases of an endpoint, day by day" },

@@ -64,7 +64,8 @@ const budgetsOf = (entries: ReadonlyArray<typeof BudgetEntry.Type>): ReadonlyArr
 const invalid = (file: string, problem: string) =>
   new CliFailure({
     message: `The file of prices ${file} cannot be used: ${problem}`,
-    hint: "STINT_PRICES names a JSON file, for example {\"currency\":\"EUR\",\"perSecond\":{\"worker\":0.0001}}. See docs/operations/usage.md."
+    hint:
+      "STINT_PRICES names a JSON file, for example {\"currency\":\"EUR\",\"perSecond\":{\"worker\":0.0001}}. See docs/operations/usage.md."
   })
 
 const readFile = Effect.fnUntraced(function*(file: string) {

@@ -101,7 +101,17 @@ import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
-    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "audit" | "usage" | "batches" | "logs"
+    | "host"
+    | "port"
+    | "publicUrl"
+    | "corsOrigins"
+    | "shutdownGrace"
+    | "webhooks"
+    | "payloads"
+    | "audit"
+    | "usage"
+    | "batches"
+    | "logs"
   >
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */

@@ -49,9 +49,9 @@ import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
 import { Budgets } from "../usage/Budgets.ts"
+import { UsageMeter } from "../usage/UsageMeter.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
-import { UsageMeter } from "../usage/UsageMeter.ts"
 import {
   BudgetReached,
   EndpointGone,

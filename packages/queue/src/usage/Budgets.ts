@@ -8,13 +8,13 @@
  * A submission only looks up whether its endpoint or key is over its budget. Usage reaches the store within `UsageMeter.INTERVAL_MILLIS`, and
  * each node reads it within {@link INTERVAL_MILLIS}. In this time, on every node, and by jobs that were accepted before, a budget is exceeded.
  */
+import * as OutageLog from "@stint/store/OutageLog"
 import { HOUR_MILLIS, UsageStore } from "@stint/store/UsageStore"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as OutageLog from "@stint/store/OutageLog"
 import * as Schedule from "effect/Schedule"
 import { costOf, type Prices } from "./Billing.ts"
 import { hourOf } from "./UsageHours.ts"
@@ -88,7 +88,9 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
 
   const report = (state: BudgetState) =>
     Effect.logWarning(
-      `The ${state.period} budget of ${state.scope} ${state.id} is reached: ${state.spent.toFixed(2)} of ${state.limit} ${state.currency}. ` +
+      `The ${state.period} budget of ${state.scope} ${state.id} is reached: ${
+        state.spent.toFixed(2)
+      } of ${state.limit} ${state.currency}. ` +
         `New jobs are refused until ${new Date(state.renewsAt).toISOString()}; accepted ones go on.`
     )
 
@@ -97,7 +99,11 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
     const hour = hourOf(at) - RECENT_HOURS * HOUR_MILLIS
     if (earlier?.hour !== hour) earlier = { hour, costs: yield* costsBetween(0, hour, at) }
     const recent = yield* costsBetween(hour, Number.MAX_SAFE_INTEGER, at)
-    const before = new Set(states.filter(({ limit, spent }) => spent >= limit).map(({ id, period, renewsAt, scope }) => `${scope} ${id} ${period} ${renewsAt}`))
+    const before = new Set(
+      states.filter(({ limit, spent }) => spent >= limit).map(({ id, period, renewsAt, scope }) =>
+        `${scope} ${id} ${period} ${renewsAt}`
+      )
+    )
     const { costs } = earlier
     states = budgets.map((budget, index) => ({
       ...budget,
@@ -117,7 +123,8 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
   })
 
   const outage = OutageLog.make({
-    onFailure: (problem) => Effect.logWarning(`The costs of the budgets cannot be read, so that they stay as they were: ${problem}`),
+    onFailure: (problem) =>
+      Effect.logWarning(`The costs of the budgets cannot be read, so that they stay as they were: ${problem}`),
     onRecovery: Effect.logInfo("The costs of the budgets are read again.")
   })
   if (budgets.length > 0) {

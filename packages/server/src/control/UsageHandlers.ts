@@ -4,7 +4,14 @@
 import { Api } from "@stint/contract/Api"
 import { CurrentViewer } from "@stint/contract/OverviewApi"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { type BudgetStatus, MAX_USAGE_ROWS, type UsageBy, type UsageRow, type UsageStep, type UsageSums } from "@stint/contract/UsageApi"
+import {
+  type BudgetStatus,
+  MAX_USAGE_ROWS,
+  type UsageBy,
+  type UsageRow,
+  type UsageStep,
+  type UsageSums
+} from "@stint/contract/UsageApi"
 import { costOf, type Prices } from "@stint/queue/Billing"
 import { Budgets, type BudgetState, periodOf } from "@stint/queue/Budgets"
 import { readUsage } from "@stint/queue/UsageReader"
@@ -107,7 +114,10 @@ export const layer = HttpApiBuilder.group(
         const to = until ?? (yield* Clock.currentTimeMillis)
         const from = Math.floor((wanted ?? to - DEFAULT_MILLIS) / HOUR_MILLIS) * HOUR_MILLIS
         const total = nothing()
-        const found = new Map<string, { readonly row: Pick<UsageRow, "from" | "endpoint" | "release" | "key">; readonly sums: Sums }>()
+        const found = new Map<
+          string,
+          { readonly row: Pick<UsageRow, "from" | "endpoint" | "release" | "key">; readonly sums: Sums }
+        >()
 
         const use = (record: UsageRecord) => {
           const { endpoint, hour, key } = record
@@ -122,7 +132,9 @@ export const layer = HttpApiBuilder.group(
         }
         const isComplete = yield* mapStoreErrors(readUsage(store, { from, to, limit: MAX_RECORDS }, use))
         if (!isComplete) return yield* tooMuch(`This time has more than ${MAX_RECORDS} hourly records.`)
-        if (found.size > MAX_USAGE_ROWS) return yield* tooMuch(`The report would have ${found.size} rows; ${MAX_USAGE_ROWS} are the most.`)
+        if (found.size > MAX_USAGE_ROWS) {
+          return yield* tooMuch(`The report would have ${found.size} rows; ${MAX_USAGE_ROWS} are the most.`)
+        }
         return {
           from,
           to,

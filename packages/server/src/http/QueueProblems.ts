@@ -233,7 +233,9 @@ export const mapJobErrors = <A, R>(
 export const budgetReached = ({ currency, id, limit, period, renewsAt, scope }: QueueBudgetReached): BudgetReached =>
   new BudgetReached({
     ...problemMembers(
-      `The ${period} budget of ${limit} ${currency} of ${scope === "key" ? "this key" : `the endpoint "${excerpt(id)}"`} is used up. ` +
+      `The ${period} budget of ${limit} ${currency} of ${
+        scope === "key" ? "this key" : `the endpoint "${excerpt(id)}"`
+      } is used up. ` +
         `It renews at ${new Date(renewsAt).toISOString()}. Nothing of this request was stored.`,
       "Send the request again after that time. Jobs that were accepted before go on. What it was spent on: stint usage. " +
         "The platform's operator can raise the budget in the file of prices (STINT_PRICES)."
