@@ -16,11 +16,11 @@ const SUMS = ["attempts", "execution_ms", "worker_ms", "cpu_ms", "gpu_ms"]
 const NUMBER = `INSERT INTO stint.usage_sources AS known (source, sequence, at) VALUES ($1, $2, $3)
   ON CONFLICT (source) DO UPDATE SET sequence = $2, at = $3 WHERE known.sequence < $2 RETURNING 1`
 
-// In one order on every node, so that two additions do not wait for each other.
+// Grouped, because one statement cannot change a row twice. In one order on every node, so that two additions do not wait for each other.
 const ADD = `INSERT INTO stint.usage_hours AS known (hour, endpoint, release, key, ${SUMS.join(", ")})
-  SELECT (r->>'hour')::bigint, r->>'endpoint', (r->>'release')::bigint, r->>'key', (r->>'attempts')::bigint,
-    (r->>'executionMs')::bigint, (r->>'workerMs')::bigint, (r->>'cpuMs')::bigint, (r->>'gpuMs')::bigint
-  FROM json_array_elements($1::json) r ORDER BY 1, 2, 3, 4
+  SELECT (r->>'hour')::bigint, r->>'endpoint', (r->>'release')::bigint, r->>'key', sum((r->>'attempts')::bigint),
+    sum((r->>'executionMs')::bigint), sum((r->>'workerMs')::bigint), sum((r->>'cpuMs')::bigint), sum((r->>'gpuMs')::bigint)
+  FROM json_array_elements($1::json) r GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
   ON CONFLICT (hour, endpoint, release, key) DO UPDATE SET ${
   SUMS.map((sum) => `${sum} = known.${sum} + excluded.${sum}`).join(", ")
 }`

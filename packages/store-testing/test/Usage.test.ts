@@ -11,6 +11,7 @@ import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as UsageStore from "@stint/store/UsageStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
@@ -195,6 +196,89 @@ describe("usage of attempts", () => {
 })
 
 describe("usage of workers", () => {
+  it.effect("counts a worker of an earlier platform from its adoption, without the processor time that was counted before", () =>
+    from(
+      NOON,
+      Effect.gen(function*() {
+        const { endpoint } = yield* Scenario.make()
+        const { watch } = yield* UsageMeter.UsageMeter
+        let cpu: number | undefined
+        yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.sync(() => cpu), isReady: true })
+        yield* flushed
+        cpu = 3_600_000
+        yield* flushed
+        cpu += 40
+        yield* flushed
+        assert.deepStrictEqual((yield* stored).map(({ cpuMs, workerMs }) => [cpuMs, workerMs]), [[40, 30_000]])
+      }).pipe(Effect.scoped),
+      memory
+    ))
+
+  it.effect("counts the last time of a worker for its release, also when the platform no longer knows it", () =>
+    from(
+      NOON,
+      Effect.gen(function*() {
+        const { endpoint, queue } = yield* Scenario.make()
+        const registry = yield* WorkerRegistry.WorkerRegistry
+        const { watch } = yield* UsageMeter.UsageMeter
+        const life = yield* Scope.make()
+        yield* registry.starting(endpoint.id, "w-1", 3)
+        yield* Scope.provide(watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false }), life)
+        yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
+        yield* flushed
+        yield* TestClock.adjust(3_000)
+        yield* queue.workerGone(endpoint.id, "w-1", undefined)
+        yield* Scope.close(life, Exit.void)
+        yield* flushed
+        assert.deepStrictEqual((yield* stored).map(({ release, workerMs }) => [release, workerMs]), [[3, 13_000]])
+      }),
+      memory
+    ))
+
+  it.effect("counts all the time of a worker that became ready while the store did not answer", () =>
+    from(
+      NOON,
+      Effect.gen(function*() {
+        const usage = yield* Effect.provide(UsageStore.UsageStore, yield* Layer.build(UsageStore.layerMemory))
+        const outage = { isOver: Latch.makeUnsafe() }
+        const slow = UsageStore.UsageStore.of({ ...usage, add: (addition) => Effect.andThen(outage.isOver.await, usage.add(addition)) })
+        yield* Effect.gen(function*() {
+          const { endpoint, finish, queue, started } = yield* Scenario.make()
+          const registry = yield* WorkerRegistry.WorkerRegistry
+          const { watch } = yield* UsageMeter.UsageMeter
+          yield* finish(yield* started("ann"))
+          yield* flushed
+          yield* registry.starting(endpoint.id, "w-1", 1)
+          yield* watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false })
+          yield* TestClock.adjust(5_000)
+          yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
+          yield* TestClock.adjust(60_000)
+          yield* outage.isOver.open
+          yield* flushed
+          yield* flushed
+          const times = (yield* stored).map(({ workerMs }) => workerMs).filter((millis) => millis > 0)
+          assert.deepStrictEqual(times, [80_000])
+        }).pipe(Effect.provide(world(Layer.succeed(UsageStore.UsageStore, slow)), { local: true }))
+      }).pipe(Effect.scoped),
+      Layer.empty
+    ))
+
+  it.effect("asks for processor times within a limit, however many engines do not answer, and counts the rest meanwhile", () =>
+    from(
+      NOON,
+      Effect.gen(function*() {
+        const { endpoint } = yield* Scenario.make()
+        const { watch } = yield* UsageMeter.UsageMeter
+        for (let index = 0; index < 40; index++) {
+          yield* watch({ endpoint: endpoint.id, worker: `w-${index}`, gpus: 0, cpuMillis: Effect.never, isReady: true })
+        }
+        // The first question lasts 5 s, and the second begins 10 s later.
+        yield* TestClock.adjust(20_000)
+        assert.deepStrictEqual((yield* stored).map(({ workerMs }) => workerMs), [40 * 20_000])
+      }).pipe(Effect.scoped),
+      memory
+    ))
+
   it.effect("counts a worker from its first request for a job until its exit, and its processor time from the start", () =>
     from(
       NOON + HOUR - 25_000,
@@ -329,4 +413,26 @@ describe("budgets", () => {
         ])
       }).pipe(Effect.provide(world(Layer.succeed(UsageStore.UsageStore, usage), Budgets.layer(PRICES, limits)), { local: true }))
     }).pipe(Effect.provide(UsageStore.layerMemory)))
+
+  it.effect("refuses a key whose budget of the month is spent, also when the budget of the day of its endpoint has just renewed", () =>
+    from(
+      Date.parse("2026-11-22T23:59:30Z"),
+      Effect.gen(function*() {
+        const { finish, submit, takeOne } = yield* Scenario.make()
+        yield* submit({ owner: "ann" })
+        const job = yield* takeOne("w-1")
+        yield* TestClock.adjust(3_000)
+        yield* finish(job)
+        yield* TestClock.adjust(UsageMeter.INTERVAL_MILLIS + Budgets.INTERVAL_MILLIS)
+        assert.include(yield* Effect.flip(submit({ owner: "ann" })), { _tag: "BudgetReached", scope: "endpoint" })
+        // Before the next reading.
+        yield* TestClock.setTime(Date.parse("2026-11-23T00:00:00Z"))
+        assert.include(yield* Effect.flip(submit({ owner: "ann" })), { _tag: "BudgetReached", scope: "key", period: "monthly" })
+        yield* submit({ owner: "bob" })
+      }),
+      budgeted([
+        { scope: "endpoint", id: endpoint.id, period: "daily", limit: 2.5 },
+        { scope: "key", id: "ann", period: "monthly", limit: 2.5 }
+      ])
+    ))
 })

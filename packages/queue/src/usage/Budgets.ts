@@ -140,9 +140,12 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
     list: () => states,
     reachedBy: (endpoint: string, key: string) => {
       if (states.length === 0) return undefined
-      const found = reached.endpoint.get(endpoint) ?? reached.key.get(key)
-      // The next reading may be some seconds away.
-      return found !== undefined && found.renewsAt > now() ? found : undefined
+      const ofEndpoint = reached.endpoint.get(endpoint)
+      const ofKey = reached.key.get(key)
+      if (ofEndpoint === undefined && ofKey === undefined) return undefined
+      // One may have renewed some seconds before the next reading.
+      const at = now()
+      return [ofEndpoint, ofKey].find((state) => state !== undefined && state.renewsAt > at)
     }
   }
 })

@@ -77,7 +77,7 @@ const TRIM_LIMIT = 500
 /** How many workers are asked for their processor time at once. */
 const CPU_CONCURRENCY = 8
 
-/** How long an engine may take to report the processor time of a container. */
+/** How long the engines may take to report all processor times. What is missing is counted later. */
 const CPU_LIMIT = "5 seconds"
 
 type Amounts = Omit<UsageRecord, keyof UsageKey>
@@ -88,29 +88,37 @@ const NOTHING: Amounts = { attempts: 0, executionMs: 0, workerMs: 0, cpuMs: 0, g
 /** The sums since the last addition. */
 const makeSums = () => {
   let sums = new Map<string, Sum>()
-  const find = (key: UsageKey): Sum => {
-    const id = usageKeyText(key)
+  /** Most attempts that end after one another have the same key, which a comparison finds faster than its text. */
+  let last: Sum | undefined
+  const find = (hour: number, endpoint: string, release: number, key: string): Sum => {
+    if (last?.hour === hour && last.endpoint === endpoint && last.release === release && last.key === key) return last
+    const id = usageKeyText({ hour, endpoint, release, key })
     const known = sums.get(id)
-    if (known !== undefined) return known
-    if (sums.size >= MAX_SUMS && key.key !== OTHER_KEYS) return find({ ...key, release: 0, key: OTHER_KEYS })
-    const sum = { ...key, ...NOTHING }
-    sums.set(id, sum)
-    return sum
+    if (known === undefined && sums.size >= MAX_SUMS && key !== OTHER_KEYS) return find(hour, endpoint, 0, OTHER_KEYS)
+    last = known ?? { hour, endpoint, release, key, ...NOTHING }
+    if (known === undefined) sums.set(id, last)
+    return last
   }
   return {
     find,
     take: (): ReadonlyArray<UsageRecord> => {
       const taken = [...sums.values()]
       sums = new Map()
+      last = undefined
       return taken
     }
   }
 }
 
 interface Watched extends MeteredWorker {
+  /** Monotonic. */
+  readonly watchedAt: number
   /** Until this time it is counted. Monotonic; null before it is ready. */
   countedAt: number | null
-  cpuMs: number
+  /** What is counted of its processor time; null when the part that an earlier platform counted is not known yet. */
+  cpuMs: number | null
+  /** The last one that is known: at its exit, the registry may have forgotten the worker. */
+  release: number
 }
 
 const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, records }: UsageSettings) {
@@ -129,8 +137,10 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
   let sequence = 0
   let unsent: ReadonlyArray<UsageRecord> = []
 
-  const sumOfWorker = ({ endpoint, worker }: Watched, hour: number) =>
-    sums.find({ hour, endpoint, release: registry.releaseOf(endpoint, worker) ?? 0, key: "" })
+  const sumOfWorker = (watched: Watched, hour: number) => {
+    watched.release = registry.releaseOf(watched.endpoint, watched.worker) ?? watched.release
+    return sums.find(hour, watched.endpoint, watched.release, "")
+  }
 
   /** Counts the time of a worker until now. */
   const measure = (worker: Watched) => {
@@ -139,7 +149,7 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
       const readyAt = registry.startOf(worker.endpoint, worker.worker)?.readyAt ?? null
       if (readyAt === null) return
       // The registry has the time of the wall clock, which may have been set since.
-      worker.countedAt = at - Math.min(Math.max(0, wall - readyAt), INTERVAL_MILLIS * 2)
+      worker.countedAt = at - Math.min(Math.max(0, wall - readyAt), at - worker.watchedAt)
     }
     eachHour(wall - (at - worker.countedAt), wall, (hour, millis) => {
       const sum = sumOfWorker(worker, hour)
@@ -150,11 +160,13 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
   }
 
   const measureCpu = Effect.fnUntraced(function*(worker: Watched) {
-    const found = yield* Effect.timeoutOption(worker.cpuMillis, CPU_LIMIT)
-    const total = Math.floor(found._tag === "Some" ? found.value ?? 0 : 0)
+    const found = yield* worker.cpuMillis
+    if (found === undefined) return
+    const total = Math.floor(found)
+    const counted = worker.cpuMs ?? total
     // Less than before when a child process was left behind by its parent.
-    if (total > worker.cpuMs) sumOfWorker(worker, hourOf(now())).cpuMs += total - worker.cpuMs
-    worker.cpuMs = Math.max(worker.cpuMs, total)
+    if (total > counted) sumOfWorker(worker, hourOf(now())).cpuMs += total - counted
+    worker.cpuMs = Math.max(counted, total)
   })
 
   /** Stores what was counted. Repeats an addition whose result is unknown before it adds more. */
@@ -170,7 +182,9 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
 
   const one = Semaphore.makeUnsafe(1)
   const tick = Effect.gen(function*() {
-    yield* Effect.forEach([...workers], measureCpu, { concurrency: CPU_CONCURRENCY, discard: true })
+    yield* Effect.forEach([...workers], measureCpu, { concurrency: CPU_CONCURRENCY, discard: true }).pipe(
+      Effect.timeoutOption(CPU_LIMIT)
+    )
     workers.forEach(measure)
     yield* outage.watch(flush)
   }).pipe(one.withPermits(1))
@@ -189,14 +203,17 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
     attemptEnded: ({ endpoint, owner, release, startedAt }: JobHead, after: JobHead) => {
       // A job that returned to the queue has the time of its return.
       const at = after.finishedAt ?? (after.status === "IN_QUEUE" ? after.queuedAt : now())
-      const key = { endpoint, release: release ?? 0, key: owner }
-      sums.find({ ...key, hour: hourOf(at) }).attempts += 1
-      if (startedAt !== null) eachHour(startedAt, at, (hour, millis) => void (sums.find({ ...key, hour }).executionMs += millis))
+      const sumOf = (hour: number) => sums.find(hour, endpoint, release ?? 0, owner)
+      sumOf(hourOf(at)).attempts += 1
+      if (startedAt !== null) eachHour(startedAt, at, (hour, millis) => void (sumOf(hour).executionMs += millis))
     },
     watch: (worker: MeteredWorker) =>
       Effect.asVoid(Effect.acquireRelease(
         Effect.sync(() => {
-          const watched: Watched = { ...worker, countedAt: worker.isReady ? elapsed() : null, cpuMs: 0 }
+          const watchedAt = elapsed()
+          const watched: Watched = worker.isReady
+            ? { ...worker, watchedAt, countedAt: watchedAt, cpuMs: null, release: 0 }
+            : { ...worker, watchedAt, countedAt: null, cpuMs: 0, release: registry.releaseOf(worker.endpoint, worker.worker) ?? 0 }
           workers.add(watched)
           return watched
         }),
