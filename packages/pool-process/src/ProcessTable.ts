@@ -81,19 +81,26 @@ export const membersOf = (group: number, name: string, value: string): ReadonlyA
 /** The fields of `/proc/<pid>/stat` are in ticks of a hundredth of a second on every platform of Node. */
 const TICK_MILLIS = 10
 
+/** A worker with more processes must not hold up the platform, which reads them. */
+const MAX_COUNTED = 200
+
 /**
  * The processor time of a process in milliseconds, with that of its children, also of those that have ended and that it has waited for. Reads
- * only these processes. Undefined without `/proc`, and for a process that has exited.
+ * only these processes, and at most {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
  */
 export const cpuMillisOf = (pid: number): number | undefined => {
-  const text = read(`/proc/${pid}/stat`)
-  if (text === undefined) return undefined
-  const times = text.slice(text.lastIndexOf(")") + 2).split(" ").slice(11, 15)
-  const own = times.reduce((sum, ticks) => sum + Number(ticks), 0) * TICK_MILLIS
-  const children = (read(`/proc/${pid}/task/${pid}/children`) ?? "").trim()
-  return children === ""
-    ? own
-    : children.split(" ").reduce((sum, child) => sum + (cpuMillisOf(Number(child)) ?? 0), own)
+  const found = [pid]
+  let ticks: number | undefined
+  // The list grows meanwhile.
+  for (const one of found) {
+    const text = read(`/proc/${one}/stat`)
+    if (text === undefined) continue
+    const times = text.slice(text.lastIndexOf(")") + 2).split(" ").slice(11, 15)
+    ticks = times.reduce((sum, time) => sum + Number(time), ticks ?? 0)
+    const children = (read(`/proc/${one}/task/${one}/children`) ?? "").split(" ").filter((child) => child !== "").map(Number)
+    found.push(...children.slice(0, MAX_COUNTED - found.length))
+  }
+  return ticks === undefined ? undefined : ticks * TICK_MILLIS
 }
 
 /** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */

@@ -27,8 +27,16 @@ const DEFAULT_MILLIS = 30 * 24 * HOUR_MILLIS
 /** Records that a report may read, which takes about a second. */
 const MAX_RECORDS = 200_000
 
-const tooMuch = (error: string) =>
-  new InvalidRequest(problemMembers(error, "Ask for a shorter time (from, to), a longer step, or one endpoint."))
+const tooManyRecords = new InvalidRequest(
+  problemMembers(`This time has more than ${MAX_RECORDS} hourly records.`, "Ask for a shorter time (from, to).")
+)
+
+const tooManyRows = new InvalidRequest(
+  problemMembers(
+    `The report would have more than ${MAX_USAGE_ROWS} rows.`,
+    "Ask for a shorter time (from, to), a longer step, or one endpoint."
+  )
+)
 
 /** The beginning of the step that contains an hour. */
 const stepOf = (step: UsageStep, hour: number, from: number): number => {
@@ -126,15 +134,13 @@ export const layer = HttpApiBuilder.group(
           const row = { from: stepOf(step, hour, from), ...ownerOf(by, record) }
           const id = `${row.from}\n${row.endpoint ?? ""}\n${row.release ?? ""}\n${row.key ?? ""}`
           const known = found.get(id) ?? { row, sums: nothing() }
-          found.set(id, known)
+          if (found.size <= MAX_USAGE_ROWS) found.set(id, known)
           add(known.sums, record, prices)
           add(total, record, prices)
         }
         const isComplete = yield* mapStoreErrors(readUsage(store, { from, to, limit: MAX_RECORDS }, use))
-        if (!isComplete) return yield* tooMuch(`This time has more than ${MAX_RECORDS} hourly records.`)
-        if (found.size > MAX_USAGE_ROWS) {
-          return yield* tooMuch(`The report would have ${found.size} rows; ${MAX_USAGE_ROWS} are the most.`)
-        }
+        if (!isComplete) return yield* tooManyRecords
+        if (found.size > MAX_USAGE_ROWS) return yield* tooManyRows
         return {
           from,
           to,
