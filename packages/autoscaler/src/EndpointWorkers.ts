@@ -25,10 +25,9 @@ import type { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { PoolError, SecretMissing } from "@stint/pool/PoolError"
 import { withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
-import { type OrphanedWorker, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+import { type OrphanedWorker, WorkerPool } from "@stint/pool/WorkerPool"
 import { monotonicMillis } from "@stint/queue/ClockWatch"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { UsageMeter } from "@stint/queue/UsageMeter"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import { TimeWindows } from "@stint/schedule"
 import { Secrets } from "@stint/secrets/Secrets"
@@ -46,7 +45,6 @@ import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
-import { hostGpus } from "./HostGpus.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
 import type { Observation, PolicyWorker } from "./ScalingPolicy.ts"
@@ -54,6 +52,7 @@ import { WorkerConnection } from "./WorkerConnection.ts"
 import { assessHealth, countExternalWorkers, type HealthLimits, IDLE_WORKER_HINT, isReady, isWorking } from "./WorkerHealth.ts"
 import { newWorkerId } from "./WorkerIds.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
+import * as WorkerMetering from "./WorkerMetering.ts"
 import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
 
 /** The loop's times. Milliseconds. */
@@ -106,7 +105,7 @@ export const make = Effect.fnUntraced(function*(
   const pool = yield* WorkerPool
   const address = yield* WorkerConnection
   const secrets = yield* Secrets
-  const meter = yield* UsageMeter
+  const metered = yield* WorkerMetering.make(id)
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
   /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
@@ -231,12 +230,6 @@ export const make = Effect.fnUntraced(function*(
       pingIntervalMs: pingIntervalOf(leaseMs)
     })
 
-  /** Counts the worker for the bill until it has exited. */
-  const metered = ({ cpuMillis = Effect.undefined, id: worker }: WorkerHandle, { source }: Endpoint, isReady = false) => {
-    const gpus = source.type === "container" ? source.gpus ?? 0 : 0
-    return meter.watch({ endpoint: id, worker, gpus: gpus === "all" ? hostGpus() : gpus, cpuMillis, isReady })
-  }
-
   const start = Effect.fnUntraced(function*({ code, endpoint: from, fingerprint }: WorkerTemplate) {
     const worker = yield* newWorkerId
     // The values are at least as new as the fingerprint, so a worker with an earlier value is always outdated.
@@ -254,8 +247,7 @@ export const make = Effect.fnUntraced(function*(
             ...(held === undefined ? {} : { model: held })
           })
         ),
-        Effect.tap(({ standby }) => registry.created(id, worker, standby)),
-        Effect.tap((handle) => metered(handle, from))
+        Effect.tap((handle) => Effect.andThen(registry.created(id, worker, handle.standby), metered(handle, from)))
       )
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
@@ -270,8 +262,7 @@ export const make = Effect.fnUntraced(function*(
       yield* Effect.logInfo(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
-    }
-    if (!orphan.isRunning) endedEarlier.add(orphan.id)
+    } else endedEarlier.add(orphan.id)
     // Its model may be another one, or be gone: the worker runs already. A platform that stops meanwhile must end it, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(

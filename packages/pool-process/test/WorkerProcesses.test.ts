@@ -69,7 +69,9 @@ describe("ProcessPool: environment and output of a worker", () => {
       const program = script(`
 import { execFileSync, spawn } from "node:child_process"
 execFileSync(process.execPath, ["-e", ${JSON.stringify(burn)}])
-spawn(process.execPath, ["-e", ${JSON.stringify(`${burn} console.log("${mark} burnt"); setInterval(() => {}, 1_000)`)}], { stdio: "inherit" })
+spawn(process.execPath, ["-e", ${
+        JSON.stringify(`${burn} console.log("${mark} burnt"); setInterval(() => {}, 1_000)`)
+      }], { stdio: "inherit" })
 `)
       const { cpuMillis, exit, kill } = yield* start({ type: "command", command: [process.execPath, program] })
       if (cpuMillis === undefined) return assert.fail("the pool has no processor times")

@@ -50,7 +50,11 @@ layer(ServerTest.layer().pipe(Layer.provide(layerBudgets)), { excludeTestService
       }
       const openAi = yield* call(`/v2/${one.id}/openai/v1/chat/completions`, { json: {} })
       expect([openAi.status, openAi.json]).toMatchObject([402, {
-        error: { type: "insufficient_quota", code: "insufficient_quota", message: expect.stringContaining("It renews at 2026-12-01") }
+        error: {
+          type: "insufficient_quota",
+          code: "insufficient_quota",
+          message: expect.stringContaining("It renews at 2026-12-01")
+        }
       }])
       yield* Effect.flatMap(call(`/v2/${one.id}/batch/${draft.id}/finalize`, { method: "POST" }), refused)
       yield* Effect.flatMap(call(`${schedule}/run-now`, { method: "POST" }), refused)

@@ -43,6 +43,7 @@
  * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
+import { usageHours } from "./UsageTables.ts"
 
 const v1 = `
 CREATE TABLE jobs (
@@ -517,28 +518,6 @@ CREATE TABLE schedules (
 ) STRICT;
 CREATE INDEX schedules_due ON schedules (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX schedules_checked ON schedules (checked_at) WHERE due_at IS NOT NULL;
-`
-
-/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
-const usageHours = `
-CREATE TABLE usage_hours (
-  hour INTEGER NOT NULL,
-  endpoint TEXT NOT NULL,
-  release INTEGER NOT NULL,
-  key TEXT NOT NULL,
-  attempts INTEGER NOT NULL,
-  execution_ms INTEGER NOT NULL,
-  worker_ms INTEGER NOT NULL,
-  cpu_ms INTEGER NOT NULL,
-  gpu_ms INTEGER NOT NULL,
-  PRIMARY KEY (hour, endpoint, release, key)
-) STRICT, WITHOUT ROWID;
-
-CREATE TABLE usage_sources (
-  source TEXT PRIMARY KEY,
-  sequence INTEGER NOT NULL,
-  at INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
 `
 
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */

@@ -223,7 +223,10 @@ describe("usage of workers", () => {
         const { watch } = yield* UsageMeter.UsageMeter
         const life = yield* Scope.make()
         yield* registry.starting(endpoint.id, "w-1", 3)
-        yield* Scope.provide(watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false }), life)
+        yield* Scope.provide(
+          watch({ endpoint: endpoint.id, worker: "w-1", gpus: 0, cpuMillis: Effect.undefined, isReady: false }),
+          life
+        )
         yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
         yield* flushed
         yield* TestClock.adjust(3_000)
@@ -241,7 +244,10 @@ describe("usage of workers", () => {
       Effect.gen(function*() {
         const usage = yield* Effect.provide(UsageStore.UsageStore, yield* Layer.build(UsageStore.layerMemory))
         const outage = { isOver: Latch.makeUnsafe() }
-        const slow = UsageStore.UsageStore.of({ ...usage, add: (addition) => Effect.andThen(outage.isOver.await, usage.add(addition)) })
+        const slow = UsageStore.UsageStore.of({
+          ...usage,
+          add: (addition) => Effect.andThen(outage.isOver.await, usage.add(addition))
+        })
         yield* Effect.gen(function*() {
           const { endpoint, finish, queue, started } = yield* Scenario.make()
           const registry = yield* WorkerRegistry.WorkerRegistry

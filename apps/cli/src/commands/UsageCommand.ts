@@ -1,13 +1,12 @@
 /**
  * `stint usage` shows what ran and what it cost.
  */
-import { type BudgetStatus, type UsageReport, type UsageRow, type UsageSums } from "@stint/contract/UsageApi"
+import type { BudgetStatus, UsageReport, UsageRow, UsageSums } from "@stint/contract/UsageApi"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
-import { json, since } from "./SharedFlags.ts"
+import { json, queryOf, since } from "./SharedFlags.ts"
 
 /** `93784.5` seconds: `26:03:04.5`. */
 const timeText = (seconds: number): string => {
@@ -82,20 +81,8 @@ export const command = Command.make(
     until: since("until").pipe(Flag.withDescription("Until when; default now"), Flag.optional),
     json
   },
-  Effect.fnUntraced(function*({ by, endpoint, json, since, step, until }) {
-    const set = <Name extends string, A>(name: Name, option: Option.Option<A>) =>
-      Option.match(option, { onNone: () => ({}), onSome: (value) => ({ [name]: value }) as { readonly [name in Name]?: A } })
-    const report = yield* call((api) =>
-      api.usage.getUsage({
-        query: {
-          ...set("endpoint", endpoint),
-          ...set("by", by),
-          ...set("step", step),
-          ...set("from", since),
-          ...set("to", until)
-        }
-      })
-    )
+  Effect.fnUntraced(function*({ json, since: from, until: to, ...flags }) {
+    const report = yield* call((api) => api.usage.getUsage({ query: queryOf({ ...flags, from, to }) }))
     yield* Output.print(json, report, format)
   })
 ).pipe(

@@ -1,7 +1,7 @@
 /**
  * What usage costs. Pure: costs are computed when they are read, so that a change of a price also applies to the past.
  */
-import { type UsageKey, type UsageRecord } from "@stint/store/UsageStore"
+import type { UsageKey, UsageRecord } from "@stint/store/UsageStore"
 import * as Schema from "effect/Schema"
 
 const Price = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))

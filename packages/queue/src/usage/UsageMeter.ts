@@ -67,7 +67,7 @@ export const defaults: UsageSettings = { keep: Duration.days(400), records: 500_
 const MAX_SUMS = 2_000
 
 /** The key of usage that was counted while there were too many different sums. It is no id of a key. */
-export const OTHER_KEYS = "*"
+const OTHER_KEYS = "*"
 
 const TRIM_INTERVAL = "1 hour"
 
@@ -213,7 +213,13 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
           const watchedAt = elapsed()
           const watched: Watched = worker.isReady
             ? { ...worker, watchedAt, countedAt: watchedAt, cpuMs: null, release: 0 }
-            : { ...worker, watchedAt, countedAt: null, cpuMs: 0, release: registry.releaseOf(worker.endpoint, worker.worker) ?? 0 }
+            : {
+              ...worker,
+              watchedAt,
+              countedAt: null,
+              cpuMs: 0,
+              release: registry.releaseOf(worker.endpoint, worker.worker) ?? 0
+            }
           workers.add(watched)
           return watched
         }),
