@@ -32,6 +32,7 @@ import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
 import * as TopCommand from "./commands/TopCommand.ts"
 import * as TraceCommand from "./commands/TraceCommand.ts"
+import * as UsageCommand from "./commands/UsageCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 
 /** Commands that run a platform in this process. */
@@ -47,6 +48,7 @@ const local = [InitCommand.command, PluginsCommand.plugins] as const
 const client = [
   AlertsCommand.alerts.pipe(Command.provide(PlatformClient.layer)),
   AuditCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  UsageCommand.command.pipe(Command.provide(PlatformClient.layer)),
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
   TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),

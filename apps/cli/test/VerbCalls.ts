@@ -24,6 +24,7 @@ const GROUPS = [
   "webhooks",
   "models",
   "audit",
+  "usage",
   "events",
   "alerts",
   "schedules"
@@ -190,6 +191,25 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
   "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
+  "usage.getUsage": {
+    from: 1_790_000_000_000,
+    to: 1_790_003_600_000,
+    by: "key",
+    step: "day",
+    currency: "EUR",
+    rows: [{
+      from: 1_790_000_000_000,
+      key: "ci",
+      attempts: 1,
+      executionSeconds: 1.5,
+      workerSeconds: 10,
+      cpuSeconds: 2,
+      gpuSeconds: 0,
+      cost: 0.5
+    }],
+    total: { attempts: 1, executionSeconds: 1.5, workerSeconds: 10, cpuSeconds: 2, gpuSeconds: 0, cost: 0.5 },
+    budgets: [{ scope: "endpoint", id: "e", period: "monthly", limit: 50, spent: 51, reached: true, renewsAt: 1_790_812_800_000 }]
+  },
   "jobs.run": receipt,
   "jobs.status": { ...job, status: "IN_PROGRESS" },
   "jobs.statusSync": job,
@@ -385,6 +405,7 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ...["audit", "--since", "2d", "--action", "keys.createKey", "--key", "ci", "--target", "endpoint/e", "--result", "done"],
     ...["--limit", "5", "--cursor", "9"]
   ],
+  ["usage", "e", "--by", "key", "--step", "day", "--since", "2d", "--until", "1d"],
   [
     ...["run", "e", "--input", "1", ...POLICY, "--priority", "5", "--tag", "a", "--tag", "b", "--webhook", "http://a.b"],
     ...["--webhook-event", "start", "--idempotency-key", "k", "--in", "10m", "--s3-config", "S3"]

@@ -5,6 +5,7 @@ import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
+import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Sqlite from "@stint/store-sqlite"
 import { uuidV7At } from "@stint/store/UuidV7"
@@ -25,8 +26,10 @@ const worker = "bench"
 
 const runtime = ManagedRuntime.make(
   JobQueue.layer.pipe(
+    // As in the platform: each attempt is counted for the bill.
+    Layer.provide(UsageMeter.layer()),
     Layer.provide(WorkerRegistry.layer),
-    Layer.provide(Sqlite.SqliteJobStore.layer),
+    Layer.provide([Sqlite.SqliteJobStore.layer, Sqlite.SqliteUsageStore.layer]),
     Layer.provideMerge(
       Sqlite.SqliteDatabase.layer({ file: join(folder, "jobs.db"), durability: process.argv[2] === "D1" ? "D1" : "D2" })
     )

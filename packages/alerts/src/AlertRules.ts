@@ -9,8 +9,10 @@
  * | `disk_low` | the store rejects new jobs for lack of space; only without a database | at once |
  * | `build_failed` | the last ended build failed | at once |
  * | `webhook_receiver_gone` | {@link RECEIVER_FAILURES} deliveries to a host used up their attempts in an hour, and none succeeded since | at once |
+ * | `budget_reached` | an endpoint or a key has used its budget, so that new jobs are refused | at once |
  */
 import type { Alert } from "@stint/contract/Alert"
+import type { BudgetState } from "@stint/queue/Budgets"
 
 /** When a condition holds. */
 export interface Thresholds {
@@ -68,6 +70,7 @@ export interface Observation {
   readonly endpoints: ReadonlyArray<EndpointObservation>
   readonly hosts: ReadonlyArray<HostObservation>
   readonly isDiskLow: boolean
+  readonly budgets: ReadonlyArray<BudgetState>
 }
 
 /** Something that is wrong now. */
@@ -147,9 +150,23 @@ const ofHost = ({ failed, host, reason }: HostObservation): Condition => ({
   forMs: 0
 })
 
+const ofBudget = ({ currency, id, limit, period, renewsAt, scope, spent }: BudgetState): Condition => ({
+  fingerprint: `budget_reached/${scope}/${id}/${period}`,
+  kind: "budget_reached",
+  ...(scope === "endpoint" ? { endpoint: id } : {}),
+  summary: `The ${period} budget of ${scope} ${id} is used up: ${
+    spent.toFixed(2)
+  } of ${limit} ${currency}. New jobs are refused until ${new Date(renewsAt).toISOString()}.`,
+  action: `See what it was spent on: stint usage ${
+    scope === "endpoint" ? id : "--by key"
+  } --step day. Raise it in the file of STINT_PRICES.`,
+  forMs: 0
+})
+
 /** The conditions that hold, at most one for each fingerprint. */
 export const conditionsOf = (observation: Observation, thresholds: Thresholds): ReadonlyArray<Condition> => [
   ...(observation.isDiskLow ? [diskLow] : []),
   ...observation.endpoints.flatMap((endpoint) => ofEndpoint(endpoint, observation.now, thresholds)),
-  ...observation.hosts.filter(({ failed }) => failed >= RECEIVER_FAILURES).map(ofHost)
+  ...observation.hosts.filter(({ failed }) => failed >= RECEIVER_FAILURES).map(ofHost),
+  ...observation.budgets.filter(({ limit, spent }) => spent >= limit).map(ofBudget)
 ]

@@ -17,6 +17,7 @@
 import type { AlertMessage } from "@stint/contract/Alert"
 import { EndpointId } from "@stint/contract/Ids"
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
+import { Budgets } from "@stint/queue/Budgets"
 import { PlatformEvents } from "@stint/queue/PlatformEvents"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Alerts } from "@stint/server/Alerts"
@@ -59,6 +60,7 @@ const make = Effect.fnUntraced(
     const registry = yield* WorkerRegistry
     const storeCondition = yield* StoreCondition
     const events = yield* PlatformEvents
+    const budgets = yield* Budgets
     const { baseUrl: platform } = yield* PublicAddress
     const sender = yield* AlertSender.make(yield* GuardedHttp, receivers)
     const counts = AlertCounts.make(thresholds.windowMs)
@@ -132,7 +134,9 @@ const make = Effect.fnUntraced(
         now,
         endpoints: observed,
         hosts: counts.hosts(now),
-        isDiskLow: storeCondition.isLow()
+        isDiskLow: storeCondition.isLow(),
+        // Each node knows the budgets of all endpoints, and reports those of its own.
+        budgets: budgets.list().filter(({ id, scope }) => scope === "key" || watched.has(id))
       }, thresholds)
       const next = AlertMachine.step(yield* withoutMoved(watched), conditions, now, pace)
       state = next.state

@@ -19,6 +19,7 @@ const observe = (more: Partial<Observation> = {}): Observation => ({
   endpoints: [],
   hosts: [],
   isDiskLow: false,
+  budgets: [],
   ...more
 })
 
@@ -57,6 +58,29 @@ describe("the rules of alerts", () => {
       observe({ hosts: [{ host: "https://a.example", failed, reason: "The receiver answered 500." }] })
     assert.deepStrictEqual(fingerprints(host(2)), [])
     assert.deepStrictEqual(fingerprints(host(3)), ["webhook_receiver_gone/https://a.example"])
+  })
+
+  it("fires when a budget is used up, and names it, what was spent, and when it renews", () => {
+    const budget = {
+      scope: "endpoint",
+      id: "a",
+      period: "daily",
+      limit: 5,
+      currency: "EUR",
+      renewsAt: 1_790_812_800_000
+    } as const
+    const found = conditionsOf(
+      observe({ budgets: [{ ...budget, spent: 4.99 }, { ...budget, period: "monthly", spent: 5 }] }),
+      defaults
+    )
+    assert.deepStrictEqual(found.map(({ endpoint, fingerprint, summary }) => [endpoint, fingerprint, summary]), [[
+      "a",
+      "budget_reached/endpoint/a/monthly",
+      "The monthly budget of endpoint a is used up: 5.00 of 5 EUR. New jobs are refused until 2026-10-01T00:00:00.000Z."
+    ]])
+    assert.deepStrictEqual(fingerprints(observe({ budgets: [{ ...budget, scope: "key", spent: 9 }] })), [
+      "budget_reached/key/a/daily"
+    ])
   })
 
   it("give each condition its own fingerprint, a sentence and what to do", () => {

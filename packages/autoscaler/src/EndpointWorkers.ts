@@ -54,6 +54,7 @@ import { WorkerConnection } from "./WorkerConnection.ts"
 import { assessHealth, countExternalWorkers, type HealthLimits, IDLE_WORKER_HINT, isReady, isWorking } from "./WorkerHealth.ts"
 import { newWorkerId } from "./WorkerIds.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
+import * as WorkerMetering from "./WorkerMetering.ts"
 import type { EndpointTarget, WorkerTemplate } from "./WorkerTemplate.ts"
 
 /** The loop's times. Milliseconds. */
@@ -106,6 +107,7 @@ export const make = Effect.fnUntraced(function*(
   const pool = yield* WorkerPool
   const address = yield* WorkerConnection
   const secrets = yield* Secrets
+  const metered = yield* WorkerMetering.make(id)
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
   /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
@@ -241,7 +243,7 @@ export const make = Effect.fnUntraced(function*(
             ...(held === undefined ? {} : { model: held })
           })
         ),
-        Effect.tap(({ standby }) => registry.created(id, worker, standby))
+        Effect.tap((handle) => Effect.andThen(registry.created(id, worker, handle.standby), metered(handle, from)))
       )
     const life = WorkerLifecycle.make(starting, worker, now(), fingerprint)
     lifecycles.set(worker, life)
@@ -256,12 +258,14 @@ export const make = Effect.fnUntraced(function*(
       yield* Effect.logInfo(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
-    }
-    if (!orphan.isRunning) endedEarlier.add(orphan.id)
+    } else endedEarlier.add(orphan.id)
     // Its model may be another one, or be gone: the worker runs already. A platform that stops meanwhile must end it, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
-      Effect.andThen(Effect.forkScoped(Effect.ignore(model.hold(initial.endpoint))), adopting),
+      Effect.andThen(Effect.forkScoped(Effect.ignore(model.hold(initial.endpoint))), adopting).pipe(
+        // One that has exited has been counted by the platform that started it, or not at all.
+        Effect.tap((handle) => orphan.isRunning ? metered(handle, initial.endpoint, true) : Effect.void)
+      ),
       orphan.id,
       now(),
       ADOPTED

@@ -11,7 +11,7 @@ import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { endpointOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
 import { JobQueue, JobTimers, WorkerRegistry } from "@stint/queue"
-import type { EndpointGone, IdempotencyConflict, QuotaExceeded } from "@stint/queue/JobErrors"
+import type { BudgetReached, EndpointGone, IdempotencyConflict, QuotaExceeded } from "@stint/queue/JobErrors"
 import { StoreFaults } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
@@ -192,7 +192,7 @@ export const submit = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   work: Work = {},
   policy: { readonly lowPriority?: boolean } = {}
-): Effect.fn.Return<JobId, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, JobQueue.JobQueue> {
+): Effect.fn.Return<JobId, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached, JobQueue.JobQueue> {
   const queue = yield* JobQueue.JobQueue
   const id = JobId.make(`job-${++jobs}`)
   yield* queue.submit({ endpoint, id, input: toJsonText(work), policy })

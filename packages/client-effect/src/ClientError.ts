@@ -28,6 +28,9 @@ const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Sch
 /** The job's status does not allow the operation. */
 const Conflict = Schema.TaggedStruct("Conflict", {})
 
+/** The endpoint or the key has used its money. `renewsAt` in milliseconds since 1970. */
+const BudgetReached = Schema.TaggedStruct("BudgetReached", { renewsAt: Schema.optionalKey(Schema.Number) })
+
 /** Too many requests. `retryAfter` in milliseconds. */
 const RateLimited = Schema.TaggedStruct("RateLimited", { retryAfter: Schema.optionalKey(Schema.Number) })
 
@@ -53,6 +56,7 @@ const Reason = Schema.Union([
   Invalid,
   TooLarge,
   Conflict,
+  BudgetReached,
   RateLimited,
   Unavailable,
   Unreachable,

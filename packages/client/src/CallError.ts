@@ -21,6 +21,7 @@ export interface Problem {
  *   nothing was sent.
  * - `TooLarge`: the request exceeds the platform's limit, in bytes if known.
  * - `Conflict`: the job's status does not allow the operation: only FAILED and TIMED_OUT jobs can be retried.
+ * - `BudgetReached`: the endpoint or the key has used its money; `renewsAt` is in milliseconds since 1970, if known.
  * - `RateLimited`: too many requests; `retryAfter` is in milliseconds.
  * - `Unavailable`: the platform, or a proxy in front of it, returned 5xx.
  * - `Unreachable`: no response. `sent` is false if the request certainly did not reach the platform.
@@ -33,6 +34,7 @@ export type Reason =
   | { readonly _tag: "Invalid"; readonly problems: ReadonlyArray<Problem> }
   | { readonly _tag: "TooLarge"; readonly limit?: number }
   | { readonly _tag: "Conflict" }
+  | { readonly _tag: "BudgetReached"; readonly renewsAt?: number }
   | { readonly _tag: "RateLimited"; readonly retryAfter?: number }
   | { readonly _tag: "Unavailable"; readonly status: number; readonly retryAfter?: number }
   | { readonly _tag: "Unreachable"; readonly sent: boolean }
@@ -165,6 +167,7 @@ interface ProblemBody {
   readonly hint: string | undefined
   readonly problems: ReadonlyArray<Problem>
   readonly limit: number | undefined
+  readonly renewsAt: number | undefined
 }
 
 const problemBodyOf = (text: string): ProblemBody => {
@@ -175,7 +178,8 @@ const problemBodyOf = (text: string): ProblemBody => {
     detail: textOf(body["error"]) ?? textOf(body["detail"]) ?? textOf(body["message"]) ?? textOf(body["title"]),
     hint: textOf(body["hint"]),
     problems: problemsOf(body["errors"]),
-    limit: typeof body["limit"] === "number" ? body["limit"] : undefined
+    limit: typeof body["limit"] === "number" ? body["limit"] : undefined,
+    renewsAt: typeof body["renewsAt"] === "number" ? body["renewsAt"] : undefined
   }
 }
 
@@ -242,6 +246,13 @@ export const explainResponse = (response: HttpResponse): FailureExplanation => {
       { _tag: "TooLarge", ...(body.limit === undefined ? {} : { limit: body.limit }) },
       "The request is too large.",
       "Upload the data to an object store and send its URL."
+    )
+  }
+  if (status === 402) {
+    return explanation(
+      { _tag: "BudgetReached", ...(body.renewsAt === undefined ? {} : { renewsAt: body.renewsAt }) },
+      summary,
+      "Ask the platform's operator."
     )
   }
   if (status === 409) return explanation({ _tag: "Conflict" }, summary, "Check the job's status.")

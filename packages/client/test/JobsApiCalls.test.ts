@@ -341,6 +341,10 @@ describe("messages", () => {
       _tag: "TooLarge",
       limit: 10
     })
+    const spent = perform(JobsApiCalls.run(target(), 1, {}), [problem(402, "budget-reached", { renewsAt: 1_790_812_800_000 })])
+    expect(spent.error?.reason).toEqual({ _tag: "BudgetReached", renewsAt: 1_790_812_800_000 })
+    // Of a proxy.
+    expect(perform(JobsApiCalls.run(target(), 1, {}), [response(402, "pay")]).error?.reason).toEqual({ _tag: "BudgetReached" })
     expect(
       perform(JobsApiCalls.run(target(), 1, {}), [response(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
         .error

@@ -16,6 +16,7 @@ import { OverviewApi } from "./control/OverviewApi.ts"
 import { ReleasesApi } from "./control/ReleasesApi.ts"
 import { SchedulesApi } from "./control/SchedulesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
+import { UsageApi } from "./control/UsageApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { BulkApi } from "./jobs/BulkApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
@@ -55,6 +56,7 @@ export class Api extends HttpApi.make("stint")
   .add(EventsApi)
   .add(AlertsApi)
   .add(AuditApi)
+  .add(UsageApi)
   .add(BackupApi)
   .add(ProbesApi)
   .middleware(AuditedOperations)

@@ -51,6 +51,7 @@ export type OpenAiError = typeof OpenAiError.Type
 const errors = {
   400: "The body is not a JSON object, or the handler rejects it",
   401: "The key is missing or invalid",
+  402: "The endpoint or the key has used its budget; no job was created",
   403: "The key does not permit this operation or endpoint",
   404: "The endpoint does not exist, or the handler returns 404",
   409: "The idempotency key belongs to a different request",
@@ -75,6 +76,7 @@ export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthori
 
 const error = [
   openAiError(400),
+  openAiError(402),
   openAiError(404),
   openAiError(409),
   openAiError(413),

@@ -26,6 +26,13 @@ export class Unauthorized extends HttpApiError.Problem<Unauthorized>()("Unauthor
   title: "Unauthorized"
 }, members) {}
 
+/** 402: the endpoint or the key has used its budget. Repeating the request does not help before the next period begins. */
+export class BudgetReached extends HttpApiError.Problem<BudgetReached>()("BudgetReached", {
+  type: "/problems/budget-reached",
+  status: 402,
+  title: "Budget reached"
+}, { ...members, /** When the next period begins. Milliseconds since 1970. */ renewsAt: Schema.Int }) {}
+
 /** 403: the key is valid, but does not permit this operation or endpoint. Or a webhook is not signed. */
 export class Forbidden extends HttpApiError.Problem<Forbidden>()("Forbidden", {
   type: "/problems/forbidden",

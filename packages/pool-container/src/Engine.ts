@@ -38,6 +38,13 @@ const Listed = Schema.Array(Schema.Struct({
   Labels: Schema.NullOr(Schema.Record(Schema.String, Schema.String))
 }))
 
+const Stats = Schema.Struct({
+  cpu_stats: Schema.Struct({
+    /** Nanoseconds. */
+    cpu_usage: Schema.Struct({ total_usage: Schema.Finite })
+  })
+})
+
 const decode = <S extends Schema.Constraint & { readonly DecodingServices: never }>(schema: S) => {
   const decodeText = Schema.decodeUnknownEffect(Schema.fromJsonString(schema))
   return (body: string): Effect.Effect<S["Type"], EngineRefused> =>
@@ -49,6 +56,7 @@ const decode = <S extends Schema.Constraint & { readonly DecodingServices: never
 
 const decodeState = decode(State)
 const decodeImage = decode(Image)
+const decodeStats = decode(Stats)
 const decodeListed = decode(Listed)
 const decodeCreated = decode(Schema.Struct({ Id: Schema.String }))
 const decodeVersion = decode(Schema.Struct({ Version: Schema.String }))
@@ -65,6 +73,8 @@ export interface Engine {
   /** Returns when the container does not run. */
   readonly wait: (container: string) => Effect.Effect<void, EngineError>
   readonly inspect: (container: string) => Effect.Effect<ContainerState, EngineError>
+  /** The processor time of the container's processes, in milliseconds. */
+  readonly cpuMillis: (container: string) => Effect.Effect<number, EngineError>
   /** Kills the container if it runs, and removes it with its anonymous volumes. */
   readonly remove: (container: string) => Effect.Effect<void, EngineError>
   /** All containers with this label, also those that do not run. */
@@ -100,6 +110,11 @@ export const make = (socket: string): Engine => {
     signal: (id, signal) => Effect.asVoid(call("POST", container(id, `/kill?signal=${signal}`))),
     wait: (id) => Effect.asVoid(textWithoutLimit(socket, { method: "POST", path: container(id, "/wait") })),
     inspect: (id) => Effect.flatMap(call("GET", container(id, "/json")), decodeState),
+    cpuMillis: (id) =>
+      Effect.flatMap(
+        call("GET", container(id, "/stats?stream=false&one-shot=true")),
+        (body) => Effect.map(decodeStats(body), ({ cpu_stats }) => cpu_stats.cpu_usage.total_usage / 1_000_000)
+      ),
     remove: (id) => Effect.asVoid(call("DELETE", container(id, "?force=true&v=true"))),
     list: (label) =>
       Effect.flatMap(

@@ -204,7 +204,13 @@ export const attach = Effect.fnUntraced(function*(
   )
 
   return {
-    handle: { id: worker.worker, exit: Deferred.await(ended), drain: signal("SIGTERM"), kill },
+    handle: {
+      id: worker.worker,
+      exit: Deferred.await(ended),
+      drain: signal("SIGTERM"),
+      kill,
+      cpuMillis: Effect.orElseSucceed(engine.cpuMillis(name), () => undefined)
+    },
     close: Effect.andThen(kill, Effect.asVoid(Effect.timeoutOption(Effect.interruptible(Deferred.await(ended)), KILL_WAIT)))
   }
 })

@@ -52,6 +52,20 @@ describe("ContainerPool: starts", () => {
       assert.strictEqual(engine.containers.size, 0)
     }).pipe(Effect.scoped))
 
+  it.live("asks the engine for the processor time of a container, and does not know it when the engine cannot tell", () =>
+    Effect.gen(function*() {
+      const { engine, pool, start } = yield* world
+      const { cpuMillis } = yield* start(yield* pool())
+      if (cpuMillis === undefined) return assert.fail("the pool has no processor times")
+      engine.only.cpuNanos = 1_234_567_890
+      assert.strictEqual(yield* cpuMillis, 1_234.56789)
+      engine.overrides.set("GET /containers/stint-w-1/stats", { status: 500, message: "no cgroup" })
+      assert.isUndefined(yield* cpuMillis)
+      yield* Effect.promise(() => engine.vanish())
+      assert.isUndefined(yield* cpuMillis)
+      yield* Effect.promise(() => engine.appear())
+    }).pipe(Effect.scoped))
+
   it.live("says how to get an engine when there is none, and starts workers when it has come", () =>
     Effect.gen(function*() {
       const { engine, pool, start, startError } = yield* world

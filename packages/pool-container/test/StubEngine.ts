@@ -25,6 +25,7 @@ export class StubContainer {
   status: "created" | "running" | "exited" = "created"
   code = 0
   outOfMemory = false
+  cpuNanos = 0
   output: Buffer = Buffer.alloc(0)
   readonly #waiting = new Set<() => void>()
   readonly #following = new Set<ServerResponse>()
@@ -185,6 +186,8 @@ export class StubEngine {
             ExitCode: container.code
           }
         })
+      case "GET /stats":
+        return void json({ cpu_stats: { cpu_usage: { total_usage: container.cpuNanos } } })
       case "POST /wait":
         return container.wait(response)
       case "POST /kill": {

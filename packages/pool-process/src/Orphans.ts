@@ -87,7 +87,8 @@ const adopt = ({ folders, log, pipes, records }: Dependencies, record: WorkerRec
       drain: Effect.sync(() => {
         if (isRunning(record)) ProcessTable.signal(record.pid, "SIGTERM")
       }),
-      kill: killed
+      kill: killed,
+      cpuMillis: Effect.sync(() => isRunning(record) ? ProcessTable.cpuMillisOf(record.pid) : undefined)
     }
     yield* Effect.addFinalizer(() =>
       Effect.andThen(

@@ -358,7 +358,12 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
       ...(standby ? { standby } : {}),
       exit: Deferred.await(ended),
       drain: signal(child, "SIGTERM"),
-      kill: signal(child, "SIGKILL")
+      kill: signal(child, "SIGKILL"),
+      cpuMillis: Effect.sync(() =>
+        child.pid === undefined || child.exitCode !== null || child.signalCode !== null
+          ? undefined
+          : ProcessTable.cpuMillisOf(child.pid)
+      )
     }
     return handle
   })

@@ -62,6 +62,28 @@ describe("ProcessPool: environment and output of a worker", () => {
       assert.strictEqual(yield* line(`${command} `), "$HOME *")
     })))
 
+  it.live("reports the processor time of a worker, with that of its children, those that ended and those that run", () =>
+    withPool(Effect.gen(function*() {
+      const mark = fresh("cpu")
+      const burn = "const end = process.cpuUsage().user + 300_000; while (process.cpuUsage().user < end);"
+      const program = script(`
+import { execFileSync, spawn } from "node:child_process"
+execFileSync(process.execPath, ["-e", ${JSON.stringify(burn)}])
+spawn(process.execPath, ["-e", ${
+        JSON.stringify(`${burn} console.log("${mark} burnt"); setInterval(() => {}, 1_000)`)
+      }], { stdio: "inherit" })
+`)
+      const { cpuMillis, exit, kill } = yield* start({ type: "command", command: [process.execPath, program] })
+      if (cpuMillis === undefined) return assert.fail("the pool has no processor times")
+      yield* line(`${mark} burnt`)
+      const spent = yield* cpuMillis
+      assert.isAbove(spent ?? 0, 590)
+      assert.isBelow(spent ?? 0, 10_000)
+      yield* kill
+      yield* exit
+      assert.isUndefined(yield* cpuMillis)
+    })))
+
   it.live("runs each worker of a command in a folder of its own, with links to the endpoint's files, and removes it with the worker", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("own")

@@ -62,6 +62,11 @@ export interface WorkerHandle {
    * exited.
    */
   readonly kill: Effect.Effect<void>
+  /**
+   * The processor time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that
+   * cannot tell. Called every few seconds.
+   */
+  readonly cpuMillis?: Effect.Effect<number | undefined>
 }
 
 /** A worker that an earlier platform started and that outlived it, or whose exit no platform has processed yet. */

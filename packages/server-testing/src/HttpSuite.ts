@@ -24,6 +24,7 @@ import { overviews } from "./control/OverviewSuite.ts"
 import { releases } from "./control/ReleaseSuite.ts"
 import { schedules } from "./control/ScheduleSuite.ts"
 import { secrets } from "./control/SecretSuite.ts"
+import { usage } from "./control/UsageSuite.ts"
 import { webhooks } from "./control/WebhookSuite.ts"
 import { badInput } from "./http/BadInputSuite.ts"
 import { connections } from "./http/ConnectionSuite.ts"
@@ -99,6 +100,7 @@ export const suite = <E>(
     describe("models", () => models(it))
     describe("builds", () => builds(it))
     describe("audit", () => audits(it))
+    describe("usage", () => usage(it))
     describe("backups", () => backups(it))
     describe("bad input", () => badInput(it))
     describe("compressed bodies", () => encodings(it))

@@ -16,6 +16,7 @@ import * as JobTimers from "@stint/queue/JobTimers"
 import * as RunQueue from "@stint/queue/RunQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
 import * as Schedules from "@stint/queue/Schedules"
+import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -41,6 +42,7 @@ import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import * as SecretStore from "@stint/store/SecretStore"
+import * as UsageStore from "@stint/store/UsageStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -140,6 +142,7 @@ export type Stores =
   | ReleaseStore
   | RunStore
   | AuditStore.AuditStore
+  | UsageStore.UsageStore
   | ScheduleStore
   | BuildStore.BuildStore
   | KeyStore.KeyStore
@@ -154,6 +157,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   KeyStore.layerMemory,
   SecretStore.layerMemory,
   AuditStore.layerMemory,
+  UsageStore.layerMemory,
   BuildStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
@@ -207,6 +211,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide([BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer]),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(UsageMeter.layer({ ...UsageMeter.defaults, interval: "100 millis" })),
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provideMerge(options.models ?? TestModels.layer),
     Layer.provide(Layer.orDie(Secrets.layer.pipe(Layer.provide(options.secretsKey ?? SecretsKey.layerMemory)))),

@@ -244,14 +244,15 @@ export const sweep = (): void => {
             400: first !== ""
               ? send({ [last]: "%zz" })
               : operation.method === "GET"
-              ? call(`${operation.template}?limit=0&lastEventId=0${isSearch ? "&query=status:none" : ""}`)
+              ? call(`${operation.template}?limit=0&lastEventId=0&by=0${isSearch ? "&query=status:none" : ""}`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
             // These show every reader its own endpoints, jobs or operations.
             403: send({}, {
-              authorization: isSearch || isBulk || ["/api/v1/overview", "/api/v1/alerts"].includes(operation.template)
-                ? workers.secret
-                : stranger.secret
+              authorization:
+                isSearch || isBulk || ["/api/v1/overview", "/api/v1/alerts", "/api/v1/usage"].includes(operation.template)
+                  ? workers.secret
+                  : stranger.secret
             }),
             404: isEvents
               ? send({ endpoint: "no-such-endpoint" })

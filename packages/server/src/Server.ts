@@ -21,6 +21,7 @@
  *   viewer   --/api/v1/overview-------------> OverviewHandlers ---> JobQueue, WorkerRegistry
  *   viewer   --/api/v1/events---------------> EventHandlers ------> PlatformEvents
  *   operator --/api/v1/alerts...------------> AlertHandlers ------> Alerts
+ *   viewer   --/api/v1/usage----------------> UsageHandlers ------> UsageStore, Budgets
  *   operator --/api/v1/backup---------------> BackupHandlers -----> Backups
  *   monitor  --/healthz, /readyz------------> ProbeHandlers ------> Readiness
  * ```
@@ -50,6 +51,7 @@ import * as OverviewHandlers from "./control/OverviewHandlers.ts"
 import * as ReleaseHandlers from "./control/ReleaseHandlers.ts"
 import * as ScheduleHandlers from "./control/ScheduleHandlers.ts"
 import * as SecretHandlers from "./control/SecretHandlers.ts"
+import * as UsageHandlers from "./control/UsageHandlers.ts"
 import * as WebhookHandlers from "./control/WebhookHandlers.ts"
 import * as FastPath from "./FastPath.ts"
 import * as Cors from "./http/Cors.ts"
@@ -89,6 +91,7 @@ const layerApi = Layer.mergeAll(
       EventHandlers.layer,
       AlertHandlers.layer,
       AuditHandlers.layer,
+      UsageHandlers.layer,
       BackupHandlers.layer,
       ProbeHandlers.layer
     ]),

@@ -432,8 +432,30 @@ CREATE INDEX bulk_listed ON stint.bulk (created_at, id);
 CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+const usage = `
+CREATE TABLE stint.usage_hours (
+  hour bigint NOT NULL,
+  endpoint text COLLATE "C" NOT NULL,
+  release bigint NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  attempts bigint NOT NULL,
+  execution_ms bigint NOT NULL,
+  worker_ms bigint NOT NULL,
+  cpu_ms bigint NOT NULL,
+  gpu_ms bigint NOT NULL,
+  PRIMARY KEY (hour, endpoint, release, key)
+) WITH (fillfactor = 50);
+
+CREATE TABLE stint.usage_sources (
+  source text COLLATE "C" PRIMARY KEY,
+  sequence bigint NOT NULL,
+  at bigint NOT NULL
+) WITH (fillfactor = 50);
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

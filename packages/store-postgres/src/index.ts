@@ -16,6 +16,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import type { SharedSettings } from "@stint/store/SharedSettings"
 import type { StoreError } from "@stint/store/StoreError"
+import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -34,6 +35,7 @@ import * as PostgresRunStore from "./PostgresRunStore.ts"
 import * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "./PostgresSecretStore.ts"
 import * as PostgresSettings from "./PostgresSettings.ts"
+import * as PostgresUsageStore from "./PostgresUsageStore.ts"
 import * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 import * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 import * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
@@ -53,6 +55,7 @@ export * as PostgresRunStore from "./PostgresRunStore.ts"
 export * as PostgresScheduleStore from "./PostgresScheduleStore.ts"
 export * as PostgresSecretStore from "./PostgresSecretStore.ts"
 export * as PostgresSettings from "./PostgresSettings.ts"
+export * as PostgresUsageStore from "./PostgresUsageStore.ts"
 export * as PostgresWebhookAttemptStore from "./PostgresWebhookAttemptStore.ts"
 export * as PostgresWebhookSecretStore from "./PostgresWebhookSecretStore.ts"
 export * as PostgresWebhookStore from "./PostgresWebhookStore.ts"
@@ -68,6 +71,7 @@ export const layer = (
   | BuildStore
   | RunStore
   | AuditStore
+  | UsageStore
   | ScheduleStore
   | EndpointStore
   | ReleaseStore
@@ -88,6 +92,7 @@ export const layer = (
     PostgresRunStore.layer,
     PostgresAuditStore.layer,
     PostgresBuildStore.layer,
+    PostgresUsageStore.layer,
     PostgresScheduleStore.layer,
     PostgresBulkStore.layer,
     PostgresSecretStore.layer,

@@ -10,7 +10,8 @@ const RELEASED = [
   "bf2789134608eaa4",
   "39aca46087b1ce26",
   "8b9ffbf81ce5bdef",
-  "f98b38cabf3f37b4"
+  "f98b38cabf3f37b4",
+  "4ca8476308139dcf"
 ]
 
 describe("migrations", () => {

@@ -13,7 +13,8 @@ import {
   releaseStoreSuite,
   runStoreSuite,
   scheduleStoreSuite,
-  secretStoreSuite
+  secretStoreSuite,
+  usageStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
 import * as PostgresAuditStore from "../src/PostgresAuditStore.ts"
@@ -26,6 +27,7 @@ import * as PostgresKeyStore from "../src/PostgresKeyStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
 import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
 import * as PostgresSecretStore from "../src/PostgresSecretStore.ts"
+import * as PostgresUsageStore from "../src/PostgresUsageStore.ts"
 import * as PostgresWebhookStore from "../src/PostgresWebhookStore.ts"
 import { makeDatabases, missing, testCluster } from "./TestCluster.ts"
 
@@ -53,6 +55,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   endpointStoreSuite("postgres", PostgresEndpointStore.layer.pipe(Layer.provide(layer)))
   auditStoreSuite("postgres", PostgresAuditStore.layer.pipe(Layer.provide(layer)))
   buildStoreSuite("postgres", PostgresBuildStore.layer.pipe(Layer.provide(layer)))
+  usageStoreSuite("postgres", PostgresUsageStore.layer.pipe(Layer.provide(layer)))
   keyStoreSuite("postgres", PostgresKeyStore.layer.pipe(Layer.provide(layer)))
   secretStoreSuite("postgres", PostgresSecretStore.layer.pipe(Layer.provide(layer)))
   outboxSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresWebhookStore.layer).pipe(Layer.provide(layer)))

@@ -44,7 +44,7 @@
  * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { audit, builds, bulk, releases, schedules, secrets } from "./ControlTables.ts"
+import { audit, builds, bulk, releases, schedules, secrets, usageHours } from "./ControlTables.ts"
 
 const v1 = `
 CREATE TABLE jobs (
@@ -463,7 +463,8 @@ export const steps: ReadonlyArray<string> = [
   runs,
   audit,
   schedules,
-  bulk
+  bulk,
+  usageHours
 ]
 
 /** The table version of this program. */

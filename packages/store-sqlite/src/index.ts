@@ -15,6 +15,7 @@ import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
 import { StoreCondition } from "@stint/store/StoreCondition"
 import type { StoreError } from "@stint/store/StoreError"
+import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -31,6 +32,7 @@ import * as SqliteJobStore from "./SqliteJobStore.ts"
 import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
 import * as SqliteSecretStore from "./SqliteSecretStore.ts"
+import * as SqliteUsageStore from "./SqliteUsageStore.ts"
 import * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -45,6 +47,7 @@ export * as SqliteJobStore from "./SqliteJobStore.ts"
 export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
 export * as SqliteSecretStore from "./SqliteSecretStore.ts"
+export * as SqliteUsageStore from "./SqliteUsageStore.ts"
 export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
@@ -63,6 +66,7 @@ export const layer = (
   | ReleaseStore
   | BuildStore
   | AuditStore
+  | UsageStore
   | KeyStore
   | SecretStore
   | WebhookStore
@@ -78,6 +82,7 @@ export const layer = (
     SqliteKeyStore.layer,
     SqliteSecretStore.layer,
     SqliteAuditStore.layer,
+    SqliteUsageStore.layer,
     SqliteBuildStore.layer,
     SqliteWebhookStore.layer,
     SqliteWebhookSecretStore.layer,

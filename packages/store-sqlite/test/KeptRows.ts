@@ -20,6 +20,7 @@ import { ReleaseStore } from "@stint/store/ReleaseStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
 import { SecretStore } from "@stint/store/SecretStore"
+import { UsageStore } from "@stint/store/UsageStore"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -224,5 +225,12 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
       cursor: { createdAt: 1_000, id: "done" }
     })
     assert.deepStrictEqual((yield* operations.unended).map(({ id }) => id), ["b1"])
+  }
+  if (has("usage_hours", "cpu_ms")) {
+    const usage = yield* (yield* UsageStore).list({ from: 0, to: 7_200_000, limit: 10 })
+    assert.deepStrictEqual(usage.map(({ attempts, gpuMs, key, workerMs }) => [key, attempts, workerMs, gpuMs]), [
+      ["", 0, 10_000, 20_000],
+      [KEY, 3, 0, 0]
+    ])
   }
 })

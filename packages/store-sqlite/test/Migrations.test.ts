@@ -144,7 +144,8 @@ const HASHES = [
   "a741e956efb6b49e",
   "f3da1efddc2f7d1d",
   "86f502bdea292e8b",
-  "0610a44dfec894e1"
+  "0610a44dfec894e1",
+  "52dc5f376088b853"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -12,7 +12,8 @@ import {
   releaseStoreSuite,
   runStoreSuite,
   scheduleStoreSuite,
-  secretStoreSuite
+  secretStoreSuite,
+  usageStoreSuite
 } from "@stint/store-testing"
 import * as Layer from "effect/Layer"
 import * as SqliteAuditStore from "../src/SqliteAuditStore.ts"
@@ -22,6 +23,7 @@ import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import * as SqliteKeyStore from "../src/SqliteKeyStore.ts"
 import * as SqliteSecretStore from "../src/SqliteSecretStore.ts"
+import * as SqliteUsageStore from "../src/SqliteUsageStore.ts"
 import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
@@ -31,6 +33,7 @@ endpointStoreSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerT
 keyStoreSuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
 secretStoreSuite("sqlite", SqliteSecretStore.layer.pipe(Layer.provide(layerTemp())))
 auditStoreSuite("sqlite", SqliteAuditStore.layer.pipe(Layer.provide(layerTemp())))
+usageStoreSuite("sqlite", SqliteUsageStore.layer.pipe(Layer.provide(layerTemp())))
 buildStoreSuite("sqlite", SqliteBuildStore.layer.pipe(Layer.provide(layerTemp())))
 outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
 endpointRemovalSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))

@@ -6,7 +6,14 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, QuotaExceeded } from "@stint/queue/JobErrors"
+import type {
+  BudgetReached,
+  EndpointGone,
+  IdempotencyConflict,
+  JobMissing,
+  LeaseLost,
+  QuotaExceeded
+} from "@stint/queue/JobErrors"
 import {
   decodeEventCursor,
   encodeEventCursor,
@@ -138,7 +145,7 @@ export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefi
 }
 
 /** The errors of a submission. */
-type SubmitError = StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached
 
 /** The actions of a test. */
 export interface Scenario {

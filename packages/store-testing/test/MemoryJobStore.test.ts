@@ -12,7 +12,8 @@ import {
   releaseStoreSuite,
   runStoreSuite,
   scheduleStoreSuite,
-  secretStoreSuite
+  secretStoreSuite,
+  usageStoreSuite
 } from "@stint/store-testing"
 import * as AuditStore from "@stint/store/AuditStore"
 import * as BuildStore from "@stint/store/BuildStore"
@@ -20,6 +21,7 @@ import * as EndpointStore from "@stint/store/EndpointStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as SecretStore from "@stint/store/SecretStore"
+import * as UsageStore from "@stint/store/UsageStore"
 
 jobStoreSuite("memory", MemoryJobStore.layer, { sequences: 1_700, keys: 20_000 })
 releaseStoreSuite("memory", EndpointStore.layerMemory)
@@ -27,6 +29,7 @@ endpointStoreSuite("memory", EndpointStore.layerMemory)
 keyStoreSuite("memory", KeyStore.layerMemory)
 secretStoreSuite("memory", SecretStore.layerMemory)
 auditStoreSuite("memory", AuditStore.layerMemory)
+usageStoreSuite("memory", UsageStore.layerMemory)
 buildStoreSuite("memory", BuildStore.layerMemory)
 outboxSuite("memory", MemoryJobStore.layer)
 endpointRemovalSuite("memory", MemoryJobStore.layerWithEndpoints)

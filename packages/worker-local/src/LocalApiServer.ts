@@ -27,6 +27,7 @@ import * as Server from "@stint/server/Server"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as UsageStore from "@stint/store/UsageStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -132,6 +133,7 @@ const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
 const layerStores = Layer.mergeAll(
   LocalJobQueue.layerStore.pipe(Layer.provideMerge(MemoryJobStore.layerWithEndpoints)),
   KeyStore.layerMemory,
+  UsageStore.layerMemory,
   WebhookSecretStore.layerMemory,
   WebhookAttemptStore.layerMemory
 )

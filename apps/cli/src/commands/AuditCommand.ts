@@ -5,10 +5,9 @@ import type { AuditEntry } from "@stint/contract/Audit"
 import { AUDIT_PAGE_LIMIT } from "@stint/contract/AuditApi"
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
-import { json, since } from "./SharedFlags.ts"
+import { json, queryOf, since } from "./SharedFlags.ts"
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
@@ -35,16 +34,6 @@ const format = (entries: ReadonlyArray<AuditEntry>): string =>
 const DEFAULT_LIMIT = 50
 
 const filter = (name: string, description: string) => Flag.String(name).pipe(Flag.withDescription(description), Flag.optional)
-
-/** The flags that are set, as members of a query. */
-const queryOf = <A>(flags: { readonly [name in keyof A]: Option.Option<A[name]> }): Partial<A> => {
-  const query: Partial<A> = {}
-  for (const name in flags) {
-    const flag = flags[name]
-    if (Option.isSome(flag)) query[name] = flag.value
-  }
-  return query
-}
 
 /** `stint audit`. */
 export const command = Command.make(

@@ -5,6 +5,7 @@ import { Argument, CliError, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { bytesOf } from "../config/SizeText.ts"
 
@@ -113,3 +114,13 @@ export const since = (name: string): Flag.Flag<number> =>
       () => invalid(name, text, "a duration before now, for example 90s, 2h or 7d, or a time, for example 2026-11-22T14:00:00Z")
     )
   })
+
+/** The flags that are set, as members of a query. */
+export const queryOf = <A>(flags: { readonly [name in keyof A]: Option.Option<A[name]> }): Partial<A> => {
+  const query: Partial<A> = {}
+  for (const name in flags) {
+    const flag = flags[name]
+    if (Option.isSome(flag)) query[name] = flag.value
+  }
+  return query
+}

@@ -51,6 +51,7 @@ import * as PayloadConfig from "./PayloadConfig.ts"
 import * as SecretsKeyConfig from "./SecretsKeyConfig.ts"
 import { commaSeparated, secretSetting, setting } from "./Setting.ts"
 import { rejectUnknown, type SettingName } from "./SettingNames.ts"
+import * as UsageConfig from "./UsageConfig.ts"
 import * as VolumesConfig from "./VolumesConfig.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
@@ -91,6 +92,8 @@ export interface PlatformConfig {
   readonly payloads: PayloadConfig.PayloadSettings
   /** See AuditConfig.ts for the variables. */
   readonly audit: AuditSettings
+  /** See UsageConfig.ts for the variables. */
+  readonly usage: UsageConfig.UsageConfig
   /** See AlertConfig.ts for the variables. */
   readonly alerts: AlertConfig.AlertVariables
   readonly batches: BatchSettings
@@ -210,6 +213,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
       )
     }),
     audit: AuditConfig.load,
+    usage: UsageConfig.load,
     alerts: AlertConfig.load,
     payloads: PayloadConfig.load,
     batches: Effect.all({

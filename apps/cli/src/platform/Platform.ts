@@ -25,6 +25,7 @@ import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as Budgets from "@stint/queue/Budgets"
 import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as BulkRunner from "@stint/queue/BulkRunner"
 import * as JobLogs from "@stint/queue/JobLogs"
@@ -35,6 +36,7 @@ import * as RunQueue from "@stint/queue/RunQueue"
 import * as ScheduleRunner from "@stint/queue/ScheduleRunner"
 import * as Schedules from "@stint/queue/Schedules"
 import * as StoreEvents from "@stint/queue/StoreEvents"
+import * as UsageMeter from "@stint/queue/UsageMeter"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Releases from "@stint/releases/Releases"
 import * as Secrets from "@stint/secrets/Secrets"
@@ -58,6 +60,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as SecretStore from "@stint/store/SecretStore"
 import type { StoreError } from "@stint/store/StoreError"
+import * as UsageStore from "@stint/store/UsageStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
@@ -101,7 +104,17 @@ import * as WorkerPoolLayers from "./WorkerPoolLayers.ts"
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
-    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "audit" | "batches" | "logs"
+    | "host"
+    | "port"
+    | "publicUrl"
+    | "corsOrigins"
+    | "shutdownGrace"
+    | "webhooks"
+    | "payloads"
+    | "audit"
+    | "usage"
+    | "batches"
+    | "logs"
   >
   readonly secrets: AccessKeys.PlatformSecrets
   /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */
@@ -155,6 +168,7 @@ const layerRows = (
       KeyStore.layerMemory,
       SecretStore.layerMemory,
       AuditStore.layerMemory,
+      UsageStore.layerMemory,
       BuildStore.layerMemory,
       WebhookSecretStore.layerMemory,
       WebhookAttemptStore.layerMemory
@@ -194,6 +208,10 @@ const layerStores = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =
     isPersistent: options.store !== "memory",
     sweepLock
   })
+
+/** Counts what runs, and refuses submissions beyond the budgets. */
+const layerUsage = ({ usage: { budgets, prices, ...bounds } }: PlatformOptions["settings"]) =>
+  Layer.merge(UsageMeter.layer(bounds), prices === undefined ? Layer.empty : Budgets.layer(prices, budgets))
 
 /** Outbound requests of webhooks and alerts, through the address guard. */
 const layerGuardedHttp = ({ allow, allowPrivate }: PlatformOptions["settings"]["webhooks"]) =>
@@ -284,6 +302,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
+    Layer.provideMerge(layerUsage(options.settings)),
     // Above the stores, because those of a database also provide `Nodes`.
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provideMerge(StoreEvents.layer),

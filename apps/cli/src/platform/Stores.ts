@@ -13,6 +13,7 @@ import type { ReleaseStore } from "@stint/store/ReleaseStore"
 import type { RunStore } from "@stint/store/RunStore"
 import type { ScheduleStore } from "@stint/store/ScheduleStore"
 import type { SecretStore } from "@stint/store/SecretStore"
+import type { UsageStore } from "@stint/store/UsageStore"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -27,6 +28,7 @@ export type Stores =
   | ReleaseStore
   | RunStore
   | AuditStore
+  | UsageStore
   | ScheduleStore
   | BuildStore
   | KeyStore

@@ -36,6 +36,7 @@ export const mayRetry = (reason: Reason, repeat: Repeat): boolean => {
     case "Invalid":
     case "TooLarge":
     case "Conflict":
+    case "BudgetReached":
     case "Mismatch":
       return false
   }

@@ -19,7 +19,7 @@ import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
 import { Audited } from "../control/Audit.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
-import { bodyErrors, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
+import { bodyErrors, BudgetReached, Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "../Problem.ts"
 import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
 
 /** 404: the batch or the request does not exist, or the batch's retention has ended. */
@@ -80,7 +80,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       params: endpoint,
       payload: Schema.Union([Schema.Array(BatchRequest), BatchDraft]),
       success: BatchReceipt,
-      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, BudgetReached, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create a batch",
       description:
@@ -176,7 +176,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
     HttpApiEndpoint.post("finalizeBatch", "/:endpoint/batch/:id/finalize", {
       params: batch,
       success: Batch,
-      error: [...batchErrors, Conflict]
+      error: [...batchErrors, BudgetReached, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Start a batch",
       description:

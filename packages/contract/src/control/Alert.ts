@@ -10,7 +10,8 @@ export const AlertKind = Schema.Literals([
   "queue_old",
   "disk_low",
   "build_failed",
-  "webhook_receiver_gone"
+  "webhook_receiver_gone",
+  "budget_reached"
 ])
 export type AlertKind = typeof AlertKind.Type
 

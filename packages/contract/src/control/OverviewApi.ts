@@ -15,9 +15,12 @@ import { EndpointNotFound, Forbidden, InvalidRequest, Unauthorized, Unavailable 
 import type { KeyEndpoints } from "./AccessKey.ts"
 
 /** The endpoints that the key of a request permits. */
-export class CurrentViewer extends Context.Service<CurrentViewer, { readonly endpoints: KeyEndpoints | ReadonlyArray<string> }>()(
-  "@stint/contract/CurrentViewer"
-) {}
+export class CurrentViewer extends Context.Service<CurrentViewer, {
+  readonly endpoints: KeyEndpoints | ReadonlyArray<string>
+  /** The id of the key. */
+  readonly key: string
+  readonly isAdmin: boolean
+}>()("@stint/contract/CurrentViewer") {}
 
 /** Needs a key that can read jobs (`jobs:read`, `jobs`), or a key of an operator (`deploy`, `admin`). */
 export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthorization, { provides: CurrentViewer }>()(

@@ -20,6 +20,7 @@ import { JobReceipt } from "../jobs/Job.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import {
   bodyErrors,
+  BudgetReached,
   EndpointNotFound,
   InsufficientStorage,
   InvalidRequest,
@@ -92,7 +93,15 @@ export class SchedulesApi extends HttpApiGroup.make("schedules")
     HttpApiEndpoint.post("runSchedule", "/endpoints/:endpoint/schedules/:schedule/run-now", {
       params: schedule,
       success: JobReceipt,
-      error: [EndpointNotFound, ScheduleNotFound, InvalidRequest, TooManyRequests, InsufficientStorage, Unavailable]
+      error: [
+        EndpointNotFound,
+        ScheduleNotFound,
+        InvalidRequest,
+        BudgetReached,
+        TooManyRequests,
+        InsufficientStorage,
+        Unavailable
+      ]
     }).annotateMerge(operationDocs({
       summary: "Run a schedule now",
       description:

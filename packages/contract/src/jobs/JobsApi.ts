@@ -22,6 +22,7 @@ import { Audited } from "../control/Audit.ts"
 import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
 import {
   bodyErrors,
+  BudgetReached,
   Conflict,
   EndpointNotFound,
   InsufficientStorage,
@@ -62,7 +63,15 @@ const include = (what: string) =>
 
 const explain = { explain: include("an explanation of the job's status"), input: include("the job's input") }
 
-const submitErrors = [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, InsufficientStorage, Unavailable] as const
+const submitErrors = [
+  EndpointNotFound,
+  InvalidRequest,
+  ...bodyErrors,
+  Conflict,
+  BudgetReached,
+  InsufficientStorage,
+  Unavailable
+] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
 /** The header with the job's id, which is set on every response to a request that created a job. */

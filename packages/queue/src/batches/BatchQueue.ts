@@ -32,9 +32,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { EndpointGone } from "../jobs/JobErrors.ts"
+import { BudgetReached, EndpointGone } from "../jobs/JobErrors.ts"
 import { JobQueue } from "../jobs/JobQueue.ts"
 import { quotasOf, toJobRecord } from "../jobs/Submission.ts"
+import { Budgets } from "../usage/Budgets.ts"
 import {
   BatchMissing,
   BatchTooLarge,
@@ -115,14 +116,15 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   /**
    * Starts a batch. When this returns, all requests of the batch have become jobs, or as many as the quotas admit: `tick` enqueues the rest as
    * soon as they admit more. A disconnect of the caller does not interrupt this
-   * operation, and a repeated call changes nothing. Fails with `WrongStatus` when the batch was cancelled, and with `QueueFull`.
+   * operation, and a repeated call changes nothing. Fails with `WrongStatus` when the batch was cancelled, with `QueueFull`, and with
+   * `BudgetReached`. A budget that is reached later does not keep requests from becoming jobs.
    */
   readonly finalize: (
     endpoint: Endpoint,
     id: string,
     limits: BatchLimits,
     owner?: string
-  ) => Effect.Effect<BatchRecord, StoreError | ChangeError | EndpointGone | QueueFull>
+  ) => Effect.Effect<BatchRecord, StoreError | ChangeError | EndpointGone | QueueFull | BudgetReached>
 
   /** Cancels waiting jobs; running jobs may finish. When this returns, no further job of the batch starts. */
   readonly cancel: (endpoint: EndpointId, id: string, owner?: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
@@ -194,6 +196,7 @@ const make = Effect.gen(function*() {
   const jobs = yield* JobStore
   const queue = yield* JobQueue
   const endpoints = yield* EndpointStore
+  const budgets = yield* Budgets
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
@@ -269,6 +272,9 @@ const make = Effect.gen(function*() {
     edit: (endpoint, id, changes, owner) =>
       Effect.suspend(() => store.edit(endpoint, id, changes, now(), owner)).pipe(Effect.flatMap((change) => changed(id, change))),
     finalize: Effect.fnUntraced(function*(endpoint, id, limits, owner) {
+      const draft = yield* store.get(endpoint.id, id, owner)
+      const budget = draft?.status === "DRAFT" ? budgets.reachedBy(endpoint.id, draft.owner) : undefined
+      if (budget !== undefined) return yield* new BudgetReached(budget)
       const change = yield* store.finalize(endpoint.id, id, now(), limits.queued, owner)
       if (change._tag === "EndpointGone") return yield* new EndpointGone({ endpoint: endpoint.id })
       if (change._tag === "QueueFull") return yield* new QueueFull({ id, queued: change.queued, limit: limits.queued })

@@ -14,7 +14,8 @@
  * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
  * deliveries, and another node those of a node that has ended, when they are due.
  *
- * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event.
+ * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event, and the end
+ * of an attempt is counted for the bill.
  *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
  * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
@@ -28,6 +29,7 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { isParked, isReady } from "@stint/store/JobMachine"
+import type { JobHead } from "@stint/store/JobRecord"
 import type { ApplyResult } from "@stint/store/JobStore"
 import type { Nodes } from "@stint/store/Nodes"
 import * as Effect from "effect/Effect"
@@ -137,6 +139,7 @@ export const make = (
   registry: WorkerRegistry["Service"],
   followers: WaitList.WaitList,
   events: PlatformEventsService,
+  attemptEnded: (before: JobHead, after: JobHead) => void,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
   /** The takes of this node alone. */
@@ -208,6 +211,7 @@ export const make = (
         demand.wake(after.endpoint)
       }
       if (before.worker !== null && isParked(after)) {
+        attemptEnded(before, after)
         yield* registry.released(before.endpoint, before.worker, before.id)
         if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
         demand.wake(after.endpoint)
@@ -217,6 +221,7 @@ export const make = (
     if (events.isOpen()) events.publish(changedEvent(after))
     followers.wake(after.id)
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
+      attemptEnded(before, after)
       yield* registry.released(before.endpoint, before.worker, before.id)
       registry.canaries.changed(before, after)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)

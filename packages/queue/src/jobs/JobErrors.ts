@@ -75,6 +75,22 @@ export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExc
   }
 }
 
+/** The endpoint or the submitting key has used its budget. Nothing was stored. */
+export class BudgetReached extends Schema.TaggedError<BudgetReached>()("BudgetReached", {
+  scope: Schema.Literals(["endpoint", "key"]),
+  /** The id of the endpoint or of the key. */
+  id: Schema.String,
+  period: Schema.Literals(["daily", "monthly"]),
+  limit: Schema.Finite,
+  currency: Schema.String,
+  /** When the next period begins. Milliseconds since 1970. */
+  renewsAt: Schema.Int
+}) {
+  override get message(): string {
+    return `the ${this.period} budget of ${this.scope} ${this.id} is reached, until ${new Date(this.renewsAt).toISOString()}`
+  }
+}
+
 /** An earlier chunk is missing: the next chunk must have the number `expected`. Nothing was stored. */
 export class ChunkGap extends Schema.TaggedError<ChunkGap>()("ChunkGap", {
   id: Schema.String,

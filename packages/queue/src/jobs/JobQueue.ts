@@ -31,6 +31,7 @@ import {
   JobStore
 } from "@stint/store/JobStore"
 import { Nodes } from "@stint/store/Nodes"
+import { NO_OWNER } from "@stint/store/Owner"
 import type { ScheduleRecord } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
@@ -48,9 +49,19 @@ import { PlatformEvents } from "../events/PlatformEvents.ts"
 import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
+import { Budgets } from "../usage/Budgets.ts"
+import { UsageMeter } from "../usage/UsageMeter.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
-import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable, QuotaExceeded } from "./JobErrors.ts"
+import {
+  BudgetReached,
+  EndpointGone,
+  IdempotencyConflict,
+  type InvalidCursor,
+  JobMissing,
+  NotRetryable,
+  QuotaExceeded
+} from "./JobErrors.ts"
 import * as JobQueries from "./JobQueries.ts"
 import type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
 import * as JobSearches from "./JobSearches.ts"
@@ -81,11 +92,12 @@ export class JobQueue extends Context.Service<
     /**
      * Stores a new job. When this returns, the job has the durability that {@link Durability} specifies. When the idempotency key already
      * belongs to a job with the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different
-     * request, with `EndpointGone` when the endpoint has been deleted, and with `QuotaExceeded` when a quota is full.
+     * request, with `EndpointGone` when the endpoint has been deleted, with `QuotaExceeded` when a quota is full, and with `BudgetReached`,
+     * also for the key of a stored job, when a budget is used up.
      */
     readonly submit: (
       submission: Submission
-    ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded>
+    ) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached>
 
     /**
      * Stores the job of a schedule's firing, and the schedule after the firing, in one step. Both or neither are stored. The submission must
@@ -210,10 +222,12 @@ const make = Effect.gen(function*() {
   const logs = Option.getOrUndefined(yield* Effect.serviceOption(JobLogs))
   const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
   const events = yield* PlatformEvents
+  const budgets = yield* Budgets
   const notifier = JobNotifier.make(
     registry,
     logs?.followers ?? WaitList.shared(WaitList.make(), JobNotifier.FOLLOWERS, nodes),
     events,
+    (yield* UsageMeter).attemptEnded,
     nodes
   )
   const { notify, notifyAll, demand, followers, readers, webhookSenders } = notifier
@@ -233,8 +247,10 @@ const make = Effect.gen(function*() {
 
   const submit = Effect.fnUntraced(function*(
     submission: Submission
-  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded> {
+  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | BudgetReached> {
     const { endpoint, idempotencyKey } = submission
+    const budget = budgets.reachedBy(endpoint.id, submission.owner ?? NO_OWNER)
+    if (budget !== undefined) return yield* new BudgetReached(budget)
     const job = toJobRecord(submission, now())
     // A job with a start time wakes workers when a timer makes it ready.
     const isReady = job.notBefore === null

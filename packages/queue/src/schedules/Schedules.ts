@@ -21,6 +21,7 @@ import { toJsonText } from "@stint/contract/Json"
 import { type Schedule, type ScheduleFiring, ScheduleName, type ScheduleSpec, scheduleTag } from "@stint/contract/Schedule"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobReport } from "@stint/store/JobRecord"
+import { NO_OWNER } from "@stint/store/Owner"
 import { type ScheduleKey, type ScheduleRecord, ScheduleStore } from "@stint/store/ScheduleStore"
 import type { StoreError } from "@stint/store/StoreError"
 import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
@@ -32,8 +33,9 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
-import { EndpointGone, QuotaExceeded } from "../jobs/JobErrors.ts"
+import { BudgetReached, EndpointGone, QuotaExceeded } from "../jobs/JobErrors.ts"
 import { JobQueue, type Submission } from "../jobs/JobQueue.ts"
+import { Budgets } from "../usage/Budgets.ts"
 import * as ScheduleMachine from "./ScheduleMachine.ts"
 
 /** The endpoint has no schedule of this name. */
@@ -69,7 +71,7 @@ export class Schedules extends Context.Service<Schedules, {
   readonly runNow: (
     endpoint: Endpoint,
     name: string
-  ) => Effect.Effect<JobId, StoreError | ScheduleMissing | EndpointGone | QuotaExceeded>
+  ) => Effect.Effect<JobId, StoreError | ScheduleMissing | EndpointGone | QuotaExceeded | BudgetReached>
 
   /** Decides the firings that are due. Returns true when more may be due. */
   readonly tick: Effect.Effect<boolean, StoreError>
@@ -101,6 +103,7 @@ const make = Effect.gen(function*() {
   const store = yield* ScheduleStore
   const endpoints = yield* EndpointStore
   const queue = yield* JobQueue
+  const budgets = yield* Budgets
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
@@ -170,6 +173,8 @@ const make = Effect.gen(function*() {
       )
     }
     const submission = submissionOf(endpoint, record, `${scheduledFor}`, firing.at)
+    const budget = budgets.reachedBy(id, submission.owner ?? NO_OWNER)
+    if (budget !== undefined) return yield* failed(record, firing, `${new BudgetReached(budget).message}.`)
     const submitted = (before: ScheduleRecord, job: JobId) =>
       ScheduleMachine.decided(before, { ...firing, outcome: "submitted", job })
     const withJob = (before: ScheduleRecord, job: JobId) =>
@@ -240,6 +245,8 @@ const make = Effect.gen(function*() {
     const record = yield* find(endpoint.id, name)
     const at = now()
     const submission = submissionOf(endpoint, record, `manual/${randomUUID()}`, at)
+    const budget = budgets.reachedBy(endpoint.id, submission.owner ?? NO_OWNER)
+    if (budget !== undefined) return yield* new BudgetReached(budget)
     const firing = { scheduledFor: at, at, trigger: "manual", outcome: "submitted", job: submission.id } as const
     const unended = (yield* unendedOf(record)).map(({ id }) => id)
     const inserted = yield* queue.fire(submission, ScheduleMachine.decided(record, firing, unended))

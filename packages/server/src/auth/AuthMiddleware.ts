@@ -115,7 +115,8 @@ const layerViewer = Layer.effect(
       Effect.flatMap(HttpRouter.params, ({ endpoint }) =>
         Effect.catchIf(
           viewer(
-            ({ endpoints }) => Effect.provideService(respond, CurrentViewer, { endpoints }),
+            ({ endpoints, id, scopes }) =>
+              Effect.provideService(respond, CurrentViewer, { endpoints, key: id, isAdmin: scopes.includes("admin") }),
             credential,
             "overview",
             endpoint

@@ -2,13 +2,13 @@
  * Maps errors of batches to the API's problems.
  */
 import { BatchNotFound } from "@stint/contract/BatchApi"
-import { Conflict, type EndpointNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
+import { type BudgetReached, Conflict, type EndpointNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import type { BatchMissing, ChangeError, QueueFull, RequestMissing, TooManyBatches } from "@stint/queue/BatchErrors"
-import type { EndpointGone } from "@stint/queue/JobErrors"
+import type { BudgetReached as QueueBudgetReached, EndpointGone } from "@stint/queue/JobErrors"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
-import { endpointGone, mapStoreErrors } from "../http/QueueProblems.ts"
+import { budgetReached, endpointGone, mapStoreErrors } from "../http/QueueProblems.ts"
 
 const wrongStatus = {
   NotDraft: (id: string, status: string) =>
@@ -72,13 +72,15 @@ export const tooManyRequests = (limit: number): Conflict =>
 
 /** For calls that create or start a batch. */
 export const mapBatchStartErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError | EndpointGone | ChangeError | TooManyBatches | QueueFull, R>
-): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | Unavailable, R> =>
+  effect: Effect.Effect<A, StoreError | EndpointGone | ChangeError | TooManyBatches | QueueFull | QueueBudgetReached, R>
+): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | BudgetReached | Unavailable, R> =>
   Effect.catch(
     effect,
-    (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
+    (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | BudgetReached | Unavailable> =>
       error._tag === "StoreError"
         ? mapStoreErrors(Effect.fail(error))
+        : error._tag === "BudgetReached"
+        ? Effect.fail(budgetReached(error))
         : Effect.fail(error._tag === "EndpointGone" ? endpointGone(error) : problemOf(error))
   )
 

@@ -99,7 +99,10 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* findEndpoint(params.endpoint, true)
           const id = yield* schedules.runNow(endpoint, params.schedule).pipe(
             Effect.catchTag("ScheduleMissing", (error) => Effect.fail(missing(error))),
-            Effect.catchTag(["StoreError", "EndpointGone", "QuotaExceeded"], (error) => mapSubmitErrors(Effect.fail(error))),
+            Effect.catchTag(
+              ["StoreError", "EndpointGone", "QuotaExceeded", "BudgetReached"],
+              (error) => mapSubmitErrors(Effect.fail(error))
+            ),
             // Only requests with an idempotency key of their own can conflict.
             Effect.catchTag("Conflict", Effect.die)
           )

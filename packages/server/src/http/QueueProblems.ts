@@ -5,6 +5,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import {
+  BudgetReached,
   Conflict,
   EndpointNotFound,
   InsufficientStorage,
@@ -15,6 +16,7 @@ import {
   Unavailable
 } from "@stint/contract/Problem"
 import type {
+  BudgetReached as QueueBudgetReached,
   ChunkGap,
   EndpointGone,
   IdempotencyConflict,
@@ -219,14 +221,29 @@ export const mapJobErrors = <A, R>(
     ChunkGap: (error) => Effect.fail(chunkGap(error))
   })
 
+/** 402 for a submission whose endpoint or key has used its budget. */
+export const budgetReached = ({ currency, id, limit, period, renewsAt, scope }: QueueBudgetReached): BudgetReached =>
+  new BudgetReached({
+    ...problemMembers(
+      `The ${period} budget of ${limit} ${currency} of ${
+        scope === "key" ? "this key" : `the endpoint "${excerpt(id)}"`
+      } is used up. ` +
+        `It renews at ${new Date(renewsAt).toISOString()}. Nothing of this request was stored.`,
+      "Send the request again after that time. Jobs that were accepted before go on. What it was spent on: stint usage. " +
+        "The platform's operator can raise the budget in the file of prices (STINT_PRICES)."
+    ),
+    renewsAt
+  })
+
 /** For submissions. */
 export const mapSubmitErrors = <A, R>(
-  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded, R>
-): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | TooManyRequests | InsufficientStorage, R> =>
+  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone | QuotaExceeded | QueueBudgetReached, R>
+): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict | BudgetReached | TooManyRequests | InsufficientStorage, R> =>
   Effect.catchTags(effect, {
     StoreError: unavailable,
     IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
     EndpointGone: (error) => Effect.fail(endpointGone(error)),
+    BudgetReached: (error) => Effect.fail(budgetReached(error)),
     QuotaExceeded: (error): Effect.Effect<never, TooManyRequests | InsufficientStorage> =>
       error.resource === "waitingJobs" ? tooManyWaiting(error) : tooManyBytes(error)
   })

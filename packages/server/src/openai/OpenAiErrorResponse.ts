@@ -41,12 +41,14 @@ export interface ProblemLike {
 const typeOf = (status: number): string => {
   if (status === 429) return "rate_limit_error"
   if (status === 403) return "permission_error"
+  if (status === 402) return "insufficient_quota"
   return status >= 500 ? "server_error" : "invalid_request_error"
 }
 
 /** OpenAI's own code if there is one, because programs check it; otherwise the problem's name. */
 const codeOf = ({ status, type }: ProblemLike): string => {
   if (status === 401) return "invalid_api_key"
+  if (status === 402) return "insufficient_quota"
   if (status === 429) return "rate_limit_exceeded"
   return (type.split("/").at(-1) ?? "").replaceAll("-", "_")
 }

@@ -1,0 +1,97 @@
+/**
+ * `stint usage` shows what ran and what it cost.
+ */
+import type { BudgetStatus, UsageReport, UsageRow, UsageSums } from "@stint/contract/UsageApi"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import { call } from "../client/PlatformClient.ts"
+import * as Output from "../output/Output.ts"
+import { json, queryOf, since } from "./SharedFlags.ts"
+
+/** `93784.5` seconds: `26:03:04.5`. */
+const timeText = (seconds: number): string => {
+  const tenths = Math.round(seconds * 10)
+  const two = (number: number) => String(number).padStart(2, "0")
+  const rest = `${two(Math.floor(tenths / 600) % 60)}:${two(Math.floor(tenths / 10) % 60)}.${tenths % 10}`
+  return `${Math.floor(tenths / 36_000)}:${rest}`
+}
+
+const costText = (cost: number): string => cost >= 1 || cost === 0 ? cost.toFixed(2) : String(Number(cost.toPrecision(2)))
+
+const amounts = (
+  { attempts, cost, cpuSeconds, executionSeconds, gpuSeconds, workerSeconds }: UsageSums
+): ReadonlyArray<string> => [
+  String(attempts),
+  ...[executionSeconds, workerSeconds, cpuSeconds, gpuSeconds].map(timeText),
+  ...(cost === undefined ? [] : [costText(cost)])
+]
+
+const ownerText = ({ by }: UsageReport, { endpoint = "-", key = "-", release }: UsageRow): string =>
+  by === "key" ? key : release === undefined ? endpoint : `${endpoint} release ${release}`
+
+const LENGTHS = { hour: 16, day: 10, month: 7 } as const
+
+const stepText = (step: Exclude<UsageReport["step"], "all">, from: number): string =>
+  new Date(from).toISOString().replace("T", " ").slice(0, LENGTHS[step])
+
+const budgetText = ({ id, limit, period, reached, renewsAt, scope, spent }: BudgetStatus, currency: string): string =>
+  `Budget of ${scope} ${Output.inline(id)}, ${period}: ${costText(spent)} of ${limit} ${Output.inline(currency)}, renews ${
+    new Date(renewsAt).toISOString().slice(0, 10)
+  }${reached ? ". It is reached: new jobs are refused" : ""}`
+
+const format = (report: UsageReport): string => {
+  const { budgets, by, currency, rows, step, total } = report
+  const budgetLines = budgets.map((budget) => budgetText(budget, currency ?? ""))
+  if (rows.length === 0) return ["Nothing ran in this time.", ...budgetLines].join("\n")
+  const time = (row: UsageRow) => step === "all" ? [] : [stepText(step, row.from)]
+  const table = Output.table([
+    [
+      ...(step === "all" ? [] : [`${step.toUpperCase()} (UTC)`]),
+      by.toUpperCase(),
+      "ATTEMPTS",
+      "EXECUTION",
+      "WORKERS",
+      "CPU",
+      "GPU",
+      ...(currency === undefined ? [] : [`COST (${currency})`])
+    ],
+    ...rows.map((row) => [...time(row), ownerText(report, row), ...amounts(row)]),
+    [...(step === "all" ? [] : [""]), "total", ...amounts(total)]
+  ])
+  return [table, ...budgetLines].join("\n")
+}
+
+/** `stint usage`. */
+export const command = Command.make(
+  "usage",
+  {
+    endpoint: Argument.String("endpoint").pipe(
+      Argument.withDescription("Only this endpoint, which may have been removed"),
+      Argument.optional
+    ),
+    by: Flag.Literals("by", ["endpoint", "release", "key"]).pipe(
+      Flag.withDescription("What to sum by; default endpoint"),
+      Flag.optional
+    ),
+    step: Flag.Literals("step", ["hour", "day", "month", "all"]).pipe(
+      Flag.withDescription("The time of each row, in UTC; default all, one row for the whole time"),
+      Flag.optional
+    ),
+    since: since("since").pipe(Flag.withDescription("From when: 24h, 7d, or 2026-11-22; default 30d"), Flag.optional),
+    until: since("until").pipe(Flag.withDescription("Until when; default now"), Flag.optional),
+    json
+  },
+  Effect.fnUntraced(function*({ json, since: from, until: to, ...flags }) {
+    const report = yield* call((api) => api.usage.getUsage({ query: queryOf({ ...flags, from, to }) }))
+    yield* Output.print(json, report, format)
+  })
+).pipe(
+  Command.withDescription(
+    "Show what ran and what it cost: seconds of handlers, workers, processors and GPUs (hours:minutes:seconds)"
+  ),
+  Command.withExamples([
+    { command: "stint usage --since 7d", description: "The last week, by endpoint" },
+    { command: "stint usage hello --by release --step day", description: "The releases of an endpoint, day by day" },
+    { command: "stint usage --by key --since 2026-11-01 --json", description: "The month by access key, for a bill" }
+  ])
+)

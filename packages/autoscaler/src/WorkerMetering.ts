@@ -1,0 +1,31 @@
+/**
+ * Counts the workers of an endpoint for the bill, from their start until their exit.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { EndpointId } from "@stint/contract/Ids"
+import type { WorkerHandle } from "@stint/pool/WorkerPool"
+import { UsageMeter } from "@stint/queue/UsageMeter"
+import * as Effect from "effect/Effect"
+import { readdirSync } from "node:fs"
+
+/**
+ * The number of GPUs of this machine, for workers that receive all of them: the device files of the NVIDIA driver. At least 1, because such a
+ * worker runs where there is one.
+ */
+const hostGpus = (): number => {
+  try {
+    return Math.max(1, readdirSync("/dev").filter((name) => /^nvidia\d+$/.test(name)).length)
+  } catch {
+    return 1
+  }
+}
+
+/** Returns a function that counts a worker until the scope closes. `isReady`: it was ready before, on an earlier platform. */
+export const make = (id: EndpointId) =>
+  Effect.map(
+    UsageMeter,
+    (meter) => ({ cpuMillis = Effect.undefined, id: worker }: WorkerHandle, { source }: Endpoint, isReady = false) => {
+      const gpus = source.type === "container" ? source.gpus ?? 0 : 0
+      return meter.watch({ endpoint: id, worker, gpus: gpus === "all" ? hostGpus() : gpus, cpuMillis, isReady })
+    }
+  )
