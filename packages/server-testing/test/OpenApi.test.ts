@@ -128,8 +128,8 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
     Effect.gen(function*() {
       const document = yield* read
       const expected: Record<string, ReadonlyArray<string>> = {
-        "POST /v2/{endpoint}/run": ["200", "400", "401", "403", "404", "409", "413", "415", "429", "503", "507"],
-        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "403", "404", "409", "413", "415", "429", "503", "507"],
+        "POST /v2/{endpoint}/run": ["200", "400", "401", "402", "403", "404", "409", "413", "415", "429", "503", "507"],
+        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "402", "403", "404", "409", "413", "415", "429", "503", "507"],
         "GET /v2/{endpoint}/status/{id}": ["200", "400", "401", "403", "404", "429", "503"],
         "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "429", "503"],
         "GET /v2/{endpoint}/job-take/{worker}": ["200", "204", "400", "401", "403", "404", "503"],
