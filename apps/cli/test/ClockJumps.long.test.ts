@@ -113,7 +113,7 @@ const sleeping = async () => {
       const id = await platform.run("napping", { log: log(name), ms })
       await until("the run to sleep without a worker", async () => {
         const { body } = await platform.request("GET", `/v2/napping/status/${id}?explain=true`)
-        return /"nap"/.test(JSON.stringify(body)) && (await platform.job("napping", id)).workerId === undefined ? true : undefined
+        return JSON.stringify(body).includes("\"parked\"") ? true : undefined
       }, 60_000)
       return id
     },
