@@ -252,6 +252,14 @@ describe.concurrent("runs that are cancelled in nodes of every kind", () => {
   }, 8 * GENEROUS)
 })
 
+describe.concurrent("a pipeline whose jobs are runs of itself", () => {
+  it("ends with one worker that holds one run at a time, because a waiting run holds none", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const id = await platform.run("nested", 3)
+    expect(await endOf(platform, "nested", id)).toMatchObject({ status: "COMPLETED", output: 3 })
+  }, 3 * GENEROUS)
+})
+
 describe.concurrent("a stream in the middle of which its worker is killed by kill -9", () => {
   it.each([["alone", false], ["together with the platform", true]])(
     "R3, R14: continues in the next activation, and callers receive each chunk once: %s",
