@@ -138,24 +138,28 @@ const sleeping = async () => {
 describe("a pipeline that sleeps while the system clock is set", () => {
   beforeEach(({ skip }) => skip(library === undefined, "there is no libfaketime on this machine: apt-get install libfaketime"))
 
-  it("R14: ends its sleep at the wall-clock time: at once when the clock is set forward, not before it when it is set back", async () => {
-    await using world = await sleeping()
-    const { clock, platform } = world
-    const forward = await world.sleeps("forward", HOUR)
-    await clock.set("+61m")
-    const setAt = performance.now()
-    await world.wakes("forward", forward)
-    const late = performance.now() - setAt
-    process.stdout.write(`a sleep of an hour whose time has come by a clock that was set: ended after ${Math.round(late)} ms\n`)
+  it(
+    "R14: ends its sleep at the wall-clock time: at once when the clock is set forward, not before it when it is set back",
+    async () => {
+      await using world = await sleeping()
+      const { clock, platform } = world
+      const forward = await world.sleeps("forward", HOUR)
+      await clock.set("+61m")
+      const setAt = performance.now()
+      await world.wakes("forward", forward)
+      const late = performance.now() - setAt
+      process.stdout.write(`a sleep of an hour whose time has come by a clock that was set: ended after ${Math.round(late)} ms\n`)
 
-    const back = await world.sleeps("back", HOUR)
-    await clock.set("+0")
-    await until("the platform to notice", () => /The system clock moved back/.test(platform.output) ? true : undefined)
-    expect(await world.stillSleeps(back)).toBe(true)
-    // Its time is two hours and a minute after the time of the test's clock.
-    await clock.set("+122m")
-    await world.wakes("back", back)
-  }, 180_000)
+      const back = await world.sleeps("back", HOUR)
+      await clock.set("+0")
+      await until("the platform to notice", () => /The system clock moved back/.test(platform.output) ? true : undefined)
+      expect(await world.stillSleeps(back)).toBe(true)
+      // Its time is two hours and a minute after the time of the test's clock.
+      await clock.set("+122m")
+      await world.wakes("back", back)
+    },
+    180_000
+  )
 
   it.each([["forward", "+61m"], ["back", "-61m"]])(
     "R14: a sleep survives kill -9 of the platform, whose clock is set %s meanwhile",
@@ -172,7 +176,11 @@ describe("a pipeline that sleeps while the system clock is set", () => {
         await clock.set("+61m")
       }
       await world.wakes("killed", id)
-      process.stdout.write(`a sleep over kill -9, with the clock set ${direction}: ended ${Math.round(performance.now() - upAt)} ms after the start\n`)
+      process.stdout.write(
+        `a sleep over kill -9, with the clock set ${direction}: ended ${
+          Math.round(performance.now() - upAt)
+        } ms after the start\n`
+      )
     },
     180_000
   )

@@ -114,7 +114,9 @@ describe("the runpod-sdk client and a pipeline", () => {
     // Runs that no worker may take.
     expect((await stint(platform, ["endpoints", "update", "napping", "--workers-max", "0"])).code).toBe(0)
     for (let n = 0; n < 2; n++) await endpoint("napping").run({ input: { log: join(platform.dataDir, "never"), ms: 1 } })
-    expect(await endpoint("napping").health()).toMatchObject({ jobs: { inQueue: 2, completed: 0, failed: 0 } })
+    expect(await endpoint("napping").health()).toMatchObject({
+      jobs: { inQueue: 2, inProgress: 0, completed: 0, failed: 0 }
+    })
     expect(await endpoint("napping").purgeQueue()).toEqual({ removed: 2, status: "completed" })
     expect(await endpoint("napping").health()).toMatchObject({ jobs: { inQueue: 0 } })
     expect(await endpoint("napping").status(parked)).toMatchObject({ status: "IN_PROGRESS" })

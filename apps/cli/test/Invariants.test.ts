@@ -51,7 +51,10 @@ describe("the invariants", () => {
 
   it.each(plantedRows)("$planted is reported by a scenario that exists", ({ planted, scenario, within }) => {
     for (const cell of [planted, scenario]) {
-      expect(referencesIn(cell).map(({ path, title }) => [title, hasTest(page, path, title)])).toEqual([[expect.any(String), true]])
+      expect(referencesIn(cell).map(({ path, title }) => [title, hasTest(page, path, title)])).toEqual([[
+        expect.any(String),
+        true
+      ]])
     }
     expect(within).toMatch(/^[\d.]+ s$/)
   })

@@ -143,7 +143,12 @@ const finish = Effect.gen(function*() {
     const ends = yield* runs.journal(
       ENDPOINT,
       "ann",
-      jobs.map(({ attempt, id }) => ({ run: id, attempt, records: [], finish: { output: toJsonText(1), error: null, cancelled: false } })),
+      jobs.map(({ attempt, id }) => ({
+        run: id,
+        attempt,
+        records: [],
+        finish: { output: toJsonText(1), error: null, cancelled: false }
+      })),
       0
     )
     ended += ends.filter(({ state }) => state === "ended").length
@@ -155,7 +160,10 @@ describe("100,000 sleeps", () => {
     const program = Effect.gen(function*() {
       const queue = yield* JobQueue.JobQueue
       const runs = yield* RunQueue.RunQueue
-      yield* runs.define(ENDPOINT, [{ hash: HASH, graph: toJsonText({ name: "letters", nodes: [{ address: "nap", kind: "sleep" }] }) }])
+      yield* runs.define(ENDPOINT, [{
+        hash: HASH,
+        graph: toJsonText({ name: "letters", nodes: [{ address: "nap", kind: "sleep" }] })
+      }])
       const sweep = timed(queue.tick)
       yield* sweep
       // The first claims are slower, because the code is not compiled yet.
@@ -201,9 +209,10 @@ describe("100,000 sleeps", () => {
       }))
       return { beginning, claimAlone, claimAmong, ended, ending, held, idle, most, resident, share, sweeps }
     })
-    const { beginning, claimAlone, claimAmong, ended, ending, held, idle, most, resident, share, sweeps } = await Effect.runPromise(
-      Effect.scoped(Effect.provide(program, Layer.provideMerge(world, TestClock.layer())))
-    )
+    const { beginning, claimAlone, claimAmong, ended, ending, held, idle, most, resident, share, sweeps } = await Effect
+      .runPromise(
+        Effect.scoped(Effect.provide(program, Layer.provideMerge(world, TestClock.layer())))
+      )
     const figures = [
       `begun in ${(beginning.millis / 1_000).toFixed(1)} s`,
       `memory of the sleeping runs ${(held / MEBIBYTE).toFixed(1)} MiB of JavaScript, ${

@@ -8,7 +8,8 @@ import { join } from "node:path"
 export const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
 
 /** The tests that a cell names. */
-export const referencesIn = (cell: string) => Array.from(cell.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title }))
+export const referencesIn = (cell: string) =>
+  Array.from(cell.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title }))
 
 /** Whether, relative to a page, a test file or suite contains a test whose title has this prefix. Long titles are concatenated from two strings. */
 export const hasTest = (page: string, path: string, title: string): boolean => {

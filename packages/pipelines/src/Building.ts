@@ -7,7 +7,19 @@ import type * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Pipeline } from "./Builder.ts"
-import type { Definition, ForEachNode, NamedNode, Node, Part, Retry, RunNode, StepNode, StepRun, Target, Undo } from "./Definition.ts"
+import type {
+  Definition,
+  ForEachNode,
+  NamedNode,
+  Node,
+  Part,
+  Retry,
+  RunNode,
+  StepNode,
+  StepRun,
+  Target,
+  Undo
+} from "./Definition.ts"
 import { runDefinition } from "./Interpreter.ts"
 import type * as StepKind from "./StepKind.ts"
 

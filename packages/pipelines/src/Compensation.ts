@@ -11,7 +11,15 @@ import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import type { Activation, NodeFailed } from "./Activation.ts"
 import type { NamedNode, Node, Retry, Undo } from "./Definition.ts"
-import { decodeOutput, isCancelledChild, isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./PipelineNodes.ts"
+import {
+  decodeOutput,
+  isCancelledChild,
+  isFailedChild,
+  messageOfFailed,
+  outputOfChild,
+  runJob,
+  waitBefore
+} from "./PipelineNodes.ts"
 import { attempt, call } from "./StepCall.ts"
 
 /** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */

@@ -75,7 +75,8 @@ export interface Any {
 export type Services<K> = K extends { readonly "~services"?: () => infer R } ? R : never
 
 /** What a step of a kind produces: of a stream, the list of its chunks. */
-export type OutputOf<K extends Any> = K extends { readonly streams: true } ? ReadonlyArray<K["output"]["Type"]> : K["output"]["Type"]
+export type OutputOf<K extends Any> = K extends { readonly streams: true } ? ReadonlyArray<K["output"]["Type"]>
+  : K["output"]["Type"]
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
 

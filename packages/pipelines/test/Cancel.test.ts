@@ -100,8 +100,7 @@ const KINDS: ReadonlyArray<{
     kind: "sleep",
     works: false,
     at: "node",
-    make: (world) =>
-      start(world).sleep("node", "30 days").step("after", () => void world.log.push("after")).end(Schema.Unknown)
+    make: (world) => start(world).sleep("node", "30 days").step("after", () => void world.log.push("after")).end(Schema.Unknown)
   },
   {
     kind: "waitFor",
@@ -157,32 +156,35 @@ describe.each(KINDS)("a run that is cancelled during a $kind", ({ at, kind, make
 })
 
 describe("a run that is cancelled while it undoes", () => {
-  it.effect.each(CRASHES)("goes on undoing, and ends with its own failure, $title", ({ releases, when }) =>
-    Effect.gen(function*() {
-      const log: Array<string> = []
-      const [began, go] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
-      const pipeline = Pipeline.make("p", { input: Schema.Number })
-        .step("reserve", (n) => n, { undo: () => void log.push("release") })
-        .step("charge", (n) => n, {
-          undo: () =>
-            Effect.andThen(
-              Deferred.succeed(began, undefined),
-              Effect.andThen(Deferred.await(go), Effect.sync(() => void log.push("refund")))
-            )
+  it.effect.each(CRASHES)(
+    "goes on undoing, and ends with its own failure, $title",
+    ({ releases, when }) =>
+      Effect.gen(function*() {
+        const log: Array<string> = []
+        const [began, go] = [Deferred.makeUnsafe<void>(), Deferred.makeUnsafe<void>()]
+        const pipeline = Pipeline.make("p", { input: Schema.Number })
+          .step("reserve", (n) => n, { undo: () => void log.push("release") })
+          .step("charge", (n) => n, {
+            undo: () =>
+              Effect.andThen(
+                Deferred.succeed(began, undefined),
+                Effect.andThen(Deferred.await(go), Effect.sync(() => void log.push("refund")))
+              )
+          })
+          .step("ship", () => Effect.fail("no truck"))
+          .end(Schema.Unknown)
+        const run = yield* PipelineTest.start(pipeline, 1, {
+          crash: ({ kind, path }, moment) => kind === "undo" && path === "reserve~undo" && moment === when
         })
-        .step("ship", () => Effect.fail("no truck"))
-        .end(Schema.Unknown)
-      const run = yield* PipelineTest.start(pipeline, 1, {
-        crash: ({ kind, path }, moment) => kind === "undo" && path === "reserve~undo" && moment === when
+        yield* Deferred.await(began)
+        yield* run.cancel
+        yield* TestClock.adjust("3 seconds")
+        yield* Deferred.succeed(go, undefined)
+        const { error, status } = yield* run.result
+        expect([status, error]).toEqual(["FAILED", "The step \"ship\" failed: no truck"])
+        expect(log).toEqual(["refund", ...Array.from({ length: releases }, () => "release")])
       })
-      yield* Deferred.await(began)
-      yield* run.cancel
-      yield* TestClock.adjust("3 seconds")
-      yield* Deferred.succeed(go, undefined)
-      const { error, status } = yield* run.result
-      expect([status, error]).toEqual(["FAILED", "The step \"ship\" failed: no truck"])
-      expect(log).toEqual(["refund", ...Array.from({ length: releases }, () => "release")])
-    }))
+  )
 
   it.effect("leaves the job of a compensation alone", () =>
     Effect.gen(function*() {

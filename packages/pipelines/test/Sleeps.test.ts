@@ -47,7 +47,9 @@ describe("30 days on a test clock", () => {
       expect(begun).toEqual(["before", "after"])
       // The first two are killed, the third one parks. The last one is killed after its end, which is the end of the run too.
       expect(activations).toBe(4)
-      const [sleep, end] = ["sleep", "end"].map((kind) => entries.find((entry) => entry.kind === kind && entry.path === "month")?.at)
+      const [sleep, end] = ["sleep", "end"].map((kind) =>
+        entries.find((entry) => entry.kind === kind && entry.path === "month")?.at
+      )
       expect((end ?? 0) - (sleep ?? 0)).toBe(Duration.toMillis(MONTH))
     }))
 

@@ -193,7 +193,9 @@ class Checker {
     if (first === undefined || second === undefined) return
     this.report(
       [...path, "all", second],
-      `The part "${first}" of "${name ?? ""}" runs at the same time and contains a stream too. The chunks of a run are those of one stream at a time: ` +
+      `The part "${first}" of "${
+        name ?? ""
+      }" runs at the same time and contains a stream too. The chunks of a run are those of one stream at a time: ` +
         "put the streams one after the other, or make one of them a step."
     )
   }

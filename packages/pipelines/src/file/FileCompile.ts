@@ -80,8 +80,10 @@ const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
   const receive = receiverOf(kind, given)
   const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
   return (value, results, context) =>
-    Effect.flatMap(receive(value), ({ chosen, input }) =>
-      Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode))
+    Effect.flatMap(
+      receive(value),
+      ({ chosen, input }) => Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode)
+    )
 }
 
 /** The stream of a kind, from JSON to chunks of JSON. */
@@ -91,7 +93,10 @@ const streamOf = (kind: StepKind.Any, given: unknown): StepRun => {
   return (value, _, context) =>
     Stream.unwrap(
       Effect.map(receive(value), ({ chosen, input }) =>
-        Stream.mapEffect(Stream.suspend(() => chunksOf(kind.run(input, chosen, context))), (chunk) => encode(chunk)))
+        Stream.mapEffect(
+          Stream.suspend(() => chunksOf(kind.run(input, chosen, context))),
+          (chunk) => encode(chunk)
+        ))
     )
 }
 
