@@ -6,10 +6,13 @@ import { globSync } from "node:fs"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import process from "node:process"
 import { beforeEach, describe, expect, it } from "vitest"
 import { STORM } from "./FaultScenarios.ts"
 import { FaultWorld, pause, type Worker } from "./FaultWorld.ts"
-import { until } from "./PlatformProcess.ts"
+import { linesOf } from "./JournalKills.ts"
+import { endOf } from "./PipelineScenario.ts"
+import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const LEASE = 4_000
 
@@ -92,6 +95,94 @@ describe("a system clock that is set while jobs run", () => {
       expect({ id, status }).toEqual({ id: expect.any(String), status: "COMPLETED" })
     },
     90_000
+  )
+})
+
+const HOUR = 3_600_000
+
+/** A platform with a pipeline that sleeps, whose clock is set. Its workers keep their clock. */
+const sleeping = async () => {
+  const clock = await clockFile()
+  const platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "pipelines.config.ts")], clock.env)
+  const log = (name: string) => join(platform.dataDir, `${name}.begun`)
+  return {
+    clock,
+    platform,
+    /** Starts a run, and waits until it sleeps and no worker holds it. */
+    sleeps: async (name: string, ms: number): Promise<string> => {
+      const id = await platform.run("napping", { log: log(name), ms })
+      await until("the run to sleep without a worker", async () => {
+        const { body } = await platform.request("GET", `/v2/napping/status/${id}?explain=true`)
+        return JSON.stringify(body).includes("\"parked\"") ? true : undefined
+      }, 60_000)
+      return id
+    },
+    /** Whether the run still sleeps after another one has begun and ended. */
+    stillSleeps: async (id: string): Promise<boolean> => {
+      const other = await platform.run("napping", { log: log(id), ms: 1 })
+      expect(await endOf(platform, "napping", other)).toMatchObject({ status: "COMPLETED" })
+      return (await platform.job("napping", id)).status === "IN_PROGRESS"
+    },
+    /** Waits for the end. Each step has begun once. */
+    wakes: async (name: string, id: string): Promise<void> => {
+      expect(await endOf(platform, "napping", id)).toMatchObject({ status: "COMPLETED" })
+      expect(await linesOf(log(name))).toEqual(["before#1", "after#1"])
+    },
+    [Symbol.asyncDispose]: async () => {
+      await platform[Symbol.asyncDispose]()
+      await clock[Symbol.asyncDispose]()
+    }
+  }
+}
+
+describe("a pipeline that sleeps while the system clock is set", () => {
+  beforeEach(({ skip }) => skip(library === undefined, "there is no libfaketime on this machine: apt-get install libfaketime"))
+
+  it(
+    "R14: ends its sleep at the wall-clock time: at once when the clock is set forward, not before it when it is set back",
+    async () => {
+      await using world = await sleeping()
+      const { clock, platform } = world
+      const forward = await world.sleeps("forward", HOUR)
+      await clock.set("+61m")
+      const setAt = performance.now()
+      await world.wakes("forward", forward)
+      const late = performance.now() - setAt
+      process.stdout.write(`a sleep of an hour whose time has come by a clock that was set: ended after ${Math.round(late)} ms\n`)
+
+      const back = await world.sleeps("back", HOUR)
+      await clock.set("+0")
+      await until("the platform to notice", () => /The system clock moved back/.test(platform.output) ? true : undefined)
+      expect(await world.stillSleeps(back)).toBe(true)
+      // Its time is two hours and a minute after the time of the test's clock.
+      await clock.set("+122m")
+      await world.wakes("back", back)
+    },
+    180_000
+  )
+
+  it.each([["forward", "+61m"], ["back", "-61m"]])(
+    "R14: a sleep survives kill -9 of the platform, whose clock is set %s meanwhile",
+    async (direction, offset) => {
+      await using world = await sleeping()
+      const { clock, platform } = world
+      const id = await world.sleeps("killed", HOUR)
+      await platform.end("SIGKILL")
+      await clock.set(offset)
+      await platform.start()
+      const upAt = performance.now()
+      if (direction === "back") {
+        expect(await world.stillSleeps(id)).toBe(true)
+        await clock.set("+61m")
+      }
+      await world.wakes("killed", id)
+      process.stdout.write(
+        `a sleep over kill -9, with the clock set ${direction}: ended ${
+          Math.round(performance.now() - upAt)
+        } ms after the start\n`
+      )
+    },
+    180_000
   )
 })
 

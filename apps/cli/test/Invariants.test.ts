@@ -2,10 +2,11 @@
  * docs/reference/invariants.md lists the tests of every invariant, and the planted bugs. These tests check that the listed tests exist, and that
  * every invariant and every bug is listed.
  */
-import { existsSync, readFileSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { describe, expect, it } from "vitest"
 import { PLANTS } from "./fixtures/plants.ts"
+import { hasTest, REFERENCE, referencesIn } from "./TestReferences.ts"
 
 const page = resolve(import.meta.dirname, "../../../docs/reference/invariants.md")
 
@@ -21,11 +22,6 @@ const rows = readFileSync(page, "utf8").split("\n").filter((line) => /^\| R\d+ /
   return { invariant, rule, heldBy, figures }
 })
 
-/** A test in a cell: `[name](path) "title"`. The title may be a prefix. */
-const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
-
-const referencesIn = (cell: string) => Array.from(cell.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title }))
-
 const referencesOf = ({ heldBy }: Row) => referencesIn(heldBy)
 
 /** The table of planted bugs. */
@@ -37,19 +33,11 @@ const plantedRows = readFileSync(page, "utf8").split("\n").filter((line) => line
 /** Every invariant but R15, which the page names as not checked. */
 const INVARIANTS = Array.from({ length: 14 }, (_, at) => `R${at + 1}`)
 
-/** Whether a test file or suite contains a test whose title has this prefix. Long titles are concatenated from two strings. */
-const hasTest = (path: string, title: string): boolean => {
-  const file = join(page, "..", path)
-  if (!/(?:\.test|\/src\/testing\/\w+|-testing\/src\/(?:\w+\/)*\w+)\.ts$/.test(file) || !existsSync(file)) return false
-  const source = readFileSync(file, "utf8").replaceAll(/["`] \+\s+["`]/g, "")
-  return source.includes(`"${title}`) || source.includes(`\`${title}`)
-}
-
 describe("the invariants", () => {
   it.each(rows)("$invariant: $rule", (row) => {
     const references = referencesOf(row)
     expect(references.length, "the row names no test").toBeGreaterThan(0)
-    expect(references.filter(({ path, title }) => !hasTest(path, title)), "tests that are not there").toEqual([])
+    expect(references.filter(({ path, title }) => !hasTest(page, path, title)), "tests that are not there").toEqual([])
     const rest = row.heldBy.replaceAll(REFERENCE, "").replaceAll("<br>", "").trim()
     expect(rest, "something that is no reference to a test").toBe("")
   })
@@ -63,7 +51,10 @@ describe("the invariants", () => {
 
   it.each(plantedRows)("$planted is reported by a scenario that exists", ({ planted, scenario, within }) => {
     for (const cell of [planted, scenario]) {
-      expect(referencesIn(cell).map(({ path, title }) => [title, hasTest(path, title)])).toEqual([[expect.any(String), true]])
+      expect(referencesIn(cell).map(({ path, title }) => [title, hasTest(page, path, title)])).toEqual([[
+        expect.any(String),
+        true
+      ]])
     }
     expect(within).toMatch(/^[\d.]+ s$/)
   })
@@ -79,8 +70,8 @@ describe("the invariants", () => {
 
   it("detects a row without a test", () => {
     expect(referencesOf({ invariant: "R99", rule: "a rule that nothing holds", heldBy: "a promise", figures: "" })).toEqual([])
-    expect(hasTest("../../apps/cli/test/Invariants.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
-    expect(hasTest("../../apps/cli/test/Invariants.test.ts", "detects a row without a test")).toBe(true)
-    expect(hasTest("../../apps/cli/test/Invariants.ts", "detects a row without a test")).toBe(false)
+    expect(hasTest(page, "../../apps/cli/test/Invariants.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
+    expect(hasTest(page, "../../apps/cli/test/Invariants.test.ts", "detects a row without a test")).toBe(true)
+    expect(hasTest(page, "../../apps/cli/test/Invariants.ts", "detects a row without a test")).toBe(false)
   })
 })

@@ -199,6 +199,101 @@ describe.concurrent("a cancelled run", () => {
   }, 3 * GENEROUS)
 })
 
+/** The kinds of the pipeline `cancelled`: what has begun when the run is at its node, and how the run ends. */
+const CANCELLED = [
+  { kind: "step", line: "kind.step.work#1", end: { status: "CANCELLED" } },
+  { kind: "run", line: undefined, end: { status: "CANCELLED" } },
+  { kind: "all", line: "kind.all.both.work.work#1", end: { status: "CANCELLED" } },
+  { kind: "forEach", line: "kind.forEach.each[0]#1", end: { status: "CANCELLED" } },
+  { kind: "sleep", line: undefined, end: { status: "CANCELLED" } },
+  { kind: "waitFor", line: undefined, end: { status: "CANCELLED" } },
+  { kind: "stream", line: "kind.stream.words#1", end: { status: "CANCELLED" } },
+  // It had failed before it was cancelled.
+  { kind: "undo", line: "reserve~undo#1", end: { status: "FAILED", error: expect.stringContaining("no truck") } }
+]
+
+const beginsWith = (line: string) => (one: string) => one === line || one.startsWith(`${line} `)
+
+describe.concurrent("runs that are cancelled in nodes of every kind", () => {
+  it("R14: undo what they did, also when the worker or both are killed by kill -9 while they undo", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const logOf = (kind: string) => join(platform.dataDir, `${kind}.cancelled`)
+    const undoing = async (kind: string) => (await linesOf(logOf(kind))).filter(beginsWith("reserve~undo#1"))
+    for (const isPlatformKilled of [false, true]) {
+      for (const { kind } of CANCELLED) await rm(logOf(kind), { force: true })
+      const runs = await Promise.all(
+        CANCELLED.map(async (one) => ({ ...one, id: await platform.run("cancelled", { log: logOf(one.kind), kind: one.kind }) }))
+      )
+      for (const { id, kind, line } of runs) {
+        await until(`the run to be in its ${kind}`, async () => {
+          if (line !== undefined) return (await linesOf(logOf(kind))).some(beginsWith(line)) || undefined
+          const { body } = await platform.request("GET", `/v2/cancelled/status/${id}?explain=true`)
+          return JSON.stringify(body).includes("\"parked\"") || undefined
+        }, GENEROUS)
+      }
+      for (const { id } of runs) expect((await platform.request("POST", `/v2/cancelled/cancel/${id}`)).status).toBe(200)
+      const workers = await Promise.all(runs.map(({ kind }) =>
+        until(`the compensation of ${kind} to begin`, async () => {
+          const [first] = await undoing(kind)
+          return first === undefined ? undefined : Number(first.split(" ")[1])
+        }, GENEROUS)
+      ))
+      if (isPlatformKilled) await platform.end("SIGKILL")
+      for (const pid of new Set(workers)) process.kill(pid, "SIGKILL")
+      if (isPlatformKilled) await platform.start()
+      for (const { end, id, kind } of runs) {
+        expect([kind, await endOf(platform, "cancelled", id)]).toMatchObject([kind, end])
+        const lines = await linesOf(logOf(kind))
+        expect([kind, lines.filter((line) => line.startsWith("after") || line.includes("[1]"))]).toEqual([kind, []])
+        expect([kind, lines.filter((line) => line === "reserve#1")]).toEqual([kind, ["reserve#1"]])
+        expect([kind, (await undoing(kind)).length]).toEqual([kind, 2])
+      }
+    }
+  }, 8 * GENEROUS)
+})
+
+describe.concurrent("a pipeline whose jobs are runs of itself", () => {
+  it("ends with one worker that holds one run at a time, because a waiting run holds none", async ({ expect }) => {
+    await using platform = await startPlatform()
+    const id = await platform.run("nested", 3)
+    expect(await endOf(platform, "nested", id)).toMatchObject({ status: "COMPLETED", output: 3 })
+  }, 3 * GENEROUS)
+})
+
+describe.concurrent("a stream in the middle of which its worker is killed by kill -9", () => {
+  it.each([["alone", false], ["together with the platform", true]])(
+    "R3, R14: continues in the next activation, and callers receive each chunk once: %s",
+    async (_, isPlatformKilled) => {
+      await using platform = await startPlatform()
+      const log = join(platform.dataDir, "streamed")
+      const id = await platform.run("streamed", { log })
+      const chunks: Array<unknown> = []
+      const read = async () => {
+        const { body } = await platform.request("GET", `/v2/streamed/stream/${id}`)
+        const { stream } = body as { readonly stream: ReadonlyArray<{ readonly output: unknown }> }
+        chunks.push(...stream.map(({ output }) => output))
+      }
+      await until("two chunks", async () => {
+        await read()
+        return chunks.length === 2 || undefined
+      }, GENEROUS)
+      const pid = await until(
+        "the stream to stop",
+        async () => Number((await linesOf(log)).find(beginsWith("words#1"))?.split(" ")[1] ?? 0) || undefined,
+        GENEROUS
+      )
+      if (isPlatformKilled) await platform.end("SIGKILL")
+      process.kill(pid, "SIGKILL")
+      if (isPlatformKilled) await platform.start()
+      expect(await endOf(platform, "streamed", id)).toMatchObject({ status: "COMPLETED", output: "abc" })
+      await read()
+      expect(chunks).toEqual(["a", "b", "c"])
+      expect((await linesOf(log)).map((line) => line.split(" ")[0])).toEqual(["plan#1", "words#1", "words#1"])
+    },
+    3 * GENEROUS
+  )
+})
+
 const minutes = SeededRandom.chaosMinutes()
 
 describe.each([

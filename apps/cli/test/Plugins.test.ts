@@ -381,6 +381,11 @@ describe("the project", () => {
     expect([...PipelineModule.kindsIn({ name: "x", steps })]).toEqual(["p.b"])
   })
 
+  it("loads the kinds of streams", () => {
+    const steps = [{ name: "a", stream: "p.a" }, { name: "b", branch: "${a}", parts: { stream: [{ name: "c", stream: "p.c" }] } }]
+    expect([...PipelineModule.kindsIn({ name: "x", steps })]).toEqual(["p.a", "p.c"])
+  })
+
   it("loads the kinds of parts whatever the parts are called", () => {
     const part = (use: string) => [{ name: use.slice(2), use }]
     const steps = [{ name: "a", all: { input: part("p.a"), with: part("p.b"), use: [{ name: "c", all: { all: part("p.c") } }] } }]

@@ -119,8 +119,8 @@ export interface Activation {
   /** The number of chunks that callers have. */
   readonly chunks: () => number
   readonly emit: (chunk: unknown) => Effect.Effect<void>
-  /** Whether a caller has cancelled the run. */
-  readonly isCancelled: () => boolean
+  /** The entry of the cancel of the run, if a caller cancelled it. */
+  readonly cancelledBy: () => JournalEntry | undefined
   /** Whether the run undoes what it did: it was cancelled, or an earlier activation has failed and a caller retried the compensations. */
   readonly isUndoing: () => boolean
   /** Runs the effect until the run is dropped or cancelled. */
@@ -405,7 +405,7 @@ export const make = Effect.fnUntraced(function*(
           }
         )
       }),
-    isCancelled: () => byKey.has(`event ${CANCEL_PATH}`),
+    cancelledBy: () => byKey.get(`event ${CANCEL_PATH}`),
     isUndoing: () => undoing,
     guard: (self) =>
       undoing

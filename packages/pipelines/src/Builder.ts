@@ -134,8 +134,9 @@ export interface RunOptions<Output, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options of a step of a kind, besides those of the kind. */
-type UseOptions<K extends StepKind.Any, U> = RunOptions<K["output"]["Type"], U>
+/** Options of a step of a kind, besides those of the kind. A stream has no effect that could be taken back. */
+type UseOptions<K extends StepKind.Any, U> = K extends { readonly streams: true } ? WorkOptions
+  : RunOptions<K["output"]["Type"], U>
 
 /** Options of a `forEach` besides those of its step or job. */
 interface EachOptions {
@@ -186,7 +187,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     options?: StepOptions<OutputOf<F, S>, S, U> & { readonly undo?: FitsUndo<N, OutputOf<F, S>, U> }
   ) => Builder<Name, I, OutputOf<F, S>, With<Results, N, OutputOf<F, S>>, R | ServicesOf<F> | ServicesOf<U>>
 
-  /** Runs a step of a kind, as {@link Builder.step} does. `with` are the options of the kind. */
+  /** Runs a step of a kind, as {@link Builder.step} and {@link Builder.stream} do. `with` are the options of the kind. */
   readonly use: <const N extends string, K extends StepKind.Any, U = unknown>(
     name: FreeName<N, Results> & N,
     kind: Fits<N, Value, K["input"]["Type"]> & K,
@@ -195,8 +196,8 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   ) => Builder<
     Name,
     I,
-    K["output"]["Type"],
-    With<Results, N, K["output"]["Type"]>,
+    StepKind.OutputOf<K>,
+    With<Results, N, StepKind.OutputOf<K>>,
     R | StepKind.Services<K> | ServicesOf<U>
   >
 

@@ -7,7 +7,19 @@ import type * as Duration from "effect/Duration"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Pipeline } from "./Builder.ts"
-import type { Definition, ForEachNode, NamedNode, Node, Part, Retry, RunNode, StepNode, Target, Undo } from "./Definition.ts"
+import type {
+  Definition,
+  ForEachNode,
+  NamedNode,
+  Node,
+  Part,
+  Retry,
+  RunNode,
+  StepNode,
+  StepRun,
+  Target,
+  Undo
+} from "./Definition.ts"
 import { runDefinition } from "./Interpreter.ts"
 import type * as StepKind from "./StepKind.ts"
 
@@ -125,12 +137,10 @@ export class Building {
     kind: StepKind.Any,
     { with: options = {}, ...others }: NodeOptions & { readonly with?: unknown } = {}
   ): Building {
-    return this.#add({
-      kind: "step",
-      name,
-      run: (value, _, context) => kind.run(value, options, context),
-      ...this.#work({ ...others, output: kind.output })
-    })
+    const run: StepRun = (value, _, context) => kind.run(value, options, context)
+    return kind.streams === true
+      ? this.stream(name, run, { ...others, output: typed(Schema.Array(kind.output)) })
+      : this.step(name, run, { ...others, output: kind.output })
   }
 
   #job(name: string, target: Target, options: NodeOptions): RunNode {

@@ -11,7 +11,15 @@ import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import type { Activation, NodeFailed } from "./Activation.ts"
 import type { NamedNode, Node, Retry, Undo } from "./Definition.ts"
-import { decodeOutput, isFailedChild, messageOfFailed, outputOfChild, runJob, waitBefore } from "./PipelineNodes.ts"
+import {
+  decodeOutput,
+  isCancelledChild,
+  isFailedChild,
+  messageOfFailed,
+  outputOfChild,
+  runJob,
+  waitBefore
+} from "./PipelineNodes.ts"
 import { attempt, call } from "./StepCall.ts"
 
 /** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */
@@ -47,11 +55,16 @@ const attemptOf = (path: string): number | undefined => {
 const RUN_FAILURE = "~0"
 const RUN_FAILURE_PATH = /^([^~]*)~0$/
 
-/** The final failure that the journal contains, if any. */
+/**
+ * The final failure that the journal contains, if any. In the journal of a cancelled run it is one that came before the cancel: the run then ends with
+ * it, whether or not a worker was killed in between. The jobs that the cancel has ended did not fail.
+ */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)
+  const cancel = activation.cancelledBy()
   for (const entry of activation.entries()) {
     const { kind, path } = entry
+    if (cancel !== undefined && (entry.n > cancel.n || isCancelledChild(entry))) continue
     const failedNode = kind !== "failed" ? undefined : path.includes("~") ? RUN_FAILURE_PATH.exec(path)?.[1] : path
     if (failedNode !== undefined) return { _tag: "NodeFailed", path: failedNode, message: messageOfFailed(entry) }
     if (kind !== "end") continue

@@ -68,9 +68,14 @@ const forward = (
   definition: Definition,
   input: unknown
 ): Effect.Effect<Ending, ActivationModule.Dropped, unknown> => {
-  if (activation.isCancelled()) return Effect.succeed({ _tag: "Cancelled" })
-  const recorded = failureIn(activation, definition.nodes)
-  if (recorded !== undefined) return Effect.succeed({ _tag: "Failed", failure: recorded })
+  /** How the journal says that the run ended: the first of a failure and a cancel counts, whether or not a worker was killed in between. */
+  const recorded = (): Ending | undefined => {
+    const failure = failureIn(activation, definition.nodes)
+    if (failure !== undefined) return { _tag: "Failed", failure }
+    return activation.cancelledBy() === undefined ? undefined : { _tag: "Cancelled" }
+  }
+  const before = recorded()
+  if (before !== undefined) return Effect.succeed(before)
   if (activation.isUndoing() || activation.entries().some(({ kind }) => kind === "undo")) {
     return Effect.succeed({ _tag: "Failed", failure: FAILED_BEFORE })
   }
@@ -79,9 +84,9 @@ const forward = (
     // A cancel ends what the nodes wait for, so they fail too.
     Effect.catchIf(
       (error) => error._tag === "NodeFailed",
-      (failure) => Effect.succeed<Ending>(activation.isCancelled() ? { _tag: "Cancelled" } : { _tag: "Failed", failure })
+      (failure) => Effect.succeed<Ending>(recorded() ?? { _tag: "Failed", failure })
     ),
-    Effect.catchIf((error) => error._tag === "Cancelled", () => Effect.succeed<Ending>({ _tag: "Cancelled" }))
+    Effect.catchIf((error) => error._tag === "Cancelled", () => Effect.succeed<Ending>(recorded() ?? { _tag: "Cancelled" }))
   )
 }
 

@@ -3,7 +3,7 @@
  * Effect's clock.
  */
 import { incompatibility } from "@stint/contract/DefinitionFit"
-import { SETTLING_KINDS, SleepBody, SpawnBody, WaitBody } from "@stint/contract/RunJournal"
+import { isCompensation, SETTLING_KINDS, SleepBody, SpawnBody, WaitBody } from "@stint/contract/RunJournal"
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -72,7 +72,8 @@ interface MemoryRun {
   readonly settled: Map<string, JournalEntry>
   /** Waits for events that have not arrived. */
   readonly waits: Map<string, { readonly name: string; readonly key: string }>
-  readonly fibers: Set<Fiber.Fiber<void>>
+  /** What runs for a path: a timer or a job. */
+  readonly fibers: Map<Fiber.Fiber<void>, string>
   readonly chunks: Array<unknown>
   readonly end: Deferred.Deferred<JobEnd>
   attempt: number
@@ -113,7 +114,7 @@ export const make = Effect.fnUntraced(
         byKey: new Map(),
         settled: new Map(),
         waits: new Map(),
-        fibers: new Set(),
+        fibers: new Map(),
         chunks: [],
         end: Deferred.makeUnsafe(),
         attempt: 0,
@@ -166,21 +167,21 @@ export const make = Effect.fnUntraced(
       notify(run)
     }
 
-    const background = (run: MemoryRun, work: Effect.Effect<void>) =>
+    const background = (run: MemoryRun, path: string, work: Effect.Effect<void>) =>
       Effect.map(Effect.forkIn(work, scope), (fiber) => {
-        run.fibers.add(fiber)
+        run.fibers.set(fiber, path)
         fiber.addObserver(() => void run.fibers.delete(fiber))
       })
 
     const timer = (run: MemoryRun, path: string, ms: number, body: Schema.Json) =>
-      background(run, Effect.andThen(Effect.sleep(ms), Effect.sync(() => settle(run, { path, kind: "end", body }))))
+      background(run, path, Effect.andThen(Effect.sleep(ms), Effect.sync(() => settle(run, { path, kind: "end", body }))))
 
     const end = Effect.fnUntraced(function*(run: MemoryRun, result: JobEnd) {
       if (run.ended) return
       run.ended = true
       Deferred.doneUnsafe(run.end, Effect.succeed(result))
       notify(run)
-      yield* Fiber.interruptAll([...run.fibers])
+      yield* Fiber.interruptAll([...run.fibers.keys()])
     })
 
     /** Stores what a worker asks for, and starts what belongs to it. */
@@ -219,7 +220,7 @@ export const make = Effect.fnUntraced(
           duration: timeoutMs,
           orElse: () => Effect.succeed<Schema.Json>({ status: "TIMED_OUT" })
         })
-        yield* background(run, Effect.map(limited, (ended) => settle(run, { path, kind: "end", body: ended })))
+        yield* background(run, path, Effect.map(limited, (ended) => settle(run, { path, kind: "end", body: ended })))
         return entry
       }
       return store(run, { path, kind, ...(body === undefined ? {} : { body: toJson(body) }) })
@@ -341,6 +342,7 @@ export const make = Effect.fnUntraced(
           const run = runOf(id)
           if (!run.undo) return end(run, { status: "CANCELLED" })
           for (const { kind, path } of [...run.entries]) {
+            if (isCompensation(path)) continue
             if (kind === "spawn" || kind === "sleep" || kind === "wait") {
               settle(run, { path, kind: "end", body: { status: "CANCELLED" } })
             }
@@ -348,7 +350,7 @@ export const make = Effect.fnUntraced(
           settle(run, { path: CANCEL_PATH, kind: "event" })
           run.undoing = true
           notify(run)
-          return Fiber.interruptAll([...run.fibers])
+          return Fiber.interruptAll([...run.fibers].flatMap(([fiber, path]) => isCompensation(path) ? [] : [fiber]))
         }),
       parked: (id, at) => until(id, (run) => run.ended || (run.parked !== undefined && !wakes(run) && isOpen(run, at))),
       awake: (id) => until(id, (run) => wakes(run)),

@@ -160,6 +160,10 @@ const attemptPath = (path: string, number: number): string => number === 1 ? pat
 export const isFailedChild = (entry: JournalEntry): boolean =>
   Option.match(decodeEnd(entry.body), { onNone: () => true, onSome: ({ status }) => status !== "COMPLETED" })
 
+/** Whether a job was cancelled, for example because its run was. */
+export const isCancelledChild = ({ body, kind }: JournalEntry): boolean =>
+  kind === "end" && Option.exists(decodeEnd(body), ({ status }) => status === "CANCELLED")
+
 /** Runs a job of an endpoint until an attempt completes or the last one has failed. Returns the encoded output. */
 export const runJob = (
   activation: Activation,

@@ -12,6 +12,8 @@
  * Pipeline.make("words", { input: Schema.String }).use("split", Split, { with: { by: " " } })
  * ```
  *
+ * A kind of stream, made with `makeStream`, returns a Stream or an async iterable. Its chunks are those of the run, and its output is the list of them.
+ *
  * A `*.pipeline.json` uses a kind by its name: `{ "name": "split", "use": "words.split", "with": { "by": " " } }`. Such a kind must need no
  * services, because a file provides none.
  */
@@ -19,6 +21,7 @@ import type * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { StepContext } from "./StepContext.ts"
 
 /** Marks kinds. A string, because the kind and the pipeline may come from two copies of this package. */
@@ -45,6 +48,17 @@ export interface StepKind<
   readonly "~services"?: () => R
 }
 
+/** A kind of stream: its `output` is that of one chunk. */
+export interface StreamKind<
+  Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  Options extends Schema.Constraint,
+  out R = never
+> extends StepKind<Name, I, O, Options, R> {
+  readonly streams: true
+}
+
 /** Any kind. */
 export interface Any {
   readonly [TypeId]: typeof TypeId
@@ -52,12 +66,17 @@ export interface Any {
   readonly input: Schema.ConstraintCodec<unknown, unknown>
   readonly output: Schema.ConstraintCodec<unknown, unknown>
   readonly options: Schema.ConstraintCodec<unknown, unknown>
+  readonly streams?: true
   run(input: unknown, options: unknown, context: StepContext): unknown
   readonly "~services"?: () => unknown
 }
 
 /** The services that the steps of a kind need. */
 export type Services<K> = K extends { readonly "~services"?: () => infer R } ? R : never
+
+/** What a step of a kind produces: of a stream, the list of its chunks. */
+export type OutputOf<K extends Any> = K extends { readonly streams: true } ? ReadonlyArray<K["output"]["Type"]>
+  : K["output"]["Type"]
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
 
@@ -100,9 +119,45 @@ export const make = <
     readonly run: (input: I["Type"], options: Options["Type"], context: StepContext) => Returned<O["Type"], R>
   }
 ): StepKind<Name, I, O, Options, Exclude<R, Scope.Scope>> => {
-  if (!NAME.test(name)) throw new TypeError(`"${name}" is not a name of a kind of step. Use ${NAME_RULE}.`)
+  checkName(name)
   const { input, options, output, run } = definition
   return { [TypeId]: TypeId, name, input, output, options: orNone(options), run }
+}
+
+/**
+ * Makes a kind of stream. `run` is a function that returns a Stream or an async iterable, such as an async generator. After a crash it runs again, and
+ * the chunks that callers have are not sent twice.
+ *
+ * Throws a TypeError when the name is invalid.
+ */
+export const makeStream = <
+  const Name extends string,
+  I extends Schema.ConstraintCodec<unknown, unknown>,
+  O extends Schema.ConstraintCodec<unknown, unknown>,
+  Options extends Schema.ConstraintCodec<unknown, unknown> = typeof NoOptions,
+  R = never
+>(
+  name: Name,
+  definition: {
+    readonly input: I
+    /** One chunk. */
+    readonly output: O
+    /** The options of a step. Default: none. */
+    readonly options?: Options
+    readonly run: (
+      input: I["Type"],
+      options: Options["Type"],
+      context: StepContext
+    ) => Stream.Stream<O["Type"], unknown, R> | AsyncIterable<O["Type"]>
+  }
+): StreamKind<Name, I, O, Options, Exclude<R, Scope.Scope>> => {
+  checkName(name)
+  const { input, options, output, run } = definition
+  return { [TypeId]: TypeId, name, input, output, options: orNone(options), run, streams: true }
+}
+
+const checkName = (name: string): void => {
+  if (!NAME.test(name)) throw new TypeError(`"${name}" is not a name of a kind of step. Use ${NAME_RULE}.`)
 }
 
 /** The caller's `Options` is the type of {@link NoOptions} when it gives none. */

@@ -19,7 +19,7 @@ const decodeBefore = Schema.decodeUnknownOption(Schema.Struct({ chunks: Schema.I
 const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> => Predicate.hasProperty(value, Symbol.asyncIterator)
 
 /** The chunks of what a stream function returned. */
-const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =>
+export const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unknown> =>
   Stream.isStream(returned)
     ? returned
     : isAsyncIterable(returned)
@@ -42,6 +42,8 @@ const consumeHandler = (
 
 const toJson = Schema.decodeUnknownSync(Schema.Json)
 
+const firstOf = (list: unknown): unknown => Array.isArray(list) ? list[0] : list
+
 /** Runs the stream once. Returns the list of its chunks, decoded. */
 export const runStream = (
   activation: Activation,
@@ -59,14 +61,22 @@ export const runStream = (
     const first = Option.getOrUndefined(decodeBefore(before.body))?.chunks ?? 0
     const sent = activation.chunks() - first
     const chunks: Array<unknown> = []
+    const { handler, output, run } = node
     const emit = (chunk: unknown): Effect.Effect<void> => {
       chunks.push(chunk)
       return chunks.length > sent ? activation.emit(chunk) : Effect.void
     }
-    const { handler, output, run } = node
     if (handler === undefined || output === undefined) {
-      yield* Effect.scoped(Stream.runForEach(Stream.suspend(() => chunksOf(run(value, results, context))), emit))
-      return chunks
+      const stream = Stream.suspend(() => chunksOf(run(value, results, context)))
+      if (output === undefined) {
+        yield* Effect.scoped(Stream.runForEach(stream, emit))
+        return chunks
+      }
+      // Callers receive what the Schema of the list writes for a chunk.
+      const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
+      const written = Stream.mapEffect(stream, (chunk) => Effect.map(encode([chunk]), firstOf))
+      yield* Effect.scoped(Stream.runForEach(written, emit))
+      return yield* Schema.decodeUnknownEffect(Schema.toCodecJson(output))(chunks)
     }
     const input = yield* Schema.encodeUnknownEffect(Schema.toCodecJson(handler.input))(value)
     yield* consumeHandler(handler, { id: activation.run, input: toJson(input) }, emit)

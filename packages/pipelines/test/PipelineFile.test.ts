@@ -2,10 +2,13 @@
  * Pipelines in JSON: they run as those in TypeScript do, and `check` names each mistake at its place.
  */
 import { expect, it } from "@effect/vitest"
+import { Handler } from "@stint/worker"
 import { Ajv } from "ajv"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import { describe } from "vitest"
 import { check, formatPath } from "../src/file/FileCheck.ts"
@@ -36,7 +39,23 @@ const Later = StepKind.make("dates.later", {
   run: (date) => Effect.succeed(date)
 })
 
-const kinds = [Split, Length, Later]
+/** A stream, whose chunks are not JSON. */
+const Say = StepKind.makeStream("words.say", {
+  input: Schema.String,
+  output: Schema.DateTimeUtcFromString,
+  options: Schema.Struct({ by: Schema.String }),
+  run: async function*(text, { by }) {
+    for (const day of text.split(by)) yield DateTime.makeUnsafe(`2026-11-${day}T00:00:00.000Z`)
+  }
+})
+
+const Failing = StepKind.makeStream("words.failing", {
+  input: Schema.String,
+  output: Schema.String,
+  run: (_, __, { attempt }) => attempt === 1 ? Stream.concat(Stream.make("a"), Stream.fail("broken pipe")) : Stream.make("a", "b")
+})
+
+const kinds = [Split, Length, Later, Say, Failing]
 
 const catalog: Catalog = {
   kinds: new Map(kinds.map((kind) => [kind.name, PipelineFile.declarationOf(kind)])),
@@ -121,6 +140,8 @@ const two = (first: object, second: object) => ({
 
 const split = { use: "words.split", with: { by: " " }, input: "${input.text}" }
 
+const say = { stream: "words.say", with: { by: " " }, input: "${input.text}" }
+
 /** Files with one mistake each, the expected message, and whether the JSON Schema sees it too. */
 const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: string, schemaSees: boolean]> = [
   ["no steps", { name: "words", steps: [] }, "steps", true],
@@ -154,13 +175,13 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   [
     "a step that does nothing",
     step({ input: 1 }),
-    "steps[0]: The step \"a\" needs exactly one of use, run, all, branch, select, sleep, waitFor; it has none.",
+    "steps[0]: The step \"a\" needs exactly one of use, stream, run, all, branch, select, sleep, waitFor; it has none.",
     true
   ],
   [
     "a step that does two things",
     step({ ...split, sleep: "1 day" }),
-    "steps[0]: The step \"a\" needs exactly one of use, run, all, branch, select, sleep, waitFor; it has use and sleep.",
+    "steps[0]: The step \"a\" needs exactly one of use, stream, run, all, branch, select, sleep, waitFor; it has use and sleep.",
     true
   ],
   [
@@ -357,6 +378,61 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     true
   ],
   [
+    "a stream of an unknown kind",
+    step({ ...say, stream: "words.sya" }),
+    "steps[0].stream: There is no kind of step \"words.sya\". Did you mean \"words.say\"?",
+    true
+  ],
+  [
+    "a stream of a kind that is none",
+    step({ ...say, stream: "words.split" }),
+    "steps[0].stream: \"words.split\" is not a stream. Write \"use\" in place of \"stream\".",
+    true
+  ],
+  [
+    "a step of a kind of stream",
+    step({ use: "words.say", with: { by: " " }, input: "${input.text}" }),
+    "steps[0].use: \"words.say\" is a stream. Write \"stream\" in place of \"use\".",
+    true
+  ],
+  [
+    "a stream that takes a step back",
+    step({ ...split, undo: { use: "words.say", with: { by: " " } } }),
+    "steps[0].undo.use: \"words.say\" is a stream. Write \"stream\" in place of \"use\".",
+    false
+  ],
+  ["a stream with a missing option", step({ ...say, with: {} }), "steps[0].with.by: Missing key.", true],
+  [
+    "a stream for each element",
+    step({ ...say, forEach: "${input.text}" }),
+    "steps[0].forEach: A step with stream has no forEach; it may have with, input, retry, timeout. Remove it.",
+    true
+  ],
+  [
+    "a stream whose input does not fit",
+    step({ ...say, input: "${input}" }),
+    "steps[0].input: The input of \"words.say\" is object with text, but must be string.",
+    false
+  ],
+  [
+    "the list of a stream's chunks for a text",
+    two(say, { use: "words.length" }),
+    "steps[1]: The input of \"words.length\" is array of string, but must be string.",
+    false
+  ],
+  [
+    "two streams at the same time",
+    step({
+      input: "${input.text}",
+      all: {
+        x: [{ name: "b", ...say }],
+        y: [{ name: "c", branch: "z", parts: { z: [{ name: "d", ...say }] } }]
+      }
+    }),
+    "steps[0].all.y: The part \"x\" of \"a\" runs at the same time and contains a stream too.",
+    false
+  ],
+  [
     "a JSON Schema that cannot be used",
     { ...step(split), input: { not: { type: "string" } } },
     "input: The JSON Schema cannot be used: ",
@@ -452,6 +528,66 @@ describe("a pipeline in JSON", () => {
       ]
     }, kinds)
     expect(refOf(file.definition)).toMatchObject({ undo: true, graph: { nodes: refOf(typed.definition).graph.nodes } })
+  })
+
+  const streamed = {
+    name: "streamed",
+    input: { type: "string" },
+    steps: [{ name: "days", stream: "words.say", with: { by: " " } }, { name: "first", use: "words.length", input: "${days[0]}" }]
+  }
+
+  it("has the definition of the same stream in TypeScript", () => {
+    const start = Pipeline.make("streamed", { input: Schema.String })
+    const typed = start.use("days", Say, { with: { by: " " } })
+      .select(({ days }) => DateTime.formatIso(days[0] ?? DateTime.makeUnsafe(0)))
+      .use("first", Length)
+      .end(Schema.Unknown)
+    const Days = Handler.makeStream("days", { input: Schema.String, output: Schema.String, run: () => Stream.empty })
+    const ofHandler = start.stream("days", Days).select(({ days }) => days[0] ?? "").use("first", Length).end(Schema.Unknown)
+    const file = PipelineFile.make(streamed, kinds)
+    expect(refOf(file.definition).graph.nodes[0]).toMatchObject({ address: "days", kind: "stream", output: expect.any(String) })
+    expect(refOf(file.definition).graph.nodes).toEqual(refOf(typed.definition).graph.nodes)
+    expect(refOf(file.definition).graph.nodes).toEqual(refOf(ofHandler.definition).graph.nodes)
+    expect(mistakes(streamed)).toEqual([])
+    fits(streamed)
+    expect(fits.errors).toBe(null)
+  })
+
+  it.effect("sends the chunks of a stream as those of the run, also when its worker is killed", () =>
+    Effect.gen(function*() {
+      const days = ["2026-11-23T00:00:00.000Z", "2026-11-24T00:00:00.000Z"]
+      const typed = Pipeline.make("streamed", { input: Schema.String })
+        .use("days", Say, { with: { by: " " } })
+        .step("first", (list) => list.map(DateTime.toEpochMillis).length)
+        .end(Schema.Int)
+      for (const when of ["before", "after"] as const) {
+        const crash = { crash: ({ path }: { readonly path: string }, moment: string) => path === "days" && moment === when }
+        const ofFile = yield* PipelineTest.run(PipelineFile.make(streamed, kinds), "23 24", crash)
+        expect(ofFile).toMatchObject({ status: "COMPLETED", output: 24, chunks: days })
+        expect(ofFile.activations).toBeGreaterThan(1)
+        expect(yield* PipelineTest.run(typed, "23 24", crash)).toMatchObject({ status: "COMPLETED", output: 2, chunks: days })
+      }
+    }))
+
+  it.effect("runs a stream again that fails, does not send a chunk twice, and fails with its error", () =>
+    Effect.gen(function*() {
+      const again = PipelineFile.make({
+        name: "x",
+        steps: [{ name: "a", stream: "words.failing", retry: { times: 1, delay: "1 second" } }]
+      }, kinds)
+      const run = yield* PipelineTest.start(again, "")
+      yield* run.parked("a")
+      yield* TestClock.adjust("1 second")
+      expect(yield* run.result).toMatchObject({ status: "COMPLETED", output: ["a", "b"], chunks: ["a", "b"] })
+      const once = PipelineFile.make({ name: "x", steps: [{ name: "a", stream: "words.failing" }] }, kinds)
+      expect(yield* PipelineTest.run(once, "")).toMatchObject({ status: "FAILED", error: "The step \"a\" failed: broken pipe" })
+      expect((yield* PipelineTest.run(once, 1)).error).toMatch(/^The step "a" failed: The input does not fit: Expected string/)
+    }))
+
+  it("is refused when it uses a stream as a step, or another kind as a stream", () => {
+    const file = (does: object) => ({ name: "x", steps: [{ name: "a", ...does }] })
+    expect(() => PipelineFile.make(file({ use: "words.failing" }), kinds)).toThrow("\"words.failing\" is a stream.")
+    expect(() => PipelineFile.make(file({ stream: "words.length" }), kinds)).toThrow("\"words.length\" is not a stream.")
   })
 
   it.effect("takes a branch, selects a value, and undoes its steps in reverse order after a failure", () =>
@@ -562,6 +698,10 @@ describe("a contributed kind", () => {
     [
       { declared: { input: { type: "number" } } },
       "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"
+    ],
+    [
+      { declared: { ...PipelineFile.declarationOf(Split), streams: true } },
+      "The package stint-plugin-words declares another form of \"words.split\" than its module has."
     ],
     [
       { declared: withoutOptions },

@@ -108,7 +108,7 @@ const withSchemas = (manifest: { readonly [key: string]: unknown }, schemas: Rea
         ...contributes,
         stepKinds: Object.fromEntries(
           Object.entries(kinds).map(([name, kind]) => {
-            const { input: _input, options: _options, output: _output, ...rest } = isRecord(kind) ? kind : {}
+            const { input: _input, options: _options, output: _output, streams: _streams, ...rest } = isRecord(kind) ? kind : {}
             return [name, { ...rest, ...schemas.get(name) }]
           })
         )

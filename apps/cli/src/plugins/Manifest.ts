@@ -69,6 +69,7 @@ const ContributedKind = Schema.Struct({
     Schema.isPattern(/^[A-Za-z_$][A-Za-z0-9_$]*$/, { message: "expected the name of an export, for example \"Split\"" })
   ),
   description: Schema.optionalKey(Schema.String),
+  streams: Schema.optionalKey(Schema.Boolean),
   input: Schema.optionalKey(JsonSchema),
   output: Schema.optionalKey(JsonSchema),
   options: Schema.optionalKey(JsonSchema)

@@ -19,7 +19,10 @@ const RUNTIME = "@stint/pipelines"
 export const kindsIn = (json: unknown): ReadonlySet<string> => {
   if (Array.isArray(json)) return new Set(json.flatMap((one) => [...kindsIn(one)]))
   if (!Predicate.isObject(json)) return new Set()
-  const own = Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []
+  const own = [
+    ...(Predicate.hasProperty(json, "use") && Predicate.isString(json.use) ? [json.use] : []),
+    ...(Predicate.hasProperty(json, "stream") && Predicate.isString(json.stream) ? [json.stream] : [])
+  ]
   const parts = [
     ...(Predicate.hasProperty(json, "all") && Predicate.isObject(json.all) ? Object.values(json.all) : []),
     ...(Predicate.hasProperty(json, "parts") && Predicate.isObject(json.parts) ? Object.values(json.parts) : []),

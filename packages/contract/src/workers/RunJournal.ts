@@ -38,6 +38,9 @@ export type RunPath = typeof RunPath.Type
 /** The address of a path's node in the graph: the path without indices and suffixes. */
 export const nodeOf = (path: string): string => path.replace(/\[\d+\]|~\w+/g, "")
 
+/** Whether a path belongs to the compensation of a node. A cancel lets it continue. */
+export const isCompensation = (path: string): boolean => /~undo(?:~|$)/.test(path)
+
 /**
  * What an entry records.
  *

@@ -8,15 +8,16 @@ import { fieldIssues } from "@stint/contract/SchemaIssues"
 import { didYouMean } from "@stint/contract/Suggestion"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { DOES, FILE_KEYS, ITEM, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
+import { DOES, FILE_KEYS, ITEM, otherKind, PipelineFile, SETTINGS, STEP_KEYS } from "./FileFormat.ts"
 import type { Does, FileStep, FileUndo } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
 import { choicesOf, describe, elementOf, listOf, misfits, objectOf, oneOf, shapeOf } from "./SchemaFit.ts"
 import type { JsonSchema, Misfit, Shape } from "./SchemaFit.ts"
 import { shapeOfTemplate } from "./Template.ts"
 
-/** The declared JSON Schemas of a kind. Without `options`, it has none. */
+/** The declared JSON Schemas of a kind. Without `options`, it has none. `streams`: it is a stream, and `output` is that of one chunk. */
 export interface DeclaredKind {
+  readonly streams?: boolean
   readonly description?: string
   readonly input?: JsonSchema
   readonly output?: JsonSchema
@@ -69,6 +70,10 @@ const doesOf = (step: FileStep): Does | undefined => {
   const found = DOES.filter((key) => step[key] !== undefined)
   return found.length === 1 ? found[0] : undefined
 }
+
+/** Whether a stream can run in the step. */
+const hasStream = ({ all, parts, stream }: FileStep): boolean =>
+  stream !== undefined || Object.values({ ...all, ...parts }).some((steps) => steps.some(hasStream))
 
 class Checker {
   readonly mistakes: Array<Mistake> = []
@@ -161,6 +166,7 @@ class Checker {
         this.#template(step.key, [...path, "key"], results)
         return this.#schema([...path, "waitFor"], step.waitFor)
       case "all": {
+        this.#streams(step, path)
         const value = this.#input(step, path, before, results)
         return objectOf(
           Object.entries(step.all ?? {}).map(([part, steps]) => [
@@ -171,9 +177,27 @@ class Checker {
       }
       case "use":
         return this.#work(step, path, before, results, this.#kind(step, path))
+      case "stream": {
+        const { forEach: _, stream = "", with: options, ...rest } = step
+        const kind = this.#kind({ use: stream, ...(options === undefined ? {} : { with: options }) }, path, "stream")
+        return listOf(this.#work({ ...rest, stream }, path, before, results, kind))
+      }
       case "run":
         return this.#work(step, path, before, results, this.#endpoint(step, path))
     }
+  }
+
+  /** Reports a second part with a stream. */
+  #streams({ all = {}, name }: FileStep, path: Path): void {
+    const [first, second] = Object.keys(all).filter((part) => all[part]?.some(hasStream))
+    if (first === undefined || second === undefined) return
+    this.report(
+      [...path, "all", second],
+      `The part "${first}" of "${
+        name ?? ""
+      }" runs at the same time and contains a stream too. The chunks of a run are those of one stream at a time: ` +
+        "put the streams one after the other, or make one of them a step."
+    )
   }
 
   #template(template: Schema.Json | undefined, path: Path, results: ReadonlyMap<string, Shape>): Shape | undefined {
@@ -224,19 +248,23 @@ class Checker {
     this.#fit(at, misfits(output, shapeOf(taker.input)), `"${undo.use ?? undo.run}"`)
   }
 
-  #kind(step: FileUndo, path: Path): DeclaredKind {
+  #kind(step: FileUndo, path: Path, key: "use" | "stream" = "use"): DeclaredKind {
     const { use = "", with: options = {} } = step
     const kind = this.#catalog.kinds.get(use)
     if (kind === undefined) {
       const known = [...this.#catalog.kinds.keys()]
       this.report(
-        [...path, "use"],
+        [...path, key],
         `There is no kind of step "${use}".${didYouMean(use, known)} ${
           known.length === 0
             ? "No installed package contributes one."
             : `Installed are ${known.join(", ")}; install the package that contributes it.`
         }`
       )
+      return {}
+    }
+    if ((kind.streams === true) !== (key === "stream")) {
+      this.report([...path, key], otherKind(use, key))
       return {}
     }
     const imported = importSchema(kind.options ?? NO_OPTIONS)
@@ -271,7 +299,7 @@ class Checker {
 
   /** Checks what a step of a kind or a job receives. Returns the shape of its output. */
   #work(step: FileStep, path: Path, before: Shape, results: ReadonlyMap<string, Shape>, taker: DeclaredEndpoint): Shape {
-    const name = `"${step.use ?? step.run}"`
+    const name = `"${step.use ?? step.stream ?? step.run}"`
     const takes = shapeOf(taker.input)
     const output = shapeOf(taker.output)
     this.#undo(step, path, output)

@@ -8,13 +8,15 @@ import { TypeId } from "@stint/worker/Runnable"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import type { Pipeline } from "../Builder.ts"
-import { Building } from "../Building.ts"
+import { Building, typed } from "../Building.ts"
 import type { Results, Retry, StepRun } from "../Definition.ts"
 import { call } from "../StepCall.ts"
 import type { StepContext } from "../StepContext.ts"
 import type * as StepKind from "../StepKind.ts"
-import { ITEM } from "./FileFormat.ts"
+import { chunksOf } from "../StreamRun.ts"
+import { ITEM, otherKind } from "./FileFormat.ts"
 import type { FileStep, FileUndo, PipelineFile } from "./FileFormat.ts"
 import { importSchema } from "./ImportedSchema.ts"
 import type { JsonSchema } from "./SchemaFit.ts"
@@ -59,19 +61,43 @@ class ValueDoesNotFit extends Schema.TaggedError<ValueDoesNotFit>()("ValueDoesNo
 const misfit = (what: string) => ({ message }: Schema.SchemaError) =>
   new ValueDoesNotFit({ message: `${what} not fit: ${message}` })
 
-/** The step of a kind, from JSON to JSON. */
-const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
+/** A kind with what it receives in a step. */
+const receiverOf = (kind: StepKind.Any, given: unknown) => {
   const options = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.options), { errors: "all", onExcessProperty: "error" })(
     given
   )
   const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(kind.input), { errors: "all" })
-  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
-  return (value, results, context) =>
+  return (value: unknown) =>
     Effect.gen(function*() {
       const input = yield* Effect.mapError(decode(value), misfit("The input does"))
       const chosen = yield* Effect.mapError(options, misfit("The options do"))
-      return yield* Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode)
+      return { input, chosen }
     })
+}
+
+/** The step of a kind, from JSON to JSON. */
+const stepOf = (kind: StepKind.Any, given: unknown): StepRun => {
+  const receive = receiverOf(kind, given)
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
+  return (value, results, context) =>
+    Effect.flatMap(
+      receive(value),
+      ({ chosen, input }) => Effect.flatMap(call((one) => kind.run(one, chosen, context), input, results)(context), encode)
+    )
+}
+
+/** The stream of a kind, from JSON to chunks of JSON. */
+const streamOf = (kind: StepKind.Any, given: unknown): StepRun => {
+  const receive = receiverOf(kind, given)
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(kind.output))
+  return (value, _, context) =>
+    Stream.unwrap(
+      Effect.map(receive(value), ({ chosen, input }) =>
+        Stream.mapEffect(
+          Stream.suspend(() => chunksOf(kind.run(input, chosen, context))),
+          (chunk) => encode(chunk)
+        ))
+    )
 }
 
 /** What a kind records: its output as JSON. */
@@ -86,11 +112,13 @@ const targetOf = (name: string) => ({
   streams: false
 } as const)
 
-const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>): StepKind.Any => {
+/** `key`: how the file names it. */
+const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>, key: "use" | "stream" = "use"): StepKind.Any => {
   const found = kinds.get(name)
   if (found === undefined) {
     throw new TypeError(`There is no kind of step "${name}". Loaded are ${[...kinds.keys()].join(", ") || "none"}.`)
   }
+  if ((found.streams === true) !== (key === "stream")) throw new TypeError(otherKind(name, key))
   return found
 }
 
@@ -113,7 +141,7 @@ function isResults(results: unknown): unknown {
 }
 
 const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, StepKind.Any>): Building => {
-  const { all, branch, forEach, key, name = "", otherwise, parts = {}, run, select, sleep, timeout, use, waitFor } = step
+  const { all, branch, forEach, key, name = "", otherwise, parts = {}, run, select, sleep, stream, timeout, use, waitFor } = step
   if (select !== undefined) return start.select((results) => fill(select, isResults(results)))
   if (sleep !== undefined) return start.sleep(name, span(sleep))
   if (waitFor !== undefined) {
@@ -137,6 +165,13 @@ const withStep = (start: Building, step: FileStep, kinds: ReadonlyMap<string, St
     return forEach === undefined
       ? builder.run(name, targetOf(run), workOf(step, kinds))
       : builder.forEach(name, targetOf(run), workOf(step, kinds))
+  }
+  if (stream !== undefined) {
+    const kind = kindOf(stream, kinds, "stream")
+    return builder.stream(name, streamOf(kind, step.with ?? {}), {
+      ...workOf(step, kinds),
+      output: typed<Schema.ConstraintCodec<unknown, unknown>>(Schema.Array(recorded(kind)))
+    })
   }
   const kind = kindOf(use ?? "", kinds)
   const body = stepOf(kind, step.with ?? {})

@@ -1,7 +1,7 @@
 /**
  * The format of `*.pipeline.json`: a pipeline as data (docs/learning/pipelines.md#pipelines-in-json).
  *
- * A step has a name and exactly one of `use`, `run`, `all`, `branch`, `sleep` and `waitFor`; or it is a `select`, which has no name, because it is
+ * A step has a name and exactly one of `use`, `stream`, `run`, `all`, `branch`, `sleep` and `waitFor`; or it is a `select`, which has no name, because it is
  * not recorded. Strings of `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
  */
 import { EndpointId } from "@stint/contract/Ids"
@@ -52,6 +52,7 @@ export interface FileStep {
   readonly name?: string
   readonly description?: string
   readonly use?: string
+  readonly stream?: string
   readonly with?: { readonly [option: string]: Schema.Json }
   readonly run?: string
   readonly all?: { readonly [part: string]: ReadonlyArray<FileStep> }
@@ -74,6 +75,7 @@ const FileStep = Schema.Struct({
   name: Schema.optionalKey(StepName),
   description: Schema.optionalKey(Schema.String),
   use: Schema.optionalKey(Schema.String),
+  stream: Schema.optionalKey(Schema.String),
   with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   run: Schema.optionalKey(Schema.String),
   all: Schema.optionalKey(
@@ -112,7 +114,7 @@ export const PipelineFile = Schema.Struct({
 export type PipelineFile = typeof PipelineFile.Type
 
 /** What a step does. */
-export const DOES = ["use", "run", "all", "branch", "select", "sleep", "waitFor"] as const
+export const DOES = ["use", "stream", "run", "all", "branch", "select", "sleep", "waitFor"] as const
 /** One of {@link DOES}. */
 export type Does = (typeof DOES)[number]
 
@@ -121,6 +123,7 @@ const WORK = ["input", "forEach", "concurrency", "retry", "timeout", "undo"] as 
 /** The settings of each. */
 export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   use: ["with", ...WORK],
+  stream: ["with", "input", "retry", "timeout"],
   run: WORK,
   all: ["input"],
   branch: ["parts", "otherwise", "input"],
@@ -128,6 +131,12 @@ export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   sleep: [],
   waitFor: ["key", "timeout"]
 }
+
+/** The mistake of a step that uses a kind of stream, and of a stream that uses another kind. */
+export const otherKind = (kind: string, key: "use" | "stream"): string =>
+  key === "use"
+    ? `"${kind}" is a stream. Write "stream" in place of "use".`
+    : `"${kind}" is not a stream. Write "use" in place of "stream".`
 
 /** The name of the element in the input of a step with `forEach`. */
 export const ITEM = "item"

@@ -86,11 +86,11 @@ const moved = (schema: JsonSchema, prefix: string): JsonSchema =>
 const movedPart = (value: unknown, prefix: string): unknown =>
   Array.isArray(value) ? value.map((one) => movedPart(one, prefix)) : Predicate.isObject(value) ? moved(value, prefix) : value
 
-const stepOfKind = (name: string, { description, options }: DeclaredKind) => {
+const stepOfKind = (does: "use" | "stream", name: string, { description, options }: DeclaredKind) => {
   const { $defs: _, ...root } = options ?? { type: "object", additionalProperties: false }
   const required = Array.isArray(root["required"]) && root["required"].length > 0
   return stepOf(
-    "use",
+    does,
     { const: name, ...(description === undefined ? {} : { description }) },
     { with: moved(root, `${name}.`) },
     required ? ["with"] : []
@@ -110,7 +110,8 @@ export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
   const steps = { type: "array", minItems: 1, items: { $ref: "#/definitions/step" } }
   const schema = { type: "object", description: "A JSON Schema" }
   const alternatives: Readonly<Record<Does, ReadonlyArray<JsonSchema>>> = {
-    use: [...kinds].map(([name, kind]) => stepOfKind(name, kind)),
+    use: [...kinds].flatMap(([name, kind]) => kind.streams === true ? [] : [stepOfKind("use", name, kind)]),
+    stream: [...kinds].flatMap(([name, kind]) => kind.streams === true ? [stepOfKind("stream", name, kind)] : []),
     run: endpoints.size === 0 ? [] : [stepOf("run", { enum: [...endpoints.keys()], description: "A job of this endpoint" })],
     all: [stepOf("all", {
       type: "object",

@@ -47,7 +47,8 @@ export interface ContributedKind {
 const SCHEMAS = ["input", "output", "options"] as const
 
 /** The JSON Schemas of a kind, as its package should declare them: without options when it has none. */
-export const declarationOf = (kind: StepKind.Any): Pick<DeclaredKind, (typeof SCHEMAS)[number]> => ({
+export const declarationOf = (kind: StepKind.Any): Pick<DeclaredKind, (typeof SCHEMAS)[number] | "streams"> => ({
+  ...(kind.streams === true ? { streams: true } : {}),
   input: exportSchema(kind.input),
   output: exportSchema(kind.output),
   ...(StepKind.hasOptions(kind) ? { options: exportSchema(kind.options) } : {})
@@ -75,9 +76,11 @@ export const activate = ({ declared, export: member, module, name, package: from
     (declared[key] !== undefined || (key === "options" && isDeclared)) &&
     fingerprintOfJson(declared[key]) !== fingerprintOfJson(actual[key])
   )
-  if (wrong === undefined) return found
+  const isOther = isDeclared && (declared.streams === true) !== (found.streams === true)
+  if (wrong === undefined && !isOther) return found
+  const difference = isOther ? "form" : wrong ?? ""
   throw new TypeError(
-    `The package ${from} declares another ${wrong} of "${name}" than its module has. Its author has to run: stint plugins write`
+    `The package ${from} declares another ${difference} of "${name}" than its module has. Its author has to run: stint plugins write`
   )
 }
 

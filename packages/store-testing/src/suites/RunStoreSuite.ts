@@ -517,6 +517,32 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepStrictEqual(yield* runs.get(ENDPOINT, other.id), undoing)
       }))
 
+    rule(
+      "R14: a cancel ends what a run waits for, and no compensation of a run that has failed before",
+      () =>
+        Effect.gen(function*() {
+          const { apply, claim, head, runs, started, write } = yield* make
+          const job = yield* started({ undo: true })
+          const [stamp, refund] = [spawn("stamp"), spawn("write~undo")]
+          yield* write(job, {
+            records: [step("write"), stamp, { kind: "failed", path: "post", body: toJsonText({ error: "no" }) }, refund]
+          })
+          yield* claim("bob", 0, CHILDREN)
+          yield* apply(job.id, { _tag: "Cancel", now: 1_000, endpoint: ENDPOINT })
+          assert.strictEqual((yield* head(stamp.id, CHILDREN)).status, "CANCELLED")
+          assert.strictEqual((yield* head(refund.id, CHILDREN)).status, "IN_PROGRESS")
+          assert.deepStrictEqual((yield* runs.open(ENDPOINT, job.id, 10)).map(({ path }) => path), ["write~undo"])
+          yield* apply(refund.id, finished("bob", 2_000), CHILDREN)
+          const after = yield* write(job, { after: 4 }, { now: 2_000 })
+          assert.deepStrictEqual([after.phase, ...pathsOf(after)], [
+            "undoing",
+            "stamp end",
+            `${CANCEL_PATH} event`,
+            "write~undo end"
+          ])
+        })
+    )
+
     rule("removes a run with its entries, waits and children, and no child before its run", () =>
       Effect.gen(function*() {
         const { apply, claim, jobs, runs, started, write } = yield* make

@@ -6,7 +6,7 @@ import { incompatibility } from "@stint/contract/DefinitionFit"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { jsonNull, type JsonText, toJsonText } from "@stint/contract/Json"
-import { PipelineGraph } from "@stint/contract/RunJournal"
+import { isCompensation, PipelineGraph } from "@stint/contract/RunJournal"
 import * as Schema from "effect/Schema"
 import { isParked, type JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead } from "../jobs/JobRecord.ts"
@@ -368,7 +368,9 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     // A repeated cancel, such as that of a client that missed the response, must not end the run before it has undone what it did.
     if (run.phase === "undoing") return { _tag: "Changed", before: job, after: job }
     tables.put({ ...run, phase: "undoing", held: null })
-    const others = tables.open(job.id, Infinity).flatMap((entry) => [
+    // A run that has failed may be undoing what it did. Its compensations go on.
+    const open = tables.open(job.id, Infinity).filter(({ path }) => !isCompensation(path))
+    const others = open.flatMap((entry) => [
       ...(entry.kind === "spawn" ? cancelChild(entry, now) : []),
       ...settle(job.id, { path: entry.path, kind: "end", body: toJsonText({ status: "CANCELLED" }), news: 2 }, now)
     ])
