@@ -134,7 +134,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
         "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "429", "503"],
         "GET /v2/{endpoint}/job-take/{worker}": ["200", "204", "400", "401", "403", "404", "503"],
         "POST /v2/{endpoint}/job-done/{worker}/{id}": ["200", "400", "401", "403", "404", "409", "413", "415", "503"],
-        "POST /v2/{endpoint}/openai/v1/{route}": "200 400 401 403 404 409 413 415 429 499 500 502 503 504 507".split(" "),
+        "POST /v2/{endpoint}/openai/v1/{route}": "200 400 401 402 403 404 409 413 415 429 499 500 502 503 504 507".split(" "),
         "POST /api/v1/endpoints": ["201", "400", "401", "403", "409", "413", "415", "503"],
         "DELETE /api/v1/endpoints/{endpoint}": ["204", "400", "401", "403", "404", "409", "503"],
         "POST /api/v1/keys": ["201", "400", "401", "403", "404", "413", "415", "503"],
