@@ -29,6 +29,9 @@ const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [name: st
   )
 }
 
+// Some tests run ten commands, each of them a process.
+vi.setConfig({ testTimeout: 60_000 })
+
 describe("stint keys", () => {
   let platform: PlatformProcess
   /** Every secret that these tests created. */
@@ -127,7 +130,7 @@ describe("stint keys", () => {
     expect(freed).toMatchObject({ name: "moved", endpoints: "all", scopes: ["jobs"] })
     expect([freed.expiresAt, freed.rateLimit]).toEqual([undefined, undefined])
     expect([await status("slow", secret), await status("one", secret)]).toEqual([200, 200])
-  }, 60_000)
+  })
 
   it(
     "an update that says nothing, contradicts itself or would open too much is refused in words; a good one never shows the secret",
