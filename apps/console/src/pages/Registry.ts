@@ -27,6 +27,12 @@ export const pages: ReadonlyArray<Page> = [
     isListed: (session) => permits(session, "submit"),
     load: () => import("./PlaygroundPage.tsx")
   },
+  {
+    path: "/console/schedules",
+    title: "Schedules",
+    isListed: (session) => permits(session, "deploy"),
+    load: () => import("./SchedulesPage.tsx")
+  },
   { path: "/console/keys", title: "Keys", isListed: (session) => permits(session, "keys"), load: () => import("./KeysPage.tsx") },
   {
     path: "/console/audit",
@@ -35,5 +41,7 @@ export const pages: ReadonlyArray<Page> = [
     load: () => import("./AuditPage.tsx")
   },
   { path: "/console/endpoints/$endpoint", title: "Endpoint", load: () => import("./EndpointPage.tsx") },
-  { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") }
+  { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") },
+  { path: "/console/schedules/new", title: "New schedule", load: () => import("./NewSchedulePage.tsx") },
+  { path: "/console/schedules/$endpoint/$schedule", title: "Schedule", load: () => import("./SchedulePage.tsx") }
 ]
