@@ -276,7 +276,9 @@ describe("the web console in a browser", () => {
       await browser.login(page, secret)
       await page.getByRole("link", { name: "archive" }).first().waitFor()
       expect(await page.getByRole("link", { name: "stories" }).count()).toBe(0)
-      for (const name of ["Playground", "Schedules", "Keys", "Audit"]) expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      for (const name of ["Playground", "Schedules", "Keys", "Audit"]) {
+        expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      }
       await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
       await page.getByText("Why it waits").waitFor()
       for (const name of ["Cancel", "Retry"]) expect(await page.getByRole("button", { name }).count(), name).toBe(0)

@@ -57,14 +57,14 @@ export const manageSchedules = async (): Promise<void> => {
   await page.reload()
   await page.getByRole("listitem").first().getByText("UTC").waitFor()
 
-  await page.getByRole("button", { name: "Run hourly of archive now" }).click()
+  await page.getByRole("button", { name: "Run now: hourly of archive" }).click()
   const job = page.getByRole("link", { name: /^Job / })
   await job.waitFor()
   await page.getByText("by hand").waitFor()
-  await page.getByRole("button", { name: "Pause hourly of archive" }).click()
+  await page.getByRole("button", { name: "Pause: hourly of archive" }).click()
   await page.getByText("None while it is paused.").waitFor()
   expect(await stored(platform, "hourly")).toMatchObject({ paused: true })
-  await page.getByRole("button", { name: "Resume hourly of archive" }).click()
+  await page.getByRole("button", { name: "Resume: hourly of archive" }).click()
   await page.getByText("Active").waitFor()
 
   await page.getByRole("button", { name: "Edit" }).click()

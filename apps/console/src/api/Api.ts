@@ -56,7 +56,11 @@ export const problemOf = (status: number, text: string): ApiError => {
 }
 
 /** Calls an operation. The text of its answer, or an `ApiError`. */
-export const call = async (method: string, path: string, options: { readonly json?: unknown; readonly signal?: AbortSignal } = {}) => {
+export const call = async (
+  method: string,
+  path: string,
+  options: { readonly json?: unknown; readonly signal?: AbortSignal } = {}
+) => {
   const response = await fetch(path, {
     method,
     headers: { accept: "application/json", ...(options.json === undefined ? {} : { "content-type": "application/json" }) },

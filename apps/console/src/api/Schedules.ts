@@ -7,7 +7,8 @@ import { call, part, read } from "./Api.ts"
 const pathOf = (endpoint: string, name: string) => `/api/v1/endpoints/${part(endpoint)}/schedules/${part(name)}`
 
 /** The schedules of all endpoints. */
-export const schedules = (signal?: AbortSignal) => read<{ readonly schedules: ReadonlyArray<Schedule> }>("/api/v1/schedules", signal)
+export const schedules = (signal?: AbortSignal) =>
+  read<{ readonly schedules: ReadonlyArray<Schedule> }>("/api/v1/schedules", signal)
 
 /** A schedule. */
 export const schedule = (endpoint: string, name: string, signal?: AbortSignal) => read<Schedule>(pathOf(endpoint, name), signal)

@@ -15,7 +15,9 @@ export const isZone = (zone: string): boolean => {
 }
 
 /** All time zones that the browser knows, for suggestions. */
-export const allZones = (): ReadonlyArray<string> => ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")]
+export const allZones = (): ReadonlyArray<
+  string
+> => ["UTC", ...Intl.supportedValuesOf("timeZone").filter((zone) => zone !== "UTC")]
 
 /** `Tue 24 Nov 2026, 03:00 GMT+1`; with seconds when they are not zero. A zone that the browser does not know is shown as UTC. */
 export const inZone = (time: number, zone: string): string => {
@@ -34,5 +36,7 @@ export const inZone = (time: number, zone: string): string => {
   )
   const at = (type: Intl.DateTimeFormatPartTypes) => parts.get(type) ?? ""
   const seconds = at("second") === "00" ? "" : `:${at("second")}`
-  return `${at("weekday")} ${at("day")} ${at("month")} ${at("year")}, ${at("hour")}:${at("minute")}${seconds} ${at("timeZoneName")}`
+  return `${at("weekday")} ${at("day")} ${at("month")} ${at("year")}, ${at("hour")}:${at("minute")}${seconds} ${
+    at("timeZoneName")
+  }`
 }

@@ -55,8 +55,8 @@ const Empty = () => (
   <section className="empty">
     <h2>No schedule yet</h2>
     <p>
-      A schedule submits jobs to an endpoint at the times of a cron expression, or once. <Link to="/console/schedules/new">Create one</Link>,
-      or in a terminal:
+      A schedule submits jobs to an endpoint at the times of a cron expression, or once.{" "}
+      <Link to="/console/schedules/new">Create one</Link>, or in a terminal:
     </p>
     <Code label="the command">stint schedules set hello nightly --cron "0 3 * * *" --time-zone Europe/Berlin</Code>
   </section>
@@ -85,16 +85,16 @@ const SchedulesPage = () => {
               <table className="stacks">
                 <thead>
                   <tr>
-                    {["Schedule", "State", "Endpoint", "When", "Next", "Last"].map((name) => <th key={name} scope="col">{name}</th>)}
+                    {["Schedule", "State", "Endpoint", "When", "Next", "Last"].map((name) => (
+                      <th key={name} scope="col">{name}</th>
+                    ))}
                     <th>
                       <span className="sr">Actions</span>
                     </th>
                   </tr>
                 </thead>
                 <tbody>
-                  {all.map((one) => (
-                    <Row key={`${one.endpoint}/${one.name}`} schedule={one} zone={zoneOf(one.spec.timeZone)} />
-                  ))}
+                  {all.map((one) => <Row key={`${one.endpoint}/${one.name}`} schedule={one} zone={zoneOf(one.spec.timeZone)} />)}
                 </tbody>
               </table>
             </>

@@ -32,9 +32,8 @@ export const Firing = ({ endpoint, firing }: { readonly endpoint: string; readon
               params={{ endpoint, id: firing.job }}
               className="mono"
               title={firing.job}
-              aria-label={`Job ${firing.job}`}
             >
-              {shortId(firing.job)}
+              <span className="sr">Job</span> {shortId(firing.job)}
             </Link>
           )
           : <span className="mono" title={firing.job}>{shortId(firing.job)}</span>}

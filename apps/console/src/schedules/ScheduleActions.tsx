@@ -21,7 +21,7 @@ export const ScheduleActions = ({ schedule: { endpoint, name, paused } }: { read
         <button
           type="button"
           className="button"
-          aria-label={`Run ${of} now`}
+          aria-label={`Run now: ${of}`}
           disabled={isPending}
           onClick={() => mutate("run-now")}
         >
@@ -30,7 +30,7 @@ export const ScheduleActions = ({ schedule: { endpoint, name, paused } }: { read
         <button
           type="button"
           className="button"
-          aria-label={`${paused ? "Resume" : "Pause"} ${of}`}
+          aria-label={`${paused ? "Resume" : "Pause"}: ${of}`}
           disabled={isPending}
           onClick={() => mutate(change)}
         >

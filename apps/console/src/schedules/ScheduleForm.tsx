@@ -68,7 +68,11 @@ function Choice<A extends string>({ label, onChange, options, value }: {
   return (
     <Field label={label}>
       {(id) => (
-        <select id={id} value={value} onChange={({ target }) => isOption(target.value) ? onChange(target.value) : undefined}>
+        <select
+          id={id}
+          value={value}
+          onChange={({ target }) => isOption(target.value) ? onChange(target.value) : undefined}
+        >
           {keys.filter(isOption).map((key) => <option key={key} value={key}>{options[key]}</option>)}
         </select>
       )}
@@ -193,7 +197,12 @@ export const ScheduleForm = ({ edited, endpoints, isTaken, onClose, onSaved }: {
           />
         )}
       </Field>
-      <Choice label="While the previous job runs" value={draft.overlap} options={OVERLAPS} onChange={(overlap) => set({ overlap })} />
+      <Choice
+        label="While the previous job runs"
+        value={draft.overlap}
+        options={OVERLAPS}
+        onChange={(overlap) => set({ overlap })}
+      />
       <Choice
         label="After the platform did not run"
         value={draft.catchUp}

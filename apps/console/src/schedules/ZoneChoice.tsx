@@ -19,7 +19,11 @@ const load = (): string => {
 }
 
 /** The choice: the zone for a schedule, and the field that changes it. */
-export const useZone = (): { readonly choice: string; readonly zoneOf: (own: string) => string; readonly choose: (zone: string) => void } => {
+export const useZone = (): {
+  readonly choice: string
+  readonly zoneOf: (own: string) => string
+  readonly choose: (zone: string) => void
+} => {
   const [choice, setChoice] = useState(load)
   const choose = (zone: string) => {
     setChoice(zone)
