@@ -9,6 +9,7 @@ import process from "node:process"
 import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
+import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
@@ -69,6 +70,7 @@ describe("the web console in a browser", () => {
     const scene = await populate(platform)
     await platform.request("PUT", "/api/v1/secrets/token", { value: "a value" })
     await populateSchedules(platform)
+    const { failedRun, waitingRun } = await populateRuns(platform)
     const pages: ReadonlyArray<readonly [name: string, path: string, shows: string]> = [
       ["home", "/", "Needs attention"],
       ["endpoint", "/console/endpoints/stories", "Recent jobs"],
@@ -80,6 +82,10 @@ describe("the web console in a browser", () => {
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
       ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["pipelines", "/console/pipelines", "Open runs"],
+      ["pipeline", "/console/pipelines/album", "Definition"],
+      ["run-waiting", `/console/pipelines/album/${waitingRun}`, "Send the event"],
+      ["run-failed", `/console/pipelines/album/${failedRun}`, "Grace declined the album"],
       ["schedules", "/console/schedules", "monthly-invoices"],
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],
@@ -371,6 +377,8 @@ describe("the web console in a browser", () => {
   }, 300_000)
 
   it("creates a schedule by its form, runs, pauses, changes and removes it", manageSchedules, 300_000)
+
+  it("follows a run in its graph, sends it an event, and retries it from a node", followRun, 300_000)
 
   it("shows who did what in the console, filtered by result", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])

@@ -34,8 +34,7 @@ const Row = ({ schedule, zone }: { readonly schedule: Schedule; readonly zone: s
         {first === undefined ? <span className="zero">-</span> : (
           <>
             {inZone(first, zone)}
-            <span className="muted">
-              {" · "}
+            <span className="muted below">
               <Time at={first} />
             </span>
           </>

@@ -48,7 +48,7 @@ export const ZoneChoice = ({ choice, choose, zones }: {
     <div className="filters">
       <label htmlFor={field}>Times in</label>
       <select id={field} value={choice} onChange={(event) => choose(event.target.value)}>
-        <option value={OWN}>the zone of each schedule</option>
+        <option value={OWN}>the schedule's own zone</option>
         {names.map((name) => <option key={name} value={name}>{name === localZone() ? `${name} (this browser)` : name}</option>)}
       </select>
     </div>

@@ -1,0 +1,67 @@
+/**
+ * The nodes of a run for its graph: how each one looks, what its box says, and the steps that belong to it.
+ */
+import { nodeOf } from "@stint/contract/NodeAddress"
+import type { RunStep } from "@stint/contract/RunSteps"
+import type { NodeProgress, NodeState } from "@stint/pipelines/Progress"
+import { duration } from "../format/Format.ts"
+import type { Tone } from "../jobs/JobStates.ts"
+
+const STATES: Readonly<Record<NodeState, readonly [Tone | undefined, string]>> = {
+  "-": [undefined, "Not begun"],
+  open: ["running", "Open"],
+  completed: ["done", "Completed"],
+  failed: ["failed", "Failed"],
+  skipped: ["ended", "Skipped"]
+}
+
+const WAITS: ReadonlySet<string> = new Set(["waitFor", "sleep"])
+
+/** How a node looks, and the word for its state. A node that has not begun has no look of its own. */
+export const stateOf = ({ kind, state }: Pick<NodeProgress, "kind" | "state">): readonly [Tone | undefined, string] =>
+  state === "open" && WAITS.has(kind) ? ["waiting", "Waits"] : STATES[state]
+
+/** How long a node took, or has taken until `now`. Undefined when that is not recorded, as for the first step. */
+export const tookOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): number | undefined => {
+  if (startedAt === undefined || state === "-" || state === "skipped") return undefined
+  const ended = endedAt ?? (state === "open" ? now : undefined)
+  return ended === undefined || ended === startedAt ? undefined : ended - startedAt
+}
+
+/** The second line in the box of a node: `forEach shrink, 3 of 12`. */
+export const lineOf = (node: NodeProgress, now: number): string => {
+  const { kind, note, state } = node
+  if (state === "-") return kind
+  // Of a leaf, the note is an error, an event or a job, which the inspector shows.
+  const isCount = kind.startsWith("forEach") || kind === "branch"
+  const took = tookOf(node, now)
+  const more = isCount && note !== undefined
+    ? note
+    : state === "completed" && took !== undefined
+    ? duration(took)
+    : stateOf(node)[1]
+  return `${kind}, ${state === "completed" || isCount ? more : more.toLowerCase()}`
+}
+
+/** The steps of a node, in the order in which they began: its attempts, its items, and its compensation. */
+export const stepsOf = (steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<RunStep> =>
+  steps.filter(({ path }) => nodeOf(path) === address)
+
+/** The waits for events that are open. */
+export const openWaits = (steps: ReadonlyArray<RunStep>): ReadonlyArray<RunStep & Required<Pick<RunStep, "event">>> =>
+  steps.flatMap((step) => step.state === "open" && step.event !== undefined ? [{ ...step, event: step.event }] : [])
+
+/** The recorded output of a node: of a list, the outputs of its items in their order. Undefined when there is none. */
+export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
+  const recorded = steps.filter(({ kind, output, path }) => output !== undefined && kind !== "undo" && !path.includes("~undo"))
+  const items = recorded.filter(({ path }) => /\[\d+\](?:~\d+)*$/.test(path))
+  if (items.length > 0) {
+    return Object.fromEntries(items.map(({ output, path }) => [path.replace(/(?:~\d+)+$/, ""), output]))
+  }
+  return recorded.at(-1)?.output
+}
+
+/** The node that a reader wants to see first: one that failed, or else one that waits for an event. */
+export const mostUrgent = (nodes: ReadonlyArray<NodeProgress>): string | undefined =>
+  (nodes.find(({ kind, state }) => state === "failed" && kind !== "all" && kind !== "branch") ??
+    nodes.find(({ kind, state }) => state === "open" && kind === "waitFor"))?.node
