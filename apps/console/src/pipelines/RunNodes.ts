@@ -35,12 +35,8 @@ export const lineOf = (node: NodeProgress, now: number): string => {
   // Of a leaf, the note is an error, an event or a job, which the inspector shows.
   const isCount = kind.startsWith("forEach") || kind === "branch"
   const took = tookOf(node, now)
-  const more = isCount && note !== undefined
-    ? note
-    : state === "completed" && took !== undefined
-    ? duration(took)
-    : stateOf(node)[1]
-  return `${kind}, ${state === "completed" || isCount ? more : more.toLowerCase()}`
+  if (isCount && note !== undefined) return `${kind}, ${note}`
+  return `${kind}, ${state === "completed" && took !== undefined ? duration(took) : stateOf(node)[1].toLowerCase()}`
 }
 
 /** The steps of a node, in the order in which they began: its attempts, its items, and its compensation. */
