@@ -1,8 +1,8 @@
 import type { RunStep } from "@stint/contract/RunSteps"
 import { progressOf } from "@stint/pipelines/Progress"
 import { describe, expect, it } from "vitest"
-import { lineOf, mostUrgent, openWaits, outputOf, stepsOf } from "../src/pipelines/RunNodes.ts"
 import { queryOfRuns } from "../src/pipelines/RunList.tsx"
+import { lineOf, mostUrgent, openWaits, outputOf, sourcesOf, stepsOf } from "../src/pipelines/RunNodes.ts"
 
 const graph = {
   name: "album",
@@ -15,7 +15,13 @@ const graph = {
   ]
 }
 
-const step = (path: string, over: Partial<RunStep> = {}): RunStep => ({ path, kind: "step", state: "completed", endedAt: 100, ...over })
+const step = (path: string, over: Partial<RunStep> = {}): RunStep => ({
+  path,
+  kind: "step",
+  state: "completed",
+  endedAt: 100,
+  ...over
+})
 
 const STEPS: ReadonlyArray<RunStep> = [
   step("list", { output: [1, 2] }),
@@ -58,6 +64,28 @@ describe("the nodes of a run", () => {
     expect(outputOf(stepsOf(STEPS, "story"))).toBeUndefined()
     // What a compensation recorded is not the output of its node.
     expect(outputOf([step("list", { output: 1 }), step("list~undo", { kind: "undo", output: 2 })])).toBe(1)
+  })
+
+  it("were given the outputs of the nodes before them: of a branch, those of the part that ran", () => {
+    const split = {
+      name: "split",
+      nodes: [
+        { address: "list", kind: "step" },
+        { address: "all", kind: "all", needs: ["list"] },
+        { address: "all.a.one", kind: "step", needs: ["all"] },
+        { address: "all.b.two", kind: "step", needs: ["all"] },
+        { address: "way", kind: "branch", parts: ["up", "down"], needs: ["all.a.one", "all.b.two"] },
+        { address: "way.up.climb", kind: "step", needs: ["way"] },
+        { address: "way.down.fall", kind: "step", needs: ["way"] },
+        { address: "nap", kind: "sleep", needs: ["way.up.climb", "way.down.fall"] },
+        { address: "last", kind: "step", needs: ["nap"] }
+      ]
+    }
+    const done = ["list", "all.a.one", "all.b.two", "way", "way.down.fall", "nap"].map((path) => step(path))
+    expect(sourcesOf(split, done, "list")).toEqual([])
+    expect(sourcesOf(split, done, "all.b.two")).toEqual(["list"])
+    expect(sourcesOf(split, done, "way.down.fall")).toEqual(["all.a.one", "all.b.two"])
+    expect(sourcesOf(split, done, "last")).toEqual(["way.down.fall"])
   })
 
   it("offer the events that are waited for now, and no others", () => {

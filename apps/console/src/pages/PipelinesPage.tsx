@@ -29,7 +29,9 @@ const Rows = ({ pipeline: { endpoint, list } }: { readonly pipeline: PipelineEnd
           : <Badge tone="ended">Idle</Badge>}
       </td>
       <td className="number" data-label="Open runs">{open === 0 ? <span className="zero">0</span> : count(open)}</td>
-      <td data-label="Definition" className="mono" title={hash}>{hash.slice(0, 8)}</td>
+      <td data-label="Definition">
+        <span className="mono" title={hash}>{hash.slice(0, 8)}</span>
+      </td>
       <td data-label="Since">
         <Time at={definedAt} />
       </td>

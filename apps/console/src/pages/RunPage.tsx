@@ -76,7 +76,7 @@ const Picture = ({ endpoint, graph, run }: {
       />
       {node === undefined || progress === undefined
         ? <p className="empty">Click a node to see its input, its output and its attempts.</p>
-        : <NodeInspector key={node.address} endpoint={endpoint} run={run} node={node} progress={progress} />}
+        : <NodeInspector key={node.address} endpoint={endpoint} graph={graph} run={run} node={node} progress={progress} />}
     </div>
   )
 }

@@ -33,7 +33,7 @@ const Row = ({ schedule, zone }: { readonly schedule: Schedule; readonly zone: s
       <td data-label="Next" className="breaks">
         {first === undefined ? <span className="zero">-</span> : (
           <>
-            {inZone(first, zone)}
+            <span className="nowrap">{inZone(first, zone)}</span>
             <span className="muted below">
               <Time at={first} />
             </span>

@@ -4,13 +4,13 @@
 import type { PipelineGraph } from "@stint/contract/RunJournal"
 import { BOX_HEIGHT, layoutOf } from "@stint/pipelines/Layout"
 import type { NodeProgress } from "@stint/pipelines/Progress"
-import { useMemo } from "react"
+import { useEffect, useMemo, useRef } from "react"
 import { useNow } from "../live/Clock.ts"
 import { Icon } from "../ui/Status.tsx"
 import { lineOf, stateOf } from "./RunNodes.ts"
 
 /** Space for what a box says while the run goes on, so that the layout stays where it is. */
-const RESERVED = "x".repeat(12)
+const RESERVED = "x".repeat(10)
 
 /** The graph. `nodes`: the progress of a run, in the order of the graph. */
 export const GraphView = ({ graph, nodes, onSelect, selected }: {
@@ -21,9 +21,19 @@ export const GraphView = ({ graph, nodes, onSelect, selected }: {
 }) => {
   const now = useNow()
   const layout = useMemo(() => layoutOf(graph, new Map(graph.nodes.map(({ address }) => [address, RESERVED]))), [graph])
+  const area = useRef<HTMLDivElement>(null)
+  const box = layout.boxes.find(({ node }) => node.address === selected)
+  const [centerX, centerY] = box === undefined ? [undefined, undefined] : [box.x + box.width / 2, box.y + BOX_HEIGHT / 2]
+  useEffect(() => {
+    const view = area.current
+    if (view === null || centerX === undefined || centerY === undefined) return
+    const isSeen = (center: number, from: number, size: number) => center > from + BOX_HEIGHT && center < from + size - BOX_HEIGHT
+    if (!isSeen(centerY, view.scrollTop, view.clientHeight)) view.scrollTop = centerY - view.clientHeight / 2
+    if (!isSeen(centerX, view.scrollLeft, view.clientWidth)) view.scrollLeft = centerX - view.clientWidth / 2
+  }, [centerX, centerY])
   const progress = new Map(nodes.map((one) => [one.node, one]))
   return (
-    <div className="graph" role="group" aria-label={`The graph of ${graph.name}`}>
+    <div ref={area} className="graph" role="group" aria-label={`The graph of ${graph.name}`}>
       <div className="graph-area" style={{ width: layout.width, height: layout.height }}>
         <svg width={layout.width} height={layout.height} aria-hidden="true">
           {layout.edges.map(({ from, path, to }, index) => {

@@ -1,7 +1,7 @@
 /**
  * One node of a run: its input, output, attempts, times, the events that it waits for, and a retry from here.
  */
-import type { GraphNode } from "@stint/contract/RunJournal"
+import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
 import type { NodeProgress } from "@stint/pipelines/Progress"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
@@ -19,7 +19,7 @@ import { Loaded } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { JsonView, Time } from "../ui/Text.tsx"
 import { EventForm } from "./EventForm.tsx"
-import { openWaits, outputOf, stateOf, stepsOf, tookOf } from "./RunNodes.ts"
+import { jobOf, openWaits, outputOf, sourcesOf, stateOf, stepsOf, tookOf } from "./RunNodes.ts"
 
 const STEP: Readonly<Record<RunStep["state"], readonly [Tone, string]>> = {
   open: ["running", "Open"],
@@ -92,38 +92,51 @@ const JobInput = ({ endpoint, id }: { readonly endpoint: string; readonly id: st
 }
 
 /** The output of the job that a node ran, which its steps do not contain. */
-const JobOutput = ({ endpoint, id }: { readonly endpoint: string; readonly id: string }) => {
+const JobOutput = ({ endpoint, id, label }: { readonly endpoint: string; readonly id: string; readonly label: string }) => {
   const query = useQuery({ queryKey: ["job", endpoint, id], queryFn: ({ signal }) => Api.explained(endpoint, id, signal) })
   return (
     <Loaded query={query} rows={2}>
-      {({ output }) => output === undefined ? <p className="muted">None.</p> : <JsonView value={output} label="the output" />}
+      {({ output }) => output === undefined ? <p className="muted">None.</p> : <JsonView value={output} label={label} />}
     </Loaded>
   )
 }
 
-/** What a node that runs no job of its own was given: the recorded outputs of the nodes before it, or the input of the run. */
-const Given = ({ endpoint, node, run, steps }: {
+/** The output of a node: what it recorded, or the output of its job. */
+const Output = ({ label, steps }: { readonly label: string; readonly steps: ReadonlyArray<RunStep> }) => {
+  const session = useSession()
+  const output = outputOf(steps)
+  const job = jobOf(steps)
+  if (output !== undefined) return <JsonView value={output} label={label} />
+  if (job === undefined) return <p className="muted">None.</p>
+  return permits(session, "read", job.endpoint)
+    ? <JobOutput key={`${job.id} ${steps.at(-1)?.state ?? ""}`} {...job} label={label} />
+    : <p className="muted">The output of a job that this key may not read.</p>
+}
+
+/** What a node was given: the input of its job, the outputs of the nodes before it, or the input of the run. */
+const Given = ({ endpoint, graph, node, run, steps }: {
   readonly endpoint: string
+  readonly graph: PipelineGraph
   readonly run: string
   readonly node: GraphNode
   readonly steps: ReadonlyArray<RunStep>
 }) => {
-  const before = (node.needs ?? []).flatMap((address) => {
-    const output = outputOf(stepsOf(steps, address))
-    return output === undefined ? [] : [{ address, output }]
-  })
-  if (before.length === 0) {
+  const session = useSession()
+  const job = jobOf(stepsOf(steps, node.address))
+  if (job !== undefined && permits(session, "read", job.endpoint)) return <JobInput {...job} />
+  const sources = sourcesOf(graph, steps, node.address)
+  if (sources.length === 0) {
     return (
       <>
-        <p className="muted">The input of the run.</p>
+        <p className="muted">From the input of the run</p>
         <JobInput endpoint={endpoint} id={run} />
       </>
     )
   }
-  return before.map(({ address, output }) => (
+  return sources.map((address) => (
     <div key={address}>
       <p className="muted">From the output of {address}</p>
-      <JsonView value={output} label={`the output of ${address}`} />
+      <Output steps={stepsOf(steps, address)} label={`the output of ${address}`} />
     </div>
   ))
 }
@@ -139,7 +152,7 @@ const Facts = ({ node }: { readonly node: NodeProgress }) => {
       </div>
       {node.startedAt === undefined ? null : (
         <div>
-          <dt>Began</dt>
+          <dt>{node.startedAt === node.endedAt ? "Recorded" : "Began"}</dt>
           <dd>
             <Time at={node.startedAt} />
           </dd>
@@ -156,8 +169,9 @@ const Facts = ({ node }: { readonly node: NodeProgress }) => {
 }
 
 /** The inspector. */
-export const NodeInspector = ({ endpoint, node, progress, run }: {
+export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
   readonly endpoint: string
+  readonly graph: PipelineGraph
   readonly run: RunSteps
   readonly node: GraphNode
   readonly progress: NodeProgress
@@ -166,11 +180,9 @@ export const NodeInspector = ({ endpoint, node, progress, run }: {
   const client = useQueryClient()
   const steps = stepsOf(run.steps, node.address)
   const waits = openWaits(steps)
-  const job = steps.findLast((step) => step.job !== undefined && !step.path.includes("["))
-  const [childEndpoint, child] = [job?.endpoint, job?.job]
-  const mayReadChild = childEndpoint !== undefined && permits(session, "read", childEndpoint)
   const failure = steps.findLast(({ error }) => error !== undefined)?.error
-  const output = outputOf(steps)
+  const hasOutput = outputOf(steps) !== undefined || jobOf(steps) !== undefined
+  const hasInput = node.kind !== "waitFor" && node.kind !== "sleep"
   const [tone = "ended", word] = stateOf(progress)
   const mayRetryHere = permits(session, "manage", endpoint) && steps.length > 0 &&
     (mayRetry(run.status) || run.held !== undefined)
@@ -200,11 +212,8 @@ export const NodeInspector = ({ endpoint, node, progress, run }: {
         <div key={path} className="notice">
           <p>
             Waits for the event <code>{event.name}</code>
-            {event.key === "" ? null : (
-              <>
-                with the key <code>{event.key}</code>
-              </>
-            )}
+            {event.key === "" ? null : " with the key "}
+            {event.key === "" ? null : <code>{event.key}</code>}
             {until === undefined ? "." : (
               <>
                 , which must come <Time at={until} />.
@@ -216,20 +225,22 @@ export const NodeInspector = ({ endpoint, node, progress, run }: {
       ))}
       {steps.length === 0 && progress.state === "-" ? <p className="muted">The run has not come to this node.</p> : (
         <>
-          {output === undefined && child === undefined ? null : (
-            <>
-              <h2>Output</h2>
-              {output !== undefined
-                ? <JsonView value={output} label="the output" />
-                : childEndpoint === undefined || child === undefined || !mayReadChild
-                ? <p className="muted">The output of its job.</p>
-                : <JobOutput key={`${child} ${progress.state}`} endpoint={childEndpoint} id={child} />}
-            </>
-          )}
-          <h2>Input</h2>
-          {childEndpoint !== undefined && child !== undefined && mayReadChild
-            ? <JobInput endpoint={childEndpoint} id={child} />
-            : <Given endpoint={endpoint} run={run.run} node={node} steps={run.steps} />}
+          {hasOutput
+            ? (
+              <>
+                <h2>Output</h2>
+                <Output steps={steps} label="the output" />
+              </>
+            )
+            : null}
+          {hasInput
+            ? (
+              <>
+                <h2>Input</h2>
+                <Given endpoint={endpoint} graph={graph} run={run.run} node={node} steps={run.steps} />
+              </>
+            )
+            : null}
           {steps.length === 0 ? null : <Attempts steps={steps} />}
         </>
       )}

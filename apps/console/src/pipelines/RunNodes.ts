@@ -2,6 +2,7 @@
  * The nodes of a run for its graph: how each one looks, what its box says, and the steps that belong to it.
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
+import type { PipelineGraph } from "@stint/contract/RunJournal"
 import type { RunStep } from "@stint/contract/RunSteps"
 import type { NodeProgress, NodeState } from "@stint/pipelines/Progress"
 import { duration } from "../format/Format.ts"
@@ -55,6 +56,26 @@ export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
     return Object.fromEntries(items.map(({ output, path }) => [path.replace(/(?:~\d+)+$/, ""), output]))
   }
   return recorded.at(-1)?.output
+}
+
+/**
+ * The nodes whose outputs a node was given. Of a branch, only the part that ran. Nodes without an output of their own, such as an `all` around the
+ * node or a sleep before it, pass on what they were given. Empty: the input of the run.
+ */
+export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<string> => {
+  const node = graph.nodes.find((one) => one.address === address)
+  const found = (node?.needs ?? []).flatMap((need) => {
+    const kind = graph.nodes.find((one) => one.address === need)?.kind
+    if (kind === "all" || kind === "branch" || kind === "sleep") return sourcesOf(graph, steps, need)
+    return stepsOf(steps, need).length > 0 ? [need] : []
+  })
+  return [...new Set(found)]
+}
+
+/** The job whose output is that of a node, if the node runs one job. */
+export const jobOf = (steps: ReadonlyArray<RunStep>): { readonly endpoint: string; readonly id: string } | undefined => {
+  const last = steps.findLast(({ job, path }) => job !== undefined && !path.includes("["))
+  return last?.job === undefined || last.endpoint === undefined ? undefined : { endpoint: last.endpoint, id: last.job }
 }
 
 /** The node that a reader wants to see first: one that failed, or else one that waits for an event. */
