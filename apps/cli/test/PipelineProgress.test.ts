@@ -1,5 +1,5 @@
+import { progressOf } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
-import { progressOf } from "@stint/pipelines/Progress"
 import { describe, expect, it } from "vitest"
 import { changedSince, tableOf } from "../src/output/PipelineProgress.ts"
 

@@ -1,5 +1,5 @@
+import { progressOf } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
-import { progressOf } from "@stint/pipelines/Progress"
 import { describe, expect, it } from "vitest"
 import { queryOfRuns } from "../src/pipelines/RunList.tsx"
 import { lineOf, mostUrgent, openWaits, outputOf, sourcesOf, stepsOf } from "../src/pipelines/RunNodes.ts"

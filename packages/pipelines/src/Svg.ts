@@ -1,8 +1,8 @@
 /**
  * A pipeline's graph as an SVG picture. Pure.
  */
+import { BOX_HEIGHT, cut, layoutOf } from "@stint/contract/GraphLayout"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
-import { BOX_HEIGHT, cut, layoutOf } from "./Layout.ts"
 import type { NodeMark } from "./Mermaid.ts"
 
 const COLORS: Readonly<Record<string, readonly [fill: string, stroke: string]>> = {

@@ -5,7 +5,7 @@
 import { isTerminal } from "@stint/contract/Job"
 import { escapeUnprintable } from "@stint/contract/PrintableText"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
-import { progressOf } from "@stint/pipelines/Progress"
+import { progressOf } from "@stint/contract/RunProgress"
 import { Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -1,8 +1,8 @@
 /**
  * `stint pipelines` shows the runs of pipelines, sends them events, draws pipelines, and checks pipeline files (`PipelineFileCommands.ts`).
  */
+import { nodeStates } from "@stint/contract/NodeStates"
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
-import { nodeStates } from "@stint/pipelines/NodeStates"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"

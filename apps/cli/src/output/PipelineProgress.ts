@@ -9,7 +9,7 @@
  *   page             step       -
  * ```
  */
-import type { NodeProgress } from "@stint/pipelines/Progress"
+import type { NodeProgress } from "@stint/contract/RunProgress"
 
 const seconds = (millis: number): string => `${(Math.max(0, millis) / 1_000).toFixed(2)} s`
 

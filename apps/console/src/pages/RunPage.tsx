@@ -2,8 +2,8 @@
  * A run of a pipeline: its graph with live state, and the node that was clicked.
  */
 import type { PipelineGraph } from "@stint/contract/RunJournal"
+import { progressOf } from "@stint/contract/RunProgress"
 import type { RunSteps } from "@stint/contract/RunSteps"
-import { progressOf } from "@stint/pipelines/Progress"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"

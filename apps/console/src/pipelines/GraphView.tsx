@@ -1,9 +1,9 @@
 /**
  * A pipeline's graph. Each node is a button, so that the keyboard reaches it; the lines between them are SVG.
  */
+import { BOX_HEIGHT, layoutOf } from "@stint/contract/GraphLayout"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
-import { BOX_HEIGHT, layoutOf } from "@stint/pipelines/Layout"
-import type { NodeProgress } from "@stint/pipelines/Progress"
+import type { NodeProgress } from "@stint/contract/RunProgress"
 import { useEffect, useMemo, useRef } from "react"
 import { useNow } from "../live/Clock.ts"
 import { Icon } from "../ui/Status.tsx"

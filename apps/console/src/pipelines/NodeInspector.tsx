@@ -2,8 +2,8 @@
  * One node of a run: its input, output, attempts, times, the events that it waits for, and a retry from here.
  */
 import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
+import type { NodeProgress } from "@stint/contract/RunProgress"
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
-import type { NodeProgress } from "@stint/pipelines/Progress"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"

@@ -3,8 +3,8 @@
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
+import type { NodeProgress, NodeState } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
-import type { NodeProgress, NodeState } from "@stint/pipelines/Progress"
 import { duration } from "../format/Format.ts"
 import type { Tone } from "../jobs/JobStates.ts"
 

@@ -2,7 +2,7 @@
  * A schedule as it is typed into the form, and the settings that it means.
  */
 import type { ScheduleSpec } from "@stint/contract/Schedule"
-import { make } from "@stint/schedule/CronTimes"
+import { Cron } from "croner"
 import { checkJson } from "../endpoints/JsonCheck.ts"
 import { isZone, localZone } from "../format/Zones.ts"
 
@@ -56,9 +56,9 @@ export const timesOf = (
     return { reason: "Write five fields: minute, hour, day of the month, month, day of the week. Or a name such as @daily." }
   }
   try {
-    const { next } = make(cron, timeZone)
-    const times: Array<number> = []
-    for (let time = next(after); time !== undefined && times.length < most; time = next(time)) times.push(time)
+    // As the platform computes them (packages/schedule/src/CronTimes.ts).
+    const found = new Cron(cron, { mode: "5-part", timezone: timeZone, paused: true })
+    const times = found.nextRuns(most, new Date(after)).map((time) => time.getTime())
     return times.length === 0 ? { reason: "This never occurs." } : { times }
   } catch (error) {
     return { reason: error instanceof Error ? error.message.replace(/^CronPattern: /, "") : String(error) }

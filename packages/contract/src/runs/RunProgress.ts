@@ -1,10 +1,11 @@
 /**
- * How far one run of a pipeline is: the state of each node, as a tree with times. Pure.
+ * How far one run of a pipeline is: the state of each node, as a tree with times. Plain TypeScript, because the
+ * console loads it into browsers.
  */
-import { nodeOf } from "@stint/contract/NodeAddress"
-import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
-import type { RunStep } from "@stint/contract/RunSteps"
+import { nodeOf } from "../workers/NodeAddress.ts"
+import type { GraphNode, PipelineGraph } from "../workers/RunJournal.ts"
 import { nodeStates } from "./NodeStates.ts"
+import type { RunStep } from "./RunSteps.ts"
 
 /** `-`: not begun. `skipped`: in a part of a branch that was not chosen. */
 export type NodeState = "-" | "open" | "completed" | "failed" | "skipped"

@@ -1,6 +1,6 @@
-import type { RunStep } from "@stint/contract/RunSteps"
 import { describe, expect, it } from "vitest"
-import { nodeStates } from "../src/NodeStates.ts"
+import { nodeStates } from "../src/runs/NodeStates.ts"
+import type { RunStep } from "../src/runs/RunSteps.ts"
 
 const states = (...steps: ReadonlyArray<readonly [path: string, state: RunStep["state"], kind?: RunStep["kind"]]>) =>
   Object.fromEntries(nodeStates(steps.map(([path, state, kind = "step"]) => ({ path, state, kind }))))

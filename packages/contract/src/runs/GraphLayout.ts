@@ -12,7 +12,7 @@
  *        [ page ]
  * ```
  */
-import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
+import type { GraphNode, PipelineGraph } from "../workers/RunJournal.ts"
 
 /** Sizes in pixels. A character of the font is about `CHARACTER` wide. */
 const CHARACTER = 7.2

@@ -1,8 +1,8 @@
 /**
  * The state of each node of a pipeline in one run, for its diagram. Pure.
  */
-import { nodeOf } from "@stint/contract/NodeAddress"
-import type { RunStep } from "@stint/contract/RunSteps"
+import { nodeOf } from "../workers/NodeAddress.ts"
+import type { RunStep } from "./RunSteps.ts"
 
 /** The classes of the diagram. A node with several paths, such as a `forEach`, shows the first of these that one of them has. */
 const STATES = ["failed", "open", "completed"] as const
