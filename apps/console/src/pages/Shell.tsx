@@ -94,7 +94,10 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
   const nav = useRef<HTMLElement>(null)
   const path = useMatches().at(-1)?.fullPath
   // On a phone, the links are wider than the window.
-  useEffect(() => nav.current?.querySelector(".active")?.scrollIntoView({ inline: "nearest", block: "nearest" }), [path])
+  useEffect(() => {
+    // Its result, which is a promise in newer browsers, must not become the clean-up of the effect.
+    nav.current?.querySelector(".active")?.scrollIntoView({ inline: "nearest", block: "nearest" })
+  }, [path])
   const name = session.name.replace(/^the key "(.*)"$/, "$1").replace("the platform's API key", "platform")
   return (
     <header className="top">
