@@ -10,7 +10,7 @@ import { call, part, queryOf, read } from "./Api.ts"
 const PAGE = 1_000
 
 /** The most steps that are shown. A run with more has its steps in the terminal, page by page. */
-export const MOST_STEPS = 5_000
+const MOST_STEPS = 5_000
 
 /** The definitions of a pipeline, the newest first. Empty for an endpoint that is not a pipeline. */
 export const definitions = (endpoint: string, signal?: AbortSignal) =>
