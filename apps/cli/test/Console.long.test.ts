@@ -9,6 +9,8 @@ import process from "node:process"
 import { gzipSync } from "node:zlib"
 import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
+import { followRun, populateRuns } from "./ConsolePipelines.ts"
+import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CONSOLE = resolve(import.meta.dirname, "../../console")
@@ -67,6 +69,8 @@ describe("the web console in a browser", () => {
     await using browser = await ConsoleBrowser.open(platform.url)
     const scene = await populate(platform)
     await platform.request("PUT", "/api/v1/secrets/token", { value: "a value" })
+    await populateSchedules(platform)
+    const { failedRun, waitingRun } = await populateRuns(platform)
     const pages: ReadonlyArray<readonly [name: string, path: string, shows: string]> = [
       ["home", "/", "Needs attention"],
       ["endpoint", "/console/endpoints/stories", "Recent jobs"],
@@ -78,6 +82,13 @@ describe("the web console in a browser", () => {
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
       ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["pipelines", "/console/pipelines", "Open runs"],
+      ["pipeline", "/console/pipelines/album", "Definition"],
+      ["run-waiting", `/console/pipelines/album/${waitingRun}`, "Send the event"],
+      ["run-failed", `/console/pipelines/album/${failedRun}`, "Grace declined the album"],
+      ["schedules", "/console/schedules", "monthly-invoices"],
+      ["schedule", "/console/schedules/stories/nightly", "Next firings"],
+      ["schedule-new", "/console/schedules/new", "The next times"],
       ["keys", "/console/keys", "No key was created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
       ["unknown", "/console/nothing", "There is no page here"]
@@ -271,7 +282,9 @@ describe("the web console in a browser", () => {
       await browser.login(page, secret)
       await page.getByRole("link", { name: "archive" }).first().waitFor()
       expect(await page.getByRole("link", { name: "stories" }).count()).toBe(0)
-      for (const name of ["Playground", "Keys", "Audit"]) expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      for (const name of ["Playground", "Schedules", "Keys", "Audit"]) {
+        expect(await page.getByRole("link", { name }).count(), name).toBe(0)
+      }
       await page.goto(`${platform.url}/console/jobs/archive/${waiting}`)
       await page.getByText("Why it waits").waitFor()
       for (const name of ["Cancel", "Retry"]) expect(await page.getByRole("button", { name }).count(), name).toBe(0)
@@ -362,6 +375,10 @@ describe("the web console in a browser", () => {
     expect(body).toMatchObject({ maxAttempts: 5 })
     expect(browser.problems).toEqual([])
   }, 300_000)
+
+  it("creates a schedule by its form, runs, pauses, changes and removes it", manageSchedules, 300_000)
+
+  it("follows a run in its graph, sends it an event, and retries it from a node", followRun, 300_000)
 
   it("shows who did what in the console, filtered by result", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])

@@ -1,6 +1,7 @@
+import { progressOf } from "@stint/contract/RunProgress"
 import type { RunStep } from "@stint/contract/RunSteps"
 import { describe, expect, it } from "vitest"
-import { changedSince, progressOf, tableOf } from "../src/output/PipelineProgress.ts"
+import { changedSince, tableOf } from "../src/output/PipelineProgress.ts"
 
 const graph = {
   name: "gallery",

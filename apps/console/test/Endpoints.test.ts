@@ -95,8 +95,8 @@ describe("permissions", () => {
   it("decide which pages the navigation lists", () => {
     const listed = (scopes: ReadonlyArray<string>) =>
       pages.filter(({ isListed }) => isListed?.(session(scopes))).map(({ title }) => title)
-    expect(listed(["admin"])).toEqual(["Home", "Jobs", "Playground", "Keys", "Audit"])
-    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs"])
+    expect(listed(["admin"])).toEqual(["Home", "Jobs", "Playground", "Pipelines", "Schedules", "Keys", "Audit"])
+    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Pipelines"])
   })
 })
 

@@ -1,6 +1,7 @@
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
-import { nodeOf, RunFinish, RunPath, SpawnBody } from "../src/workers/RunJournal.ts"
+import { nodeOf } from "../src/workers/NodeAddress.ts"
+import { RunFinish, RunPath, SpawnBody } from "../src/workers/RunJournal.ts"
 
 describe("RunPath", () => {
   const isPath = Schema.is(RunPath)

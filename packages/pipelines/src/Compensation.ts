@@ -4,8 +4,8 @@
  * Each compensation is recorded, so a crash continues with the next one. One that fails after its attempts ends the run, whose error names
  * what is not undone; a retry of the run continues there.
  */
+import { nodeOf } from "@stint/contract/NodeAddress"
 import type { JournalEntry } from "@stint/contract/RunJournal"
-import { nodeOf } from "@stint/contract/RunJournal"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"

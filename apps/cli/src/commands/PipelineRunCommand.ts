@@ -5,6 +5,7 @@
 import { isTerminal } from "@stint/contract/Job"
 import { escapeUnprintable } from "@stint/contract/PrintableText"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
+import { progressOf } from "@stint/contract/RunProgress"
 import { Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -34,7 +35,7 @@ const look = Effect.fnUntraced(function*(endpoint: string, id: string, graphs: M
   const hash = run.definition
   const graph = graphs.get(hash) ?? (yield* call((api) => api.runs.definition({ params: { endpoint, hash } })))
   graphs.set(hash, graph)
-  return { ...run, nodes: PipelineProgress.progressOf(graph, run.steps, { isEnded: isTerminal(run.status) }) }
+  return { ...run, nodes: progressOf(graph, run.steps, { isEnded: isTerminal(run.status) }) }
 })
 
 type Look = NonNullable<Effect.Success<ReturnType<typeof look>>>

@@ -1,6 +1,7 @@
 /**
  * `stint pipelines` shows the runs of pipelines, sends them events, draws pipelines, and checks pipeline files (`PipelineFileCommands.ts`).
  */
+import { nodeStates } from "@stint/contract/NodeStates"
 import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
@@ -10,7 +11,6 @@ import * as Schema from "effect/Schema"
 import * as PlatformClient from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
-import { pipelineNodeStates } from "../output/PipelineNodeStates.ts"
 import { check, schema } from "./PipelineFileCommands.ts"
 import { diff, list, newestDefinition, show } from "./PipelineListCommands.ts"
 import { run } from "./PipelineRunCommand.ts"
@@ -147,7 +147,7 @@ const graph = Command.make(
     const hash = run?.definition ?? Option.getOrUndefined(definition) ?? (yield* newestDefinition(endpoint))
     const found = yield* call((api) => api.runs.definition({ params: { endpoint, hash } }))
     if (json) return yield* Output.print(json, found, () => "")
-    const marks = new Map([...pipelineNodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
+    const marks = new Map([...nodeStates(run?.steps ?? [])].map(([address, state]) => [address, { state }] as const))
     // Loaded here, because no other command draws a graph.
     if (Option.isNone(svg)) {
       const { toMermaid } = yield* Effect.promise(() => import("@stint/pipelines/Mermaid"))

@@ -55,7 +55,12 @@ export const problemOf = (status: number, text: string): ApiError => {
   )
 }
 
-const call = async (method: string, path: string, options: { readonly json?: unknown; readonly signal?: AbortSignal } = {}) => {
+/** Calls an operation. The text of its answer, or an `ApiError`. */
+export const call = async (
+  method: string,
+  path: string,
+  options: { readonly json?: unknown; readonly signal?: AbortSignal } = {}
+) => {
   const response = await fetch(path, {
     method,
     headers: { accept: "application/json", ...(options.json === undefined ? {} : { "content-type": "application/json" }) },
@@ -72,12 +77,14 @@ const call = async (method: string, path: string, options: { readonly json?: unk
   return text
 }
 
-const read = async <A>(path: string, signal?: AbortSignal): Promise<A> => {
+/** Reads the JSON of an operation. */
+export const read = async <A>(path: string, signal?: AbortSignal): Promise<A> => {
   const value: A = JSON.parse(await call("GET", path, signal === undefined ? {} : { signal }))
   return value
 }
 
-const part = encodeURIComponent
+/** A part of a path. */
+export const part = encodeURIComponent
 
 /** `?a=1&b=2` of the values that are set. */
 export const queryOf = (values: Readonly<Record<string, string | number | undefined>>): string => {

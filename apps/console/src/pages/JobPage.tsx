@@ -9,6 +9,7 @@ import { useCallback, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { jobsClient } from "../api/JobsClient.ts"
 import { permits } from "../api/Permissions.ts"
+import { definitions } from "../api/Runs.ts"
 import { useSession } from "../api/useSession.ts"
 import { statusSnippet } from "../endpoints/Snippets.ts"
 import { counted, duration } from "../format/Format.ts"
@@ -219,6 +220,11 @@ const Head = ({ endpoint, id, job, onChange }: {
   const session = useSession()
   const mayManage = permits(session, "manage", endpoint)
   const handle = jobsClient.endpoint(endpoint).job(id)
+  const { data: pipeline } = useQuery({
+    queryKey: ["definitions", endpoint, "page"],
+    queryFn: ({ signal }) => definitions(endpoint, signal),
+    staleTime: 60_000
+  })
   return (
     <div className="heading">
       <h1 className="job-title">
@@ -228,6 +234,9 @@ const Head = ({ endpoint, id, job, onChange }: {
       <JobStatus status={job.status} />
       <Link to="/console/endpoints/$endpoint" params={{ endpoint }}>{endpoint}</Link>
       <div className="actions">
+        {pipeline === undefined || pipeline.definitions.length === 0
+          ? null
+          : <Link to="/console/pipelines/$endpoint/$id" params={{ endpoint, id }} className="button">Graph of the run</Link>}
         {mayManage && !hasEnded(job.status)
           ? (
             <Confirm

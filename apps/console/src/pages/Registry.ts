@@ -27,6 +27,18 @@ export const pages: ReadonlyArray<Page> = [
     isListed: (session) => permits(session, "submit"),
     load: () => import("./PlaygroundPage.tsx")
   },
+  {
+    path: "/console/pipelines",
+    title: "Pipelines",
+    isListed: (session) => permits(session, "read"),
+    load: () => import("./PipelinesPage.tsx")
+  },
+  {
+    path: "/console/schedules",
+    title: "Schedules",
+    isListed: (session) => permits(session, "deploy"),
+    load: () => import("./SchedulesPage.tsx")
+  },
   { path: "/console/keys", title: "Keys", isListed: (session) => permits(session, "keys"), load: () => import("./KeysPage.tsx") },
   {
     path: "/console/audit",
@@ -35,5 +47,9 @@ export const pages: ReadonlyArray<Page> = [
     load: () => import("./AuditPage.tsx")
   },
   { path: "/console/endpoints/$endpoint", title: "Endpoint", load: () => import("./EndpointPage.tsx") },
-  { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") }
+  { path: "/console/jobs/$endpoint/$id", title: "Job", load: () => import("./JobPage.tsx") },
+  { path: "/console/pipelines/$endpoint", title: "Pipeline", load: () => import("./PipelinePage.tsx") },
+  { path: "/console/pipelines/$endpoint/$id", title: "Run", load: () => import("./RunPage.tsx") },
+  { path: "/console/schedules/new", title: "New schedule", load: () => import("./NewSchedulePage.tsx") },
+  { path: "/console/schedules/$endpoint/$schedule", title: "Schedule", load: () => import("./SchedulePage.tsx") }
 ]

@@ -3,7 +3,7 @@
  */
 import { type QueryClient, useMutation, useQueryClient } from "@tanstack/react-query"
 import { Link, Outlet, useMatches } from "@tanstack/react-router"
-import { lazy, type SubmitEvent, Suspense, useEffect, useId, useState } from "react"
+import { lazy, type SubmitEvent, Suspense, useEffect, useId, useRef, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { SessionContext, useSessionQuery } from "../api/useSession.ts"
 import { setPaused, useConnection } from "../live/Connection.ts"
@@ -91,12 +91,19 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
       client.setQueryData(["session"], null)
     }
   })
+  const nav = useRef<HTMLElement>(null)
+  const path = useMatches().at(-1)?.fullPath
+  // On a phone, the links are wider than the window.
+  useEffect(() => {
+    // Its result, which is a promise in newer browsers, must not become the clean-up of the effect.
+    nav.current?.querySelector(".active")?.scrollIntoView({ inline: "nearest", block: "nearest" })
+  }, [path])
   const name = session.name.replace(/^the key "(.*)"$/, "$1").replace("the platform's API key", "platform")
   return (
     <header className="top">
       <a className="skip" href="#content">Skip to the content</a>
       <Link to="/" className="brand">stint</Link>
-      <nav aria-label="Pages">
+      <nav ref={nav} aria-label="Pages">
         {pages.filter(({ isListed }) => isListed?.(session) === true).map(({ path, title }) => (
           <Link key={path} to={path} activeOptions={{ exact: path === "/", includeSearch: false }}>{title}</Link>
         ))}

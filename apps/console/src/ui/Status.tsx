@@ -12,7 +12,8 @@ const ICONS: Readonly<Record<Tone, string>> = {
   ended: "M4.5 8h7M8 1.5a6.5 6.5 0 1 1 0 13 6.5 6.5 0 0 1 0-13Z"
 }
 
-const Icon = ({ tone }: { readonly tone: Tone }) => (
+/** The icon of a tone. */
+export const Icon = ({ tone }: { readonly tone: Tone }) => (
   <svg className="icon" viewBox="0 0 16 16" aria-hidden="true">
     <path d={ICONS[tone]} />
   </svg>

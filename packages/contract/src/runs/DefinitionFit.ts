@@ -4,7 +4,8 @@
  * What a run has recorded is fixed, and what it has not recorded may change: every recorded node must exist in the other definition, with the
  * same kind and the same output.
  */
-import { type EntryKind, type GraphNode, nodeOf, type PipelineGraph } from "../workers/RunJournal.ts"
+import { nodeOf } from "../workers/NodeAddress.ts"
+import type { EntryKind, GraphNode, PipelineGraph } from "../workers/RunJournal.ts"
 
 /** The address of a run's input, which is recorded when the run is submitted. No node has it. */
 const INPUT = "input"

@@ -35,9 +35,6 @@ export const RunPath = Schema.String.check(
 )
 export type RunPath = typeof RunPath.Type
 
-/** The address of a path's node in the graph: the path without indices and suffixes. */
-export const nodeOf = (path: string): string => path.replace(/\[\d+\]|~\w+/g, "")
-
 /** Whether a path belongs to the compensation of a node. A cancel lets it continue. */
 export const isCompensation = (path: string): boolean => /~undo(?:~|$)/.test(path)
 
@@ -137,7 +134,7 @@ export const DefinitionHash = Schema.String.check(
 
 /** A node of a pipeline's graph. Members that are not listed here are kept. */
 export const GraphNode = Schema.Struct({
-  /** The path without indices and suffixes ({@link nodeOf}). */
+  /** The path without indices and suffixes (`nodeOf` of `NodeAddress.ts`). */
   address: Schema.String,
   kind: Schema.String,
   /** Identifies the schema of the node's output: a hash of its canonical JSON Schema. */

@@ -20,7 +20,8 @@
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
-import { type EntryKind, nodeOf, type PipelineGraph, type RunPhase } from "@stint/contract/RunJournal"
+import { nodeOf } from "@stint/contract/NodeAddress"
+import type { EntryKind, PipelineGraph, RunPhase } from "@stint/contract/RunJournal"
 
 /** How urgently an entry wakes its run. 0: written by the worker itself, 1: counts towards `wakeAfter`, 2: wakes at once. */
 export type News = 0 | 1 | 2

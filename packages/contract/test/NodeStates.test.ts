@@ -1,9 +1,9 @@
-import type { RunStep } from "@stint/contract/RunSteps"
 import { describe, expect, it } from "vitest"
-import { pipelineNodeStates } from "../src/output/PipelineNodeStates.ts"
+import { nodeStates } from "../src/runs/NodeStates.ts"
+import type { RunStep } from "../src/runs/RunSteps.ts"
 
 const states = (...steps: ReadonlyArray<readonly [path: string, state: RunStep["state"], kind?: RunStep["kind"]]>) =>
-  Object.fromEntries(pipelineNodeStates(steps.map(([path, state, kind = "step"]) => ({ path, state, kind }))))
+  Object.fromEntries(nodeStates(steps.map(([path, state, kind = "step"]) => ({ path, state, kind }))))
 
 describe("the states of nodes", () => {
   it("are those of the last attempt", () => {

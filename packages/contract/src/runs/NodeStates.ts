@@ -1,8 +1,8 @@
 /**
  * The state of each node of a pipeline in one run, for its diagram. Pure.
  */
-import { nodeOf } from "@stint/contract/RunJournal"
-import type { RunStep } from "@stint/contract/RunSteps"
+import { nodeOf } from "../workers/NodeAddress.ts"
+import type { RunStep } from "./RunSteps.ts"
 
 /** The classes of the diagram. A node with several paths, such as a `forEach`, shows the first of these that one of them has. */
 const STATES = ["failed", "open", "completed"] as const
@@ -23,7 +23,7 @@ const ATTEMPT = /(?:~\d+)+$/
 const BACKOFF = /~\d+~\d+$/
 
 /** The states of the nodes by their addresses, from the steps in their order. Nodes that have not begun are absent. */
-export const pipelineNodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
+export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
   /** The state of the latest attempt of each path. */
   const paths = new Map<string, NodeState>()
   for (const { kind, path, state } of steps) {

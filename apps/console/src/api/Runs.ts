@@ -1,0 +1,42 @@
+/**
+ * The operations on runs of pipelines. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
+ */
+import type { DefinitionList } from "@stint/contract/Definitions"
+import type { PipelineGraph } from "@stint/contract/RunJournal"
+import type { EventReceipt, RunStep, RunSteps, SendEvent } from "@stint/contract/RunSteps"
+import { call, part, queryOf, read } from "./Api.ts"
+
+/** The most steps of a page. */
+const PAGE = 1_000
+
+/** The most steps that are shown. A run with more has its steps in the terminal, page by page. */
+const MOST_STEPS = 5_000
+
+/** The definitions of a pipeline, the newest first. Empty for an endpoint that is not a pipeline. */
+export const definitions = (endpoint: string, signal?: AbortSignal) =>
+  read<DefinitionList>(`/v2/${part(endpoint)}/definitions`, signal)
+
+/** The graph of a definition. */
+export const definition = (endpoint: string, hash: string, signal?: AbortSignal) =>
+  read<PipelineGraph>(`/v2/${part(endpoint)}/definitions/${part(hash)}`, signal)
+
+/** A run with its first steps, up to {@link MOST_STEPS}. `next`: it has more. */
+export const runSteps = async (endpoint: string, id: string, signal?: AbortSignal): Promise<RunSteps> => {
+  const steps: Array<RunStep> = []
+  for (let after = 0;;) {
+    const page = await read<RunSteps>(`/v2/${part(endpoint)}/steps/${part(id)}${queryOf({ after, limit: PAGE })}`, signal)
+    steps.push(...page.steps)
+    if (page.next === undefined || steps.length >= MOST_STEPS) return { ...page, steps }
+    after = page.next
+  }
+}
+
+/** Sends an event to the run that has waited longest for it. */
+export const sendEvent = async (endpoint: string, event: SendEvent): Promise<EventReceipt> => {
+  const receipt: EventReceipt = JSON.parse(await call("POST", `/v2/${part(endpoint)}/events`, { json: event }))
+  return receipt
+}
+
+/** Runs a node and all nodes after it again. */
+export const retryFrom = (endpoint: string, id: string, node: string) =>
+  call("POST", `/v2/${part(endpoint)}/retry/${part(id)}${queryOf({ from: node })}`)

@@ -1,0 +1,84 @@
+/**
+ * The nodes of a run for its graph: how each one looks, what its box says, and the steps that belong to it.
+ */
+import { nodeOf } from "@stint/contract/NodeAddress"
+import type { PipelineGraph } from "@stint/contract/RunJournal"
+import type { NodeProgress, NodeState } from "@stint/contract/RunProgress"
+import type { RunStep } from "@stint/contract/RunSteps"
+import { duration } from "../format/Format.ts"
+import type { Tone } from "../jobs/JobStates.ts"
+
+const STATES: Readonly<Record<NodeState, readonly [Tone | undefined, string]>> = {
+  "-": [undefined, "Not begun"],
+  open: ["running", "Open"],
+  completed: ["done", "Completed"],
+  failed: ["failed", "Failed"],
+  skipped: ["ended", "Skipped"]
+}
+
+const WAITS: ReadonlySet<string> = new Set(["waitFor", "sleep"])
+
+/** How a node looks, and the word for its state. A node that has not begun has no look of its own. */
+export const stateOf = ({ kind, state }: Pick<NodeProgress, "kind" | "state">): readonly [Tone | undefined, string] =>
+  state === "open" && WAITS.has(kind) ? ["waiting", "Waits"] : STATES[state]
+
+/** How long a node took, or has taken until `now`. Undefined when that is not recorded, as for the first step. */
+export const tookOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): number | undefined => {
+  if (startedAt === undefined || state === "-" || state === "skipped") return undefined
+  const ended = endedAt ?? (state === "open" ? now : undefined)
+  return ended === undefined || ended === startedAt ? undefined : ended - startedAt
+}
+
+/** The second line in the box of a node: `forEach shrink, 3 of 12`. */
+export const lineOf = (node: NodeProgress, now: number): string => {
+  const { kind, note, state } = node
+  if (state === "-") return kind
+  // Of a leaf, the note is an error, an event or a job, which the inspector shows.
+  const isCount = kind.startsWith("forEach") || kind === "branch"
+  const took = tookOf(node, now)
+  if (isCount && note !== undefined) return `${kind}, ${note}`
+  return `${kind}, ${state === "completed" && took !== undefined ? duration(took) : stateOf(node)[1].toLowerCase()}`
+}
+
+/** The steps of a node, in the order in which they began: its attempts, its items, and its compensation. */
+export const stepsOf = (steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<RunStep> =>
+  steps.filter(({ path }) => nodeOf(path) === address)
+
+/** The waits for events that are open. */
+export const openWaits = (steps: ReadonlyArray<RunStep>): ReadonlyArray<RunStep & Required<Pick<RunStep, "event">>> =>
+  steps.flatMap((step) => step.state === "open" && step.event !== undefined ? [{ ...step, event: step.event }] : [])
+
+/** The recorded output of a node: of a list, the outputs of its items in their order. Undefined when there is none. */
+export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
+  const recorded = steps.filter(({ kind, output, path }) => output !== undefined && kind !== "undo" && !path.includes("~undo"))
+  const items = recorded.filter(({ path }) => /\[\d+\](?:~\d+)*$/.test(path))
+  if (items.length > 0) {
+    return Object.fromEntries(items.map(({ output, path }) => [path.replace(/(?:~\d+)+$/, ""), output]))
+  }
+  return recorded.at(-1)?.output
+}
+
+/**
+ * The nodes whose outputs a node was given. Of a branch, only the part that ran. Nodes without an output of their own, such as an `all` around the
+ * node or a sleep before it, pass on what they were given. Empty: the input of the run.
+ */
+export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<string> => {
+  const node = graph.nodes.find((one) => one.address === address)
+  const found = (node?.needs ?? []).flatMap((need) => {
+    const kind = graph.nodes.find((one) => one.address === need)?.kind
+    if (kind === "all" || kind === "branch" || kind === "sleep") return sourcesOf(graph, steps, need)
+    return stepsOf(steps, need).length > 0 ? [need] : []
+  })
+  return [...new Set(found)]
+}
+
+/** The job whose output is that of a node, if the node runs one job. */
+export const jobOf = (steps: ReadonlyArray<RunStep>): { readonly endpoint: string; readonly id: string } | undefined => {
+  const last = steps.findLast(({ job, path }) => job !== undefined && !path.includes("["))
+  return last?.job === undefined || last.endpoint === undefined ? undefined : { endpoint: last.endpoint, id: last.job }
+}
+
+/** The node that a reader wants to see first: one that failed, or else one that waits for an event. */
+export const mostUrgent = (nodes: ReadonlyArray<NodeProgress>): string | undefined =>
+  (nodes.find(({ kind, state }) => state === "failed" && kind !== "all" && kind !== "branch") ??
+    nodes.find(({ kind, state }) => state === "open" && kind === "waitFor"))?.node

@@ -1,0 +1,115 @@
+import { progressOf } from "@stint/contract/RunProgress"
+import type { RunStep } from "@stint/contract/RunSteps"
+import { describe, expect, it } from "vitest"
+import { queryOfRuns } from "../src/pipelines/RunList.tsx"
+import { lineOf, mostUrgent, openWaits, outputOf, sourcesOf, stepsOf } from "../src/pipelines/RunNodes.ts"
+
+const graph = {
+  name: "album",
+  nodes: [
+    { address: "list", kind: "step" },
+    { address: "each", kind: "forEach", needs: ["list"] },
+    { address: "story", kind: "run", endpoint: "stories", needs: ["each"] },
+    { address: "approval", kind: "waitFor", needs: ["story"] },
+    { address: "publish", kind: "step", needs: ["approval"] }
+  ]
+}
+
+const step = (path: string, over: Partial<RunStep> = {}): RunStep => ({
+  path,
+  kind: "step",
+  state: "completed",
+  endedAt: 100,
+  ...over
+})
+
+const STEPS: ReadonlyArray<RunStep> = [
+  step("list", { output: [1, 2] }),
+  step("each", { kind: "choice", output: { items: 2 } }),
+  step("each[0]", { output: "a" }),
+  step("each[1]~1", { state: "failed", error: "no" }),
+  step("each[1]", { output: "b", endedAt: 200 }),
+  step("story", { kind: "run", startedAt: 200, endedAt: 1_700, job: "j", endpoint: "stories" }),
+  step("approval", { kind: "waitFor", state: "open", startedAt: 1_700, event: { name: "approval", key: "k" } })
+]
+
+const lines = (steps: ReadonlyArray<RunStep>, now = 2_000) =>
+  Object.fromEntries(progressOf(graph, steps, { isEnded: false }).map((node) => [node.node, lineOf(node, now)]))
+
+describe("the nodes of a run", () => {
+  it("say in their boxes how far they are, and not only by a colour", () => {
+    expect(lines([])).toEqual({
+      list: "step",
+      each: "forEach",
+      story: "run stories",
+      approval: "waitFor",
+      publish: "step"
+    })
+    expect(lines(STEPS)).toEqual({
+      list: "step, completed",
+      each: "forEach, 2 of 2",
+      story: "run stories, 1.5 s",
+      approval: "waitFor, waits",
+      publish: "step"
+    })
+    expect(lines([...STEPS.slice(0, 6), step("publish", { state: "failed", error: "a long reason" })])).toMatchObject({
+      publish: "step, failed"
+    })
+  })
+
+  it("have the steps of their own attempts and items, and the outputs of items by their paths", () => {
+    expect(stepsOf(STEPS, "each").map(({ path }) => path)).toEqual(["each", "each[0]", "each[1]~1", "each[1]"])
+    expect(outputOf(stepsOf(STEPS, "each"))).toEqual({ "each[0]": "a", "each[1]": "b" })
+    expect(outputOf(stepsOf(STEPS, "list"))).toEqual([1, 2])
+    expect(outputOf(stepsOf(STEPS, "story"))).toBeUndefined()
+    // What a compensation recorded is not the output of its node.
+    expect(outputOf([step("list", { output: 1 }), step("list~undo", { kind: "undo", output: 2 })])).toBe(1)
+  })
+
+  it("were given the outputs of the nodes before them: of a branch, those of the part that ran", () => {
+    const split = {
+      name: "split",
+      nodes: [
+        { address: "list", kind: "step" },
+        { address: "all", kind: "all", needs: ["list"] },
+        { address: "all.a.one", kind: "step", needs: ["all"] },
+        { address: "all.b.two", kind: "step", needs: ["all"] },
+        { address: "way", kind: "branch", parts: ["up", "down"], needs: ["all.a.one", "all.b.two"] },
+        { address: "way.up.climb", kind: "step", needs: ["way"] },
+        { address: "way.down.fall", kind: "step", needs: ["way"] },
+        { address: "nap", kind: "sleep", needs: ["way.up.climb", "way.down.fall"] },
+        { address: "last", kind: "step", needs: ["nap"] }
+      ]
+    }
+    const done = ["list", "all.a.one", "all.b.two", "way", "way.down.fall", "nap"].map((path) => step(path))
+    expect(sourcesOf(split, done, "list")).toEqual([])
+    expect(sourcesOf(split, done, "all.b.two")).toEqual(["list"])
+    expect(sourcesOf(split, done, "way.down.fall")).toEqual(["all.a.one", "all.b.two"])
+    expect(sourcesOf(split, done, "last")).toEqual(["way.down.fall"])
+  })
+
+  it("offer the events that are waited for now, and no others", () => {
+    expect(openWaits(STEPS).map(({ event }) => event)).toEqual([{ name: "approval", key: "k" }])
+    expect(openWaits(STEPS.map((one) => ({ ...one, state: "completed" })))).toEqual([])
+  })
+
+  it("are opened at the one that failed, or else at the one that waits for an event", () => {
+    const urgent = (steps: ReadonlyArray<RunStep>) => mostUrgent(progressOf(graph, steps, { isEnded: false }))
+    expect(urgent(STEPS)).toBe("approval")
+    expect(urgent([...STEPS, step("publish", { state: "failed" })])).toBe("publish")
+    expect(urgent(STEPS.slice(0, 2))).toBeUndefined()
+  })
+})
+
+describe("the query for runs", () => {
+  it("names the pipelines and the statuses, and as many pipelines as its maximum length allows", () => {
+    expect(queryOfRuns(["album", "order"], ["IN_QUEUE", "IN_PROGRESS"])).toBe(
+      "endpoint:album endpoint:order status:waiting status:running"
+    )
+    const many = Array.from({ length: 200 }, (_, index) => `pipeline-${index}`)
+    const query = queryOfRuns(many, ["IN_PROGRESS"])
+    expect(query.length).toBeLessThanOrEqual(1_000)
+    expect(query.length).toBeGreaterThan(900)
+    expect(query).toContain("status:running")
+  })
+})
