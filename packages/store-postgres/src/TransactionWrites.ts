@@ -11,6 +11,7 @@ import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, placeOf, specText, STATE_TABLES, type StateTable, stateValues, transpose } from "./JobColumns.ts"
 import { escapeNul } from "./NulText.ts"
+import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as RunWrites from "./RunWrites.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import type { Entry, Work } from "./Work.ts"
@@ -137,9 +138,10 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
 
 /** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
 export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
-  const { batches, deliveries, entries, query, runWork, schedules, tallies } = work
+  const { batches, deliveries, entries, failures, query, runWork, schedules, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
+  const ofErrors = await PostgresErrorGroups.statementsOf(query, failures)
   const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
   const send = (text: string, values: ReadonlyArray<unknown>) => {
     statements.push([text, encodeValues(values)])
@@ -253,7 +255,9 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
       transpose(savedBatches.map(({ batch }) => [batch.id, batch.endedAt !== null, batchDueAt(batch), encodeBatch(batch)]))
     )
   }
-  for (const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules)]) send(text, values)
+  for (const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules), ...ofErrors]) {
+    send(text, values)
+  }
   await Promise.all([...statements.map(([text, values]) => query(text, values)), tallies.send(query), execute("COMMIT")])
   tallies.committed()
 }

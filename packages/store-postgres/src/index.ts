@@ -6,6 +6,7 @@ import type { AuditStore } from "@stint/store/AuditStore"
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { BulkStore } from "@stint/store/BulkStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
@@ -62,6 +63,7 @@ export const layer = (
   | JobLogStore
   | BatchStore
   | BulkStore
+  | ErrorGroupStore
   | RunStore
   | AuditStore
   | ScheduleStore

@@ -20,6 +20,8 @@ import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { ScheduleStore } from "../control/ScheduleStore.ts"
+import { failureOf } from "../errors/ErrorGroupMachine.ts"
+import { ErrorGroupStore } from "../errors/ErrorGroupStore.ts"
 import { BulkStore } from "../jobs/BulkStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
@@ -37,6 +39,7 @@ import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryBulk from "./MemoryBulk.ts"
+import * as MemoryErrorGroups from "./MemoryErrorGroups.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import {
   byTime,
@@ -75,6 +78,7 @@ const make = (
   const due = MinHeap.make(byTime)
   const schedules = MemorySchedules.make()
   const bulk = MemoryBulk.make()
+  const errors = MemoryErrorGroups.make()
   const slots = MemorySlots.make<Entry>()
   let order = 0
 
@@ -214,6 +218,9 @@ const make = (
     entry.head = decided.success.job
     slots.place(entry, before)
     entry.outcome = { ...entry.outcome, ...decided.success.outcome }
+    const failure = failureOf(before, entry.head, entry.outcome.error)
+    if (failure !== undefined) entry.errorGroup = errors.record(failure)
+    else if (entry.head.finishedAt === null) entry.errorGroup = null
     if (decided.success.discardChunks) entry.chunks = []
     if (chunk !== undefined) entry.chunks.push(chunk)
     index(entry)
@@ -243,6 +250,7 @@ const make = (
       head,
       input: { input, s3Config, traceparent, tracestate },
       outcome: { progress, output, error, lastError },
+      errorGroup: null,
       chunks: [],
       key,
       order: ++order,
@@ -468,6 +476,7 @@ const make = (
     service,
     batches: batches.service,
     bulk: bulk.service,
+    errors,
     isBusy,
     logs: logs.service,
     runs: runs.service,
@@ -482,12 +491,13 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(RunStore, jobs.runs),
     Context.add(ScheduleStore, jobs.schedules),
     Context.add(BulkStore, jobs.bulk),
+    Context.add(ErrorGroupStore, jobs.errors.service),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
 /** The stores of jobs and what changes with them. */
-type Stores = JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
+type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
 export const layer: Layer.Layer<Stores> = Layer.effectContext(
@@ -505,7 +515,7 @@ export const layerWithEndpoints: Layer.Layer<Stores | EndpointStore | ReleaseSto
   Effect.gen(function*() {
     const outbox = MemoryWebhooks.make()
     const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-    const endpoints = makeMemory(jobs.isBusy)
+    const endpoints = makeMemory(jobs.isBusy, jobs.errors.removeAll)
     return contextOf(jobs, outbox).pipe(
       Context.add(EndpointStore, endpoints.service),
       Context.add(ReleaseStore, endpoints.releases)

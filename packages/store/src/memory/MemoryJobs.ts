@@ -16,6 +16,8 @@ export interface Entry {
   head: JobHead
   readonly input: JobInput
   outcome: JobOutcome
+  /** The fingerprint of the error, while the job has failed. */
+  errorGroup: string | null
   chunks: Array<JsonText>
   readonly key: SubmissionKey | undefined
   /** Order of submission. It does not change when the job returns to the queue. */
@@ -80,9 +82,10 @@ export const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limi
   return some
 }
 
-const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
+const summaryOf = ({ errorGroup, head, outcome }: Entry): JobSummary => ({
   ...head,
-  error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
+  error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null,
+  errorGroup
 })
 
 /** A page of a list. */
