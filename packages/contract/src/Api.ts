@@ -18,6 +18,7 @@ import { SchedulesApi } from "./control/SchedulesApi.ts"
 import { SecretsApi } from "./control/SecretsApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { BulkApi } from "./jobs/BulkApi.ts"
+import { ErrorsApi } from "./jobs/ErrorsApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
@@ -41,6 +42,7 @@ export class Api extends HttpApi.make("stint")
   .add(RunsApi)
   .add(BatchApi)
   .add(BulkApi)
+  .add(ErrorsApi)
   .add(OpenAiApi)
   .add(WorkerApi)
   .add(ControlApi)

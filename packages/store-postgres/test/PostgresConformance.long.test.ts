@@ -5,6 +5,7 @@ import {
   bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
+  errorGroupSuite,
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
@@ -42,6 +43,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
     sequences: 20
   })
+  errorGroupSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)))
   bulkStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresBulkStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
   })

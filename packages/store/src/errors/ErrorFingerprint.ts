@@ -89,7 +89,7 @@ const VALUE = new RegExp(
     // A value whose end was cut off ends with the message.
     /(?<value>(?<!\w)(?:'[^'\n]*(?:'(?!\w)|$)|"[^"\n]*(?:"|$)|`[^`\n]*(?:`|$)))/,
     /(?<path>(?<![\w/\\])(?:[a-z]:|~|\.{1,2})?(?:[\\/][^\s\\/:"'`<>|,;()]+)+[\\/]?(?::\d+)*)/,
-    /(?<hex>(?<!\w)(?:0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{8,})(?!\w))/,
+    /(?<hex>(?<!\w)(?:0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{8,})(?!\w)(?:[.:,]\d+)*)/,
     /(?<word>(?<![\w-])(?=[a-z_-]*\d)[\w-]+(?:[.:,]\d+)*)/
   ].map(({ source }) => source).join("|"),
   "gi"
@@ -98,12 +98,15 @@ const VALUE = new RegExp(
 /** From this length on, a word with a digit is an id. Shorter ones are ids if they have several groups of digits: `9s6XKz`, but not `utf8`. */
 const MIN_ID = 16
 
-/** A word with digits: a number, a name with a number, or an id. */
+/**
+ * A word with digits: a number, a name with a number, or an id. Numbers and ids get the same name, because one id may consist of digits and the next
+ * not.
+ */
 const wordShape = (word: string): string => {
   if (/^-?\d+(?:[.:,-]\d+)*$/.test(word)) return "<n>"
   const [name = ""] = /^[\w-]*/.exec(word) ?? []
   const groups = name.match(/\d+/g)?.length ?? 0
-  return groups > 1 || name.length >= MIN_ID ? "<id>" : word.replace(/\d+(?:[.:,]\d+)*/g, "<n>")
+  return groups > 1 || name.length >= MIN_ID ? "<n>" : word.replace(/\d+(?:[.:,]\d+)*/g, "<n>")
 }
 
 /** How the platform ends the error of a last attempt (`failAttempt` in JobMachine.ts): the same fault has several of these endings. */
@@ -119,7 +122,7 @@ const shapeOf = (message: string, { job, worker }: RunNames): string => {
     const groups: unknown = found.at(-1)
     const entries = typeof groups === "object" && groups !== null ? Object.entries(groups) : []
     const [name = "value", text = ""] = entries.find(([, value]) => value !== undefined) ?? []
-    return name === "word" ? wordShape(String(text)) : `<${name}>`
+    return name === "word" ? wordShape(String(text)) : name === "hex" ? "<n>" : `<${name}>`
   })
   return shape.replace(/[\s\p{Cc}]+/gu, " ").trim().slice(0, MAX_SHAPE)
 }
