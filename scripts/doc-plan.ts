@@ -136,7 +136,7 @@ const stepOf = (fence: Fence, before: Step | undefined, setting: SettingName, pr
 
 /** The pages whose blocks run, relative to the root of the workspace. */
 export const runPagesOf = (root: string): ReadonlyArray<string> =>
-  globSync(["README.md", "docs/introduction/*.md", "docs/learning/*.md", "docs/operations/{alerts,audit,deploy}.md"], {
+  globSync(["README.md", "docs/introduction/*.md", "docs/learning/*.md", "docs/operations/{alerts,audit,deploy,errors}.md"], {
     cwd: root
   })
     .toSorted()

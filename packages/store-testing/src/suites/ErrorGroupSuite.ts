@@ -22,7 +22,7 @@ import * as Scenario from "../Scenario.ts"
 type Stores = JobStore | ErrorGroupStore
 
 const WORKER = "ann"
-const endpoint = Scenario.endpoint({ ttlMs: 1e12, retentionMs: 1e12 })
+const endpoint = Scenario.endpoint()
 
 /** Settings that let a job live for longer than every time here. */
 const LONG = { endpoint: endpoint.id, ttlMs: 1e12, expiresAt: 1e12, leaseMs: 1e12, executionTimeoutMs: 1e12, retentionMs: 1e12 }
