@@ -78,6 +78,7 @@ describe("the web console in a browser", () => {
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
       ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["errors", "/console/errors", "the card number <n> has expired"],
       ["keys", "/console/keys", "No key was created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
       ["unknown", "/console/nothing", "There is no page here"]

@@ -1,6 +1,7 @@
 import { describe, vi } from "@effect/vitest"
-import { bulkStoreSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import { bulkStoreSuite, errorGroupSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
 import { BulkStore } from "@stint/store/BulkStore"
+import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
@@ -37,6 +38,7 @@ const twoNodes = (address: string) =>
       const any = () => Context.get(anyNode(), JobStore)
       const anyRuns = () => Context.get(anyNode(), RunStore)
       const anyBulk = () => Context.get(anyNode(), BulkStore)
+      const anyErrors = () => Context.get(anyNode(), ErrorGroupStore)
       const anySchedules = () => Context.get(anyNode(), ScheduleStore)
       const jobs = JobStore.of({
         durability: any().durability,
@@ -82,8 +84,14 @@ const twoNodes = (address: string) =>
         unended: Effect.suspend(() => anyBulk().unended),
         put: (after) => anyBulk().put(after)
       })
+      const errors = ErrorGroupStore.of({
+        list: (...args) => anyErrors().list(...args),
+        get: (...args) => anyErrors().get(...args),
+        resolve: (...args) => anyErrors().resolve(...args)
+      })
       return Context.make(JobStore, jobs).pipe(
         Context.add(BulkStore, bulk),
+        Context.add(ErrorGroupStore, errors),
         Context.add(RunStore, runs),
         Context.add(ScheduleStore, schedules)
       )
@@ -98,5 +106,6 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   jobStoreSuite(name, stores, { sequences: 40, storms: 1, concurrencyKeys: false, isOneNode: false })
   runStoreSuite(name, stores, { sequences: 10 })
   bulkStoreSuite(name, stores, { sequences: 5 })
+  errorGroupSuite(name, stores)
   scheduleStoreSuite(name, stores, { sequences: 5 })
 })
