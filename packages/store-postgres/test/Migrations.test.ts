@@ -9,7 +9,8 @@ const RELEASED = [
   "d5e737b650de8658",
   "bf2789134608eaa4",
   "39aca46087b1ce26",
-  "f98b38cabf3f37b4"
+  "f98b38cabf3f37b4",
+  "2c269f65302b7956"
 ]
 
 describe("migrations", () => {

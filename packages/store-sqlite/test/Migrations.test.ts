@@ -144,7 +144,8 @@ const HASHES = [
   "a741e956efb6b49e",
   "f3da1efddc2f7d1d",
   "86f502bdea292e8b",
-  "0610a44dfec894e1"
+  "0610a44dfec894e1",
+  "e75aad42b1215269"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)
