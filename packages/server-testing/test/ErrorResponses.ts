@@ -182,7 +182,7 @@ export const sweep = (): void => {
           const roaming = surface === "worker" ? { authorization: workers.secret } : {}
 
           // Its endpoint is in the query.
-          const isEvents = operation.template === "/api/v1/events"
+          const isEvents = ["/api/v1/events", "/api/v1/errors"].includes(operation.template)
           const send = (
             place: Readonly<Record<string, string>> = {},
             over: { readonly authorization?: string; readonly json?: unknown; readonly encoding?: string } = {}

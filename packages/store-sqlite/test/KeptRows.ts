@@ -228,7 +228,7 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
   }
   if (has("error_groups", "body")) {
     const errors = yield* ErrorGroupStore
-    assert.deepStrictEqual(yield* errors.list("red", 0), { groups: [ERROR_GROUP], removed: 2 })
+    assert.deepStrictEqual(yield* errors.list("red", 0), { groups: [{ ...ERROR_GROUP, jobs: [id("ended")] }], removed: 2 })
     const { jobs } = yield* (yield* JobStore).list(red, { limit: 10, status: "FAILED" })
     assert.deepStrictEqual(jobs.map(({ errorGroup, id }) => [String(id), errorGroup]), [["ended", ERROR_GROUP.fingerprint]])
   }
