@@ -22,7 +22,9 @@ describe("the filter of errors", () => {
 
 describe("a group of errors", () => {
   it("links to its jobs by a text query", () => {
-    expect(jobsQuery({ endpoint: "resize", fingerprint: "9f2b6c1d4e5a7083" })).toBe("endpoint:resize error-group:9f2b6c1d4e5a7083")
+    expect(jobsQuery({ endpoint: "resize", fingerprint: "9f2b6c1d4e5a7083" })).toBe(
+      "endpoint:resize error-group:9f2b6c1d4e5a7083"
+    )
   })
 
   it("is told by its class, its message and its releases", () => {

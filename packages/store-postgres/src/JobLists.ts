@@ -28,7 +28,9 @@ const COLUMNS = Object.keys(ALL).join(", ")
 const RANGE = `endpoint = $1 AND created_at BETWEEN $2 AND $3 AND (created_at, id) < ($4, $5)`
 
 const rangeOf = (place: StateTable, status?: JobStatus) =>
-  `(SELECT ${COLUMNS}, ${place === "ended" ? "error_group" : "NULL::text AS error_group"} FROM stint.${place} WHERE ${RANGE}${status === undefined ? "" : ` AND status = '${status}'`}
+  `(SELECT ${COLUMNS}, ${place === "ended" ? "error_group" : "NULL::text AS error_group"} FROM stint.${place} WHERE ${RANGE}${
+    status === undefined ? "" : ` AND status = '${status}'`
+  }
     ORDER BY created_at DESC, id DESC LIMIT $6)`
 
 const ENDED = ["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"] as const

@@ -74,7 +74,9 @@ export const statementsOf = async (query: Query, failures: ReadonlyArray<JobFail
   return [
     [
       PUT,
-      transpose([...groups.values()].map(({ endpoint, group }) => [endpoint, group.fingerprint, group.lastSeen, encodeBody(group)]))
+      transpose(
+        [...groups.values()].map(({ endpoint, group }) => [endpoint, group.fingerprint, group.lastSeen, encodeBody(group)])
+      )
     ],
     [MARK, transpose(identified.map(({ failure: { job }, identity: { fingerprint } }) => [job, fingerprint]))],
     ...[...grown].flatMap(([endpoint, at]): ReadonlyArray<Statement> => [
@@ -93,7 +95,10 @@ export const removeAll = async (query: Query, endpoint: string): Promise<void> =
 }
 
 const readGroup = async (query: Query, endpoint: string, fingerprint: string): Promise<ErrorGroupRecord | undefined> => {
-  const [row] = await query(`SELECT body FROM stint.error_groups WHERE endpoint = $1 AND fingerprint = $2`, [endpoint, fingerprint])
+  const [row] = await query(`SELECT body FROM stint.error_groups WHERE endpoint = $1 AND fingerprint = $2`, [
+    endpoint,
+    fingerprint
+  ])
   return row === undefined ? undefined : decodeBody(row)[0]
 }
 

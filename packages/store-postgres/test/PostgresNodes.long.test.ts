@@ -1,5 +1,12 @@
 import { describe, vi } from "@effect/vitest"
-import { bulkStoreSuite, errorGroupSuite, jobStoreSuite, runStoreSuite, scheduleStoreSuite, SeededRandom } from "@stint/store-testing"
+import {
+  bulkStoreSuite,
+  errorGroupSuite,
+  jobStoreSuite,
+  runStoreSuite,
+  scheduleStoreSuite,
+  SeededRandom
+} from "@stint/store-testing"
 import { BulkStore } from "@stint/store/BulkStore"
 import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { JobStore } from "@stint/store/JobStore"

@@ -21,7 +21,19 @@ const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { body, endpoints, forgetRemovedErrors, hasBatch, isBusy, isKept, put, markRemoved, remove, removeErrors, unmarkRemoved } = yield* db.read("open", () => ({
+  const {
+    body,
+    endpoints,
+    forgetRemovedErrors,
+    hasBatch,
+    isBusy,
+    isKept,
+    put,
+    markRemoved,
+    remove,
+    removeErrors,
+    unmarkRemoved
+  } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
       db.statement(`SELECT body FROM endpoints`).all().map((row) => {
         const endpoint = decodeRow(row).body

@@ -73,24 +73,27 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read("open", () => {
-    const rows = JobRows.make(db)
-    const deliveries = DeliveryRows.make(db)
-    const tallies = Tallies.make(db)
-    return {
-      rows,
-      tallies,
-      slots: ConcurrencySlots.make(db, rows, tallies),
-      runRows: RunRows.make(db),
-      schedules: SqliteSchedules.make(db),
-      bulk: SqliteBulk.make(db),
-      errors: SqliteErrorGroups.make(db),
-      deliveries,
-      batches: BatchRows.make(db, deliveries),
-      lastSeq: rows.lastSeq(),
-      usage: UsageCounters.make(db)
+  const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read(
+    "open",
+    () => {
+      const rows = JobRows.make(db)
+      const deliveries = DeliveryRows.make(db)
+      const tallies = Tallies.make(db)
+      return {
+        rows,
+        tallies,
+        slots: ConcurrencySlots.make(db, rows, tallies),
+        runRows: RunRows.make(db),
+        schedules: SqliteSchedules.make(db),
+        bulk: SqliteBulk.make(db),
+        errors: SqliteErrorGroups.make(db),
+        deliveries,
+        batches: BatchRows.make(db, deliveries),
+        lastSeq: rows.lastSeq(),
+        usage: UsageCounters.make(db)
+      }
     }
-  })
+  )
   for (const { counted, id, scope, stored } of usage.takeCorrections()) {
     yield* Effect.logWarning(
       `The counts for the quota of the ${scope} "${id}" did not match its stored jobs and were corrected: ${stored.waiting} waiting jobs and ` +

@@ -71,17 +71,25 @@ describe("the fingerprint of an error", () => {
   })
 
   it("property: differs for another class, another text and another place in the code", () => {
-    fc.assert(fc.property(template, letters(3, 8), frames, fc.constantFrom("type", "text", "function", "file"), (text, type, stack, what) => {
-      const [[name, file] = ["f", "f.ts"], ...rest] = stack
-      const other = {
-        type: what === "type" ? `${type}Error` : type,
-        text: what === "text" ? `${text} zzz` : text,
-        stack: [[what === "function" ? `${name}Zzz` : name, what === "file" ? `zzz${file}` : file] as const, ...rest]
-      }
-      const one = of(exception(type, text, jsStack("/app", 1, stack)))
-      const two = of(exception(other.type, other.text, jsStack("/app", 1, other.stack)))
-      expect(one.fingerprint).not.toBe(two.fingerprint)
-    }))
+    fc.assert(
+      fc.property(
+        template,
+        letters(3, 8),
+        frames,
+        fc.constantFrom("type", "text", "function", "file"),
+        (text, type, stack, what) => {
+          const [[name, file] = ["f", "f.ts"], ...rest] = stack
+          const other = {
+            type: what === "type" ? `${type}Error` : type,
+            text: what === "text" ? `${text} zzz` : text,
+            stack: [[what === "function" ? `${name}Zzz` : name, what === "file" ? `zzz${file}` : file] as const, ...rest]
+          }
+          const one = of(exception(type, text, jsStack("/app", 1, stack)))
+          const two = of(exception(other.type, other.text, jsStack("/app", 1, other.stack)))
+          expect(one.fingerprint).not.toBe(two.fingerprint)
+        }
+      )
+    )
   })
 
   it.each([
@@ -124,7 +132,10 @@ describe("the fingerprint of an error", () => {
       "    at last (/app/last.ts:1:1)"
     ].join("\n")
     const found = of(exception("TypeError", "x", stack))
-    expect(found).toMatchObject({ type: "TypeError", frames: ["find (users.mjs)", "<anonymous> (main.ts)", "new Session (session.ts)"] })
+    expect(found).toMatchObject({
+      type: "TypeError",
+      frames: ["find (users.mjs)", "<anonymous> (main.ts)", "new Session (session.ts)"]
+    })
   })
 
   it("takes the innermost frames from a traceback of Python, which prints them last", () => {
@@ -167,9 +178,34 @@ describe("the fingerprint of an error", () => {
   })
 
   it("costs no more than linear time for hostile texts", () => {
-    const hostile = ["'", "\"", "a-", "/", "/a", "1.", "a@", "a.", "x:", "0x", "f1", " at f (", "\\", "\\u", "{\"error_message\":\"", "1-", "a+", "é"]
+    const hostile = [
+      "'",
+      "\"",
+      "a-",
+      "/",
+      "/a",
+      "1.",
+      "a@",
+      "a.",
+      "x:",
+      "0x",
+      "f1",
+      " at f (",
+      "\\",
+      "\\u",
+      "{\"error_message\":\"",
+      "1-",
+      "a+",
+      "é"
+    ]
     for (const one of hostile) {
-      for (const wrap of [(text: string) => text, (text: string) => exception(text, text, text), (text: string) => `a\ntraceback: ${text}`]) {
+      for (
+        const wrap of [
+          (text: string) => text,
+          (text: string) => exception(text, text, text),
+          (text: string) => `a\ntraceback: ${text}`
+        ]
+      ) {
         const time = (size: number) => {
           const error = wrap(one.repeat(size / one.length))
           const start = performance.now()

@@ -32,7 +32,8 @@ const rowOf = (group: ErrorGroup): ReadonlyArray<string> => [
   titleOf(group).slice(0, 80)
 ]
 
-const whereOf = ({ endpoint, fingerprint }: ErrorGroup): string => `endpoint:${Output.inline(endpoint)} error-group:${Output.inline(fingerprint)}`
+const whereOf = ({ endpoint, fingerprint }: ErrorGroup): string =>
+  `endpoint:${Output.inline(endpoint)} error-group:${Output.inline(fingerprint)}`
 
 const text = (group: ErrorGroup): string =>
   Output.table([
@@ -143,7 +144,10 @@ export const errors = Command.make(
       Flag.optional
     ),
     release: Flag.Int("release").pipe(Flag.withDescription("Only errors that were seen in this release"), Flag.optional),
-    since: since("since").pipe(Flag.withDescription("Only errors that were seen since then: 2h, 7d, or 2026-11-22"), Flag.optional),
+    since: since("since").pipe(
+      Flag.withDescription("Only errors that were seen since then: 2h, 7d, or 2026-11-22"),
+      Flag.optional
+    ),
     state: Flag.Literals("state", ["open", "resolved"]).pipe(Flag.withDescription("Only errors in this state"), Flag.optional),
     limit: Flag.Int("limit").pipe(Flag.withDescription("Number of errors, 1 to 200; default 50"), Flag.optional),
     json
@@ -168,7 +172,9 @@ export const errors = Command.make(
           ]),
         ...(more ? ["", "More errors match: add --limit, or a filter."] : []),
         ...removed.map(({ endpoint, groups }) =>
-          `${Output.inline(endpoint)}: ${groups} ${groups === 1 ? "error was" : "errors were"} removed, because it had more than 200.`
+          `${Output.inline(endpoint)}: ${groups} ${
+            groups === 1 ? "error was" : "errors were"
+          } removed, because it had more than 200.`
         )
       ].join("\n"))
   })

@@ -143,7 +143,9 @@ const ErrorsPage = () => {
         <label htmlFor={endpointField}>Endpoint</label>
         <select id={endpointField} value={filter.endpoint} onChange={(event) => set({ endpoint: event.target.value })}>
           <option value="">All endpoints</option>
-          {filter.endpoint === "" || names.includes(filter.endpoint) ? null : <option value={filter.endpoint}>{filter.endpoint}</option>}
+          {filter.endpoint === "" || names.includes(filter.endpoint)
+            ? null
+            : <option value={filter.endpoint}>{filter.endpoint}</option>}
           {names.map((name) => <option key={name} value={name}>{name}</option>)}
         </select>
         <label htmlFor={periodField}>Seen</label>

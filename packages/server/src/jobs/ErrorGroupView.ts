@@ -27,7 +27,8 @@ export const errorGroupView = (
   group: ErrorGroupRecord,
   { errorTraceback, id }: Pick<Endpoint, "errorTraceback" | "id">
 ): ErrorGroup => {
-  const { count, fingerprint, firstRelease, firstSeen, frames, jobs, lastSeen, message, releases, reopenedAt, resolved, type } = group
+  const { count, fingerprint, firstRelease, firstSeen, frames, jobs, lastSeen, message, releases, reopenedAt, resolved, type } =
+    group
   return {
     endpoint: id,
     fingerprint,

@@ -12,7 +12,10 @@ import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
 /** Registers the rules for removing endpoints. The layer is built for every test. */
-export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStore | EndpointStore | ErrorGroupStore, E>): void => {
+export const endpointRemovalSuite = <E>(
+  name: string,
+  store: Layer.Layer<JobStore | EndpointStore | ErrorGroupStore, E>
+): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore | ErrorGroupStore>) =>
     it.effect(title, () => Effect.provide(body, world))

@@ -8,8 +8,8 @@
  * ```
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import { identify } from "./ErrorFingerprint.ts"
 import type { JobHead } from "../jobs/JobRecord.ts"
+import { identify } from "./ErrorFingerprint.ts"
 import { type ErrorGroupRecord, type ReleaseFailures, RELEASES_KEPT, type Resolution, SAMPLE_JOBS } from "./ErrorGroupStore.ts"
 
 /** A job that has failed. */

@@ -41,7 +41,8 @@ export const make = () => {
   const service = ErrorGroupStore.of({
     list: (endpoint, since) =>
       Effect.sync(() => {
-        const { byFingerprint, removed } = endpoints.get(endpoint) ?? { byFingerprint: new Map<string, ErrorGroupRecord>(), removed: 0 }
+        const { byFingerprint, removed } = endpoints.get(endpoint) ??
+          { byFingerprint: new Map<string, ErrorGroupRecord>(), removed: 0 }
         return { groups: [...byFingerprint.values()].filter(({ lastSeen }) => lastSeen >= since).sort(lastSeenFirst), removed }
       }),
     get: (endpoint, fingerprint) => Effect.sync(() => endpoints.get(endpoint)?.byFingerprint.get(fingerprint)),
