@@ -43,7 +43,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
     sequences: 20
   })
-  errorGroupSuite("postgres", PostgresJobStore.layer.pipe(Layer.provide(layer)))
+  errorGroupSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresEndpointStore.layer).pipe(Layer.provide(layer)))
   bulkStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresBulkStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
   })

@@ -8,6 +8,7 @@ import {
   SeededRandom
 } from "@stint/store-testing"
 import { BulkStore } from "@stint/store/BulkStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
@@ -18,6 +19,7 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
+import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
 import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
@@ -29,6 +31,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 const STORES = Layer.mergeAll(
   PostgresJobStore.layer,
   PostgresBulkStore.layer,
+  PostgresEndpointStore.layer,
   PostgresRunStore.layer,
   PostgresScheduleStore.layer
 )
@@ -98,6 +101,7 @@ const twoNodes = (address: string) =>
       })
       return Context.make(JobStore, jobs).pipe(
         Context.add(BulkStore, bulk),
+        Context.add(EndpointStore, Context.get(nodes[0], EndpointStore)),
         Context.add(ErrorGroupStore, errors),
         Context.add(RunStore, runs),
         Context.add(ScheduleStore, schedules)

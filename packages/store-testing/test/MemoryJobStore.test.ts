@@ -35,5 +35,5 @@ batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 
 jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
 bulkStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })
-errorGroupSuite("memory", MemoryJobStore.layer)
+errorGroupSuite("memory", MemoryJobStore.layerWithEndpoints)
 scheduleStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })

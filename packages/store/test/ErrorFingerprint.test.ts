@@ -20,9 +20,9 @@ const exception = (type: string, message: string, traceback = "", host = "h1") =
 const jsStack = (folder: string, line: number, frames: ReadonlyArray<readonly [name: string, file: string]>) =>
   ["Error: whatever", ...frames.map(([name, file]) => `    at ${name} (${folder}/${file}:${line}:7)`)].join("\n")
 
-const hex = (length: number) => fc.string({ unit: fc.constantFrom(..."0123456789abcdef"), minLength: length, maxLength: length })
+const hex = (length: number) => fc.string({ unit: fc.constantFrom(...Array.from("0123456789abcdef")), minLength: length, maxLength: length })
 const letters = (min: number, max: number) =>
-  fc.string({ unit: fc.constantFrom(..."abcdefghijklmnopqrstuvwxyz"), minLength: min, maxLength: max })
+  fc.string({ unit: fc.constantFrom(...Array.from("abcdefghijklmnopqrstuvwxyz")), minLength: min, maxLength: max })
 /** Ids as services make them: of letters and digits, with a digit at each end. */
 const serviceId = fc.tuple(fc.nat(9), letters(3, 6), fc.nat(9), letters(3, 6), fc.nat(9)).map((parts) => `cus_${parts.join("")}`)
 

@@ -5,19 +5,15 @@ import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { EndpointStore } from "@stint/store/EndpointStore"
-import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
 /** Registers the rules for removing endpoints. The layer is built for every test. */
-export const endpointRemovalSuite = <E>(
-  name: string,
-  store: Layer.Layer<JobStore | EndpointStore | ErrorGroupStore, E>
-): void => {
+export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStore | EndpointStore, E>): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
-  const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore | ErrorGroupStore>) =>
+  const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore>) =>
     it.effect(title, () => Effect.provide(body, world))
 
   describe(`removal of endpoints: ${name}`, () => {
@@ -42,20 +38,6 @@ export const endpointRemovalSuite = <E>(
         yield* finish(yield* takeOne("ann"))
         assert.strictEqual(yield* remove, "removed")
         assert.strictEqual(yield* endpoints.get(endpoint.id), undefined)
-      })
-    )
-
-    rule(
-      "removes the error groups of an endpoint with it",
-      Effect.gen(function*() {
-        const endpoints = yield* EndpointStore
-        const errors = yield* ErrorGroupStore
-        const { endpoint, fail, started } = yield* Scenario.make()
-        yield* endpoints.put(endpoint)
-        yield* fail(yield* started("ann"), "bad")
-        assert.strictEqual((yield* errors.list(endpoint.id, 0)).groups.length, 1)
-        assert.strictEqual(yield* endpoints.remove(endpoint.id), "removed")
-        assert.deepStrictEqual(yield* errors.list(endpoint.id, 0), { groups: [], removed: 0 })
       })
     )
 

@@ -6,6 +6,7 @@ import type { JobId } from "@stint/contract/Ids"
 import { parseSearch } from "@stint/contract/JobSearch"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import {
   type ErrorGroupRecord,
   ErrorGroupStore,
@@ -19,7 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
-type Stores = JobStore | ErrorGroupStore
+type Stores = JobStore | ErrorGroupStore | EndpointStore
 
 const WORKER = "ann"
 const endpoint = Scenario.endpoint()
@@ -296,6 +297,16 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
           )
         })
     )
+
+    rule("removes the groups of an endpoint with it", () =>
+      Effect.gen(function*() {
+        const endpoints = yield* EndpointStore
+        yield* endpoints.put(endpoint)
+        yield* ended("bad")
+        assert.lengthOf((yield* groups()).groups, 1)
+        assert.strictEqual(yield* endpoints.remove(endpoint.id), "removed")
+        assert.deepStrictEqual(yield* groups(), { groups: [], removed: 0 })
+      }))
 
     rule("finds the jobs of a group by a text query, and counts them", () =>
       Effect.gen(function*() {

@@ -65,8 +65,10 @@ export const GROUPS_KEPT = 200
 /** A group that was not seen for this time, 90 days, is removed when the endpoint gets a new one, and is not listed. */
 export const GROUP_RETENTION_MILLIS = 90 * 86_400_000
 
-/** The releases and the jobs that a group names. */
+/** The releases that a group names: the last seen ones. */
 export const RELEASES_KEPT = 20
+
+/** The jobs that a group names: the last failed ones. */
 export const SAMPLE_JOBS = 5
 
 /** The groups of an endpoint. */

@@ -30,7 +30,7 @@ import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { bulkOf, dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
-import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
+import { exceededQuota, type Quotas } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
 import { NO_OWNER } from "../Owner.ts"
 import { RunStore } from "../runs/RunStore.ts"
@@ -51,7 +51,8 @@ import {
   limitChunks,
   nodeComesBefore,
   pageOf,
-  recordOf
+  recordOf,
+  usageOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
 import * as MemorySchedules from "./MemorySchedules.ts"
@@ -291,25 +292,12 @@ const make = (
     return tally === undefined ? 0 : tally.waiting + tally.delayed
   }
 
-  const bytesOf = ({ chunks, head, input, outcome }: Entry): number =>
-    inputBytes(input) + outcomeBytes(outcome) + chunks.reduce((sum, chunk) => sum + payloadBytes(chunk), 0) +
-    logs.bytesOf(head.id)
-
-  const usageOf = (used: Iterable<Entry>): QuotaUsage => {
-    let waiting = 0
-    let bytes = 0
-    for (const entry of used) {
-      if (entry.head.status === "IN_QUEUE") waiting += 1
-      bytes += bytesOf(entry)
-    }
-    return { waiting, bytes }
-  }
-
   /** The quota that does not admit a new job. */
   const exceeded = (job: JobRecord, quotas: Quotas | undefined) =>
     quotas === undefined ? undefined : exceededQuota(job, quotas, (scope) =>
       usageOf(
-        scope === "endpoint" ? jobsOf(job.endpoint).all : [...entries.values()].filter(({ head }) => head.owner === job.owner)
+        scope === "endpoint" ? jobsOf(job.endpoint).all : [...entries.values()].filter(({ head }) => head.owner === job.owner),
+        logs.bytesOf
       ))
 
   const batches = MemoryBatches.make({
