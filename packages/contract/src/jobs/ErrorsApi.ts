@@ -58,7 +58,7 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
           Schema.String.check(Schema.isPattern(/^(?:latest|[1-9]\d{0,14})$/)).annotate({
             description:
               "Only groups that were seen in this release or a later one: its number, or `latest` for the release that each endpoint has now. " +
-              "Failures whose release is not known count by the time at which it became active."
+              "Failures whose release is not known count from the time at which it was made."
           })
         ),
         limit: Schema.optionalKey(integerText(`The maximum number of groups: 1 to ${LIST_LIMIT}. Default: 50.`, LIST_LIMIT))

@@ -71,7 +71,7 @@ export const layer = HttpApiBuilder.group(
       const release = wanted === "latest" ? endpoint.release : Number(wanted)
       if (release === undefined) return undefined
       const known = yield* mapStoreErrors(releases.get(endpoint.id, release))
-      return { release, at: known === undefined ? Infinity : known.activatedAt ?? known.createdAt }
+      return { release, at: known === undefined ? Infinity : known.createdAt }
     })
 
     /** Those of a group's last failed jobs that still exist. */
