@@ -70,6 +70,8 @@ export const layer = HttpApiBuilder.group(
     ): Effect.fn.Return<{ readonly release: number; readonly at: number } | undefined, Unavailable> {
       const release = wanted === "latest" ? endpoint.release : Number(wanted)
       if (release === undefined) return undefined
+      // The first release of a configured endpoint is made while its first jobs already run.
+      if (release === 1) return { release, at: 0 }
       const known = yield* mapStoreErrors(releases.get(endpoint.id, release))
       return { release, at: known === undefined ? Infinity : known.createdAt }
     })
