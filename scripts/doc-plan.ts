@@ -136,7 +136,10 @@ const stepOf = (fence: Fence, before: Step | undefined, setting: SettingName, pr
 
 /** The pages whose blocks run, relative to the root of the workspace. */
 export const runPagesOf = (root: string): ReadonlyArray<string> =>
-  globSync(["README.md", "docs/introduction/*.md", "docs/learning/*.md", "docs/operations/{alerts,audit,deploy,usage}.md"], {
-    cwd: root
-  })
+  globSync(
+    ["README.md", "docs/introduction/*.md", "docs/learning/*.md", "docs/operations/{alerts,audit,deploy,errors,usage}.md"],
+    {
+      cwd: root
+    }
+  )
     .toSorted()

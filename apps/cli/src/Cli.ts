@@ -14,6 +14,7 @@ import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as DoctorCommand from "./commands/DoctorCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
+import * as ErrorsCommand from "./commands/ErrorsCommand.ts"
 import * as EventsCommand from "./commands/EventsCommand.ts"
 import * as HealthCommand from "./commands/HealthCommand.ts"
 import * as InitCommand from "./commands/InitCommand.ts"
@@ -53,6 +54,7 @@ const client = [
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
   TraceCommand.command.pipe(Command.provide(PlatformClient.layer)),
   JobsCommand.jobs.pipe(Command.provide(PlatformClient.layer)),
+  ErrorsCommand.errors.pipe(Command.provide(PlatformClient.layer)),
   PipelinesCommand.pipelines,
   HealthCommand.health.pipe(Command.provide(PlatformClient.layer)),
   TopCommand.command.pipe(Command.provide(PlatformClient.layer)),

@@ -89,6 +89,7 @@ describe("the web console in a browser", () => {
       ["schedules", "/console/schedules", "monthly-invoices"],
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],
+      ["errors", "/console/errors", "the card number <n> has expired"],
       ["keys", "/console/keys", "No key was created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
       ["unknown", "/console/nothing", "There is no page here"]

@@ -17,6 +17,7 @@ const GROUPS = [
   "runs",
   "batches",
   "bulk",
+  "errors",
   "control",
   "releases",
   "builds",
@@ -183,6 +184,22 @@ const bulk = {
   failed: 0,
   problems: [{ endpoint: "e", job: ID, reason: "the endpoint e has 9 waiting jobs" }]
 }
+const errorGroup = {
+  endpoint: "e",
+  fingerprint: KEY,
+  state: "resolved",
+  type: "TypeError",
+  message: "no user <value>",
+  frames: ["find (users.ts)"],
+  count: 2,
+  firstSeen: 0,
+  lastSeen: 1,
+  firstRelease: 2,
+  releases: [{ release: 2, count: 1, firstSeen: 0, lastSeen: 0 }, { count: 1, firstSeen: 1, lastSeen: 1 }],
+  jobs: [ID],
+  resolved: { at: 2, by: "the key \"ops\"", release: 2 },
+  reopenedAt: 1
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -240,6 +257,13 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "bulk.startBulk": bulk,
   "bulk.getBulk": bulk,
   "bulk.cancelBulk": bulk,
+  "errors.listErrors": { groups: [errorGroup], more: true, removed: [{ endpoint: "e", groups: 2 }] },
+  "errors.getError": {
+    ...errorGroup,
+    samples: [{ id: ID, status: "FAILED", createdAt: 0, attempt: 1, priority: 0, tags: [], error: "no user 'ann'" }]
+  },
+  "errors.resolveError": errorGroup,
+  "errors.reopenError": errorGroup,
   "control.listEndpoints": { endpoints: [endpoint] },
   "control.createEndpoint": endpoint,
   "control.getEndpoint": endpoint,
@@ -447,6 +471,11 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["jobs", "bulk", "list"],
   ["jobs", "bulk", "show", ID],
   ["jobs", "bulk", "cancel", ID],
+  ["errors", "e", "--since-release", "latest", "--since", "2d", "--state", "open", "--limit", "5"],
+  ["errors", "--release", "2"],
+  ["errors", "show", "e", KEY],
+  ["errors", "resolve", "e", KEY, "--release", "2"],
+  ["errors", "reopen", "e", KEY],
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],

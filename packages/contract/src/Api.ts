@@ -19,6 +19,7 @@ import { SecretsApi } from "./control/SecretsApi.ts"
 import { UsageApi } from "./control/UsageApi.ts"
 import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { BulkApi } from "./jobs/BulkApi.ts"
+import { ErrorsApi } from "./jobs/ErrorsApi.ts"
 import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
@@ -42,6 +43,7 @@ export class Api extends HttpApi.make("stint")
   .add(RunsApi)
   .add(BatchApi)
   .add(BulkApi)
+  .add(ErrorsApi)
   .add(OpenAiApi)
   .add(WorkerApi)
   .add(ControlApi)

@@ -103,6 +103,13 @@ export class BulkNotFound extends HttpApiError.Problem<BulkNotFound>()("BulkNotF
   title: "Bulk operation not found"
 }, members) {}
 
+/** 404: the endpoint has no error group with this fingerprint, or not any more. */
+export class ErrorGroupNotFound extends HttpApiError.Problem<ErrorGroupNotFound>()("ErrorGroupNotFound", {
+  type: "/problems/error-group-not-found",
+  status: 404,
+  title: "Error group not found"
+}, members) {}
+
 /** 404: the secret does not exist. */
 export class SecretNotFound extends HttpApiError.Problem<SecretNotFound>()("SecretNotFound", {
   type: "/problems/secret-not-found",

@@ -29,9 +29,10 @@ const search: fc.Arbitrary<JobSearch> = fc.record({
   worker: some(value),
   batch: some(value),
   error: some(value),
+  "error-group": some(value),
   since: time,
   before: time
-}, { requiredKeys: ["endpoint", "status", "release", "tag", "worker", "batch", "error"] })
+}, { requiredKeys: ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group"] })
 
 const parsed = (text: string): JobSearch => {
   const { problem, search: found } = parseSearch(text)
@@ -149,7 +150,8 @@ describe("the text query of jobs", () => {
       worker: "w-1",
       batchId: null,
       tags: ["nightly", "eu"],
-      error: "CUDA: Out of memory (8 GB)"
+      error: "CUDA: Out of memory (8 GB)",
+      errorGroup: "0123456789abcdef"
     } as const
     const matches = (text: string) => matchesSearch(parsed(text), job)
     for (
@@ -159,11 +161,21 @@ describe("the text query of jobs", () => {
         "tag:nightly tag:eu",
         "error:\"out of memory\" error:cuda",
         "release:11 release:12",
-        "worker:w-1"
+        "worker:w-1",
+        "error-group:0123456789abcdef error-group:other"
       ]
     ) expect(matches(text), text).toBe(true)
     for (
-      const text of ["status:completed", "tag:nightly tag:us", "error:disk", "release:11", "batch:b", "endpoint:other", "tag:EU"]
+      const text of [
+        "status:completed",
+        "tag:nightly tag:us",
+        "error:disk",
+        "error-group:other",
+        "release:11",
+        "batch:b",
+        "endpoint:other",
+        "tag:EU"
+      ]
     ) {
       expect(matches(text), text).toBe(false)
     }

@@ -36,6 +36,7 @@ import { batches } from "./jobs/BatchSuite.ts"
 import { bulkOperations } from "./jobs/BulkSuite.ts"
 import { callerLimits } from "./jobs/CallerLimitSuite.ts"
 import { cancelsAndRetries } from "./jobs/CancelRetrySuite.ts"
+import { errorGroups } from "./jobs/ErrorSuite.ts"
 import { explanations } from "./jobs/ExplainSuite.ts"
 import { events } from "./jobs/JobEventSuite.ts"
 import { jobLists } from "./jobs/JobListSuite.ts"
@@ -68,6 +69,7 @@ export const suite = <E>(
     describe("limits for callers", () => callerLimits(it))
     describe("job lists", () => jobLists(it))
     describe("bulk operations", () => bulkOperations(it))
+    describe("error groups", () => errorGroups(it))
     describe("batches", () => batches(it))
     describe("job events", () => events(it))
     describe("job logs", () => logs(it))

@@ -34,6 +34,7 @@ import type { BatchStore } from "@stint/store/BatchStore"
 import * as BuildStore from "@stint/store/BuildStore"
 import type { BulkStore } from "@stint/store/BulkStore"
 import type * as EndpointStore from "@stint/store/EndpointStore"
+import type { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
@@ -138,6 +139,7 @@ export type Stores =
   | JobLogStore
   | BatchStore
   | BulkStore
+  | ErrorGroupStore
   | EndpointStore.EndpointStore
   | ReleaseStore
   | RunStore

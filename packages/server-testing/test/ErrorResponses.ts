@@ -183,7 +183,7 @@ export const sweep = (): void => {
           const roaming = surface === "worker" ? { authorization: workers.secret } : {}
 
           // Its endpoint is in the query.
-          const isEvents = operation.template === "/api/v1/events"
+          const isEvents = ["/api/v1/events", "/api/v1/errors"].includes(operation.template)
           // Theirs are in the text query.
           const isSearch = operation.template.startsWith("/api/v1/jobs")
           const isBulk = operation.template.startsWith("/api/v1/bulk")

@@ -9,6 +9,7 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
+import { ErrorGroupList } from "@stint/contract/ErrorGroup"
 import { ModelCache } from "@stint/contract/Model"
 import { Schedule } from "@stint/contract/Schedule"
 import { Secret } from "@stint/contract/Secret"
@@ -137,7 +138,10 @@ const query = fc.oneof(
           "state",
           "job",
           "from",
-          "reason"
+          "reason",
+          "since",
+          "release",
+          "sinceRelease"
         ),
         fc.oneof(
           word,
@@ -254,7 +258,23 @@ describe("chaos: hostile requests", () => {
       yield* worker.call(new URL(endpoint.path("run-journal/w-1"), worker.addresses.stop).href, {
         json: { definitions: [{ hash, graph }], runs: [] }
       })
-      const real: Ids = { endpoint: endpoint.id, id, job: id, worker: "w-1", route: "chat/completions", hash, ...MODEL }
+      yield* worker.next
+      yield* worker.deliver(id, { error: "bad" })
+      const { groups: [group] } = yield* Effect.flatMap(
+        server.call(`/api/v1/errors?endpoint=${endpoint.id}`),
+        expectJson(200, ErrorGroupList)
+      )
+      yield* endpoint.retry(id)
+      const real: Ids = {
+        endpoint: endpoint.id,
+        id,
+        job: id,
+        worker: "w-1",
+        route: "chat/completions",
+        hash,
+        fingerprint: group?.fingerprint ?? "none",
+        ...MODEL
+      }
       let requests = 0
 
       /** One recorded connection for each request of a client to each operation. */

@@ -9,6 +9,7 @@
  *   caller   --/v2/{endpoint}/steps ...-----> RunHandlers --------> RunQueue
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   caller   --/api/v1/jobs, /bulk...--------> BulkHandlers -------> BulkJobs, JobQueue
+ *   caller   --/api/v1/errors...-------------> ErrorHandlers ------> ErrorGroupStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/.../releases...------> ReleaseHandlers ----> Releases
  *   operator --/api/v1/.../builds...--------> BuildHandlers ------> Builds
@@ -60,6 +61,7 @@ import * as ProbeHandlers from "./http/ProbeHandlers.ts"
 import * as PublicAddress from "./http/PublicAddress.ts"
 import * as Readiness from "./http/Readiness.ts"
 import * as BulkHandlers from "./jobs/BulkHandlers.ts"
+import * as ErrorHandlers from "./jobs/ErrorHandlers.ts"
 import * as JobsHandlers from "./jobs/JobsHandlers.ts"
 import * as LogHandlers from "./jobs/LogHandlers.ts"
 import * as SubmitOperations from "./jobs/SubmitOperations.ts"
@@ -77,6 +79,7 @@ const layerApi = Layer.mergeAll(
       RunHandlers.layer,
       BatchHandlers.layer,
       BulkHandlers.layer,
+      ErrorHandlers.layer,
       OpenAiHandlers.layer,
       WorkerHandlers.layer,
       ControlHandlers.layer,

@@ -20,6 +20,7 @@ interface TimeRange {
   readonly after: ListCursor
 }
 
+const decodeGroup = Schema.decodeUnknownSync(Schema.NullOr(Schema.String))
 const decodeTagged = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.String]))
 
 const COLUMNS = Object.keys(ALL).join(", ")
@@ -27,7 +28,9 @@ const COLUMNS = Object.keys(ALL).join(", ")
 const RANGE = `endpoint = $1 AND created_at BETWEEN $2 AND $3 AND (created_at, id) < ($4, $5)`
 
 const rangeOf = (place: StateTable, status?: JobStatus) =>
-  `(SELECT ${COLUMNS} FROM stint.${place} WHERE ${RANGE}${status === undefined ? "" : ` AND status = '${status}'`}
+  `(SELECT ${COLUMNS}, ${place === "ended" ? "error_group" : "NULL::text AS error_group"} FROM stint.${place} WHERE ${RANGE}${
+    status === undefined ? "" : ` AND status = '${status}'`
+  }
     ORDER BY created_at DESC, id DESC LIMIT $6)`
 
 const ENDED = ["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"] as const
@@ -47,9 +50,10 @@ const rangesOf = (status: JobStatus | undefined): ReadonlyArray<string> => {
   }
 }
 
+/** Decodes the columns of `SUMMARY` and the error group after them. */
 const toSummary = (row: ReadonlyArray<unknown>): JobSummary => {
   const { head, outcome: { error } } = toStateRow(row)
-  return { ...head, error }
+  return { ...head, error, errorGroup: decodeGroup(row.at(-1)) }
 }
 
 const listByStatus = async (
@@ -60,7 +64,7 @@ const listByStatus = async (
   limit: number
 ): Promise<JobPage> => {
   const rows = await query(
-    `SELECT ${SUMMARY} FROM (${rangesOf(status).join(" UNION ALL ")}) s JOIN stint.jobs j ON j.id = s.id
+    `SELECT ${SUMMARY}, s.error_group FROM (${rangesOf(status).join(" UNION ALL ")}) s JOIN stint.jobs j ON j.id = s.id
      ORDER BY s.created_at DESC, s.id DESC LIMIT $6`,
     [endpoint, from, to, after.createdAt, after.id, limit + 1]
   )
@@ -86,9 +90,10 @@ const listByTag = async (
     const [createdAt, id] = decodeTagged(row)
     return { createdAt, id }
   })
-  const summaries = await query(`SELECT ${SUMMARY} FROM ${fromAllStateTables("id = ANY($1::text[])")}`, [
-    found.slice(0, scanLimit).map(({ id }) => id)
-  ])
+  const summaries = await query(
+    `SELECT ${SUMMARY}, e.error_group FROM ${fromAllStateTables("id = ANY($1::text[])")} LEFT JOIN stint.ended e ON e.id = s.id`,
+    [found.slice(0, scanLimit).map(({ id }) => id)]
+  )
   const byId = new Map(summaries.map((row) => {
     const job = toSummary(row)
     return [String(job.id), job]

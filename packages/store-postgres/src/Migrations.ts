@@ -454,8 +454,27 @@ CREATE TABLE stint.usage_sources (
 ) WITH (fillfactor = 50);
 `
 
+/** Error groups, the number of those that were removed because an endpoint had too many, and the group of each failed job. */
+const v9 = `
+CREATE TABLE stint.error_groups (
+  endpoint text COLLATE "C" NOT NULL,
+  fingerprint text COLLATE "C" NOT NULL,
+  last_seen bigint NOT NULL,
+  body text NOT NULL,
+  PRIMARY KEY (endpoint, fingerprint)
+) WITH (fillfactor = 50);
+CREATE INDEX error_groups_seen ON stint.error_groups (endpoint, last_seen DESC, fingerprint);
+
+CREATE TABLE stint.removed_error_groups (
+  endpoint text COLLATE "C" PRIMARY KEY,
+  groups int NOT NULL
+);
+
+ALTER TABLE stint.ended ADD COLUMN error_group text;
+`
+
 /** The steps, in order. Only append: `test/Migrations.test.ts` pins each released step by its hash. */
-export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage]
+export const steps: ReadonlyArray<string> = [v1, v2, v3, v4, v5, v6, v7, usage, v9]
 
 /** The version of the tables of this program. */
 export const LATEST = steps.length

@@ -21,6 +21,7 @@ import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import { IS_OPEN } from "./PostgresBatches.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
 
@@ -136,6 +137,7 @@ const make = Effect.gen(function*() {
         await Promise.all([
           query(`DELETE FROM stint.endpoints WHERE id = $1`, [id]),
           releases.removeAll(query, id),
+          PostgresErrorGroups.removeAll(query, id),
           query(`INSERT INTO stint.removed_endpoints (id) VALUES ($1) ON CONFLICT DO NOTHING`, [id])
         ])
         return "removed"

@@ -13,6 +13,7 @@ import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BatchStore } from "@stint/store/BatchStore"
 import type { BulkRecord } from "@stint/store/BulkStore"
+import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { bulkOf, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import {
@@ -38,6 +39,7 @@ import * as JobTimers from "./JobTimers.ts"
 import * as PostgresBatches from "./PostgresBatches.ts"
 import { lockNext, putStep } from "./PostgresBulkStore.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
+import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { timed } from "./TimerQueries.ts"
@@ -371,8 +373,11 @@ const make = Effect.gen(function*() {
       })
   })
 
-  return Context.make(JobStore, jobs).pipe(Context.add(BatchStore, PostgresBatches.make(db)))
+  return Context.make(JobStore, jobs).pipe(
+    Context.add(BatchStore, PostgresBatches.make(db)),
+    Context.add(ErrorGroupStore, PostgresErrorGroups.make(db))
+  )
 })
 
-/** The stores of jobs and batches of a database. */
-export const layer: Layer.Layer<JobStore | BatchStore, never, PostgresDatabase> = Layer.effectContext(make)
+/** The stores of jobs, batches and error groups of a database. */
+export const layer: Layer.Layer<JobStore | BatchStore | ErrorGroupStore, never, PostgresDatabase> = Layer.effectContext(make)

@@ -12,6 +12,7 @@ import { encodeValues } from "./Connection.ts"
 import { DELIVERY } from "./DeliveryRows.ts"
 import { ALL, insertAll, JOB, placeOf, specText, STATE_TABLES, type StateTable, stateValues, transpose } from "./JobColumns.ts"
 import { escapeNul } from "./NulText.ts"
+import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as RunWrites from "./RunWrites.ts"
 import * as ScheduleWork from "./ScheduleWork.ts"
 import type { Entry, Work } from "./Work.ts"
@@ -138,9 +139,10 @@ const removeLogs = async ({ entries, query, tallies }: Work, removed: ReadonlyAr
 
 /** Sends all changes and the `COMMIT`. Resolves after the commit. Sends nothing when a value cannot be sent. */
 export const commit = async (work: Work, execute: (text: string) => Promise<void>): Promise<void> => {
-  const { batches, deliveries, entries, query, runWork, schedules, slots, tallies } = work
+  const { batches, deliveries, entries, failures, query, runWork, schedules, slots, tallies } = work
   const sorted = sort(entries.values())
   await removeLogs(work, sorted.removed)
+  const ofErrors = await PostgresErrorGroups.statementsOf(query, failures)
   const statements: Array<readonly [text: string, values: ReadonlyArray<unknown>]> = []
   const send = (text: string, values: ReadonlyArray<unknown>) => {
     statements.push([text, encodeValues(values)])
@@ -255,7 +257,12 @@ export const commit = async (work: Work, execute: (text: string) => Promise<void
     )
   }
   for (
-    const [text, values] of [...RunWrites.statementsOf(runWork), ...ScheduleWork.statementsOf(schedules), ...slots.statements()]
+    const [text, values] of [
+      ...RunWrites.statementsOf(runWork),
+      ...ScheduleWork.statementsOf(schedules),
+      ...slots.statements(),
+      ...ofErrors
+    ]
   ) {
     send(text, values)
   }

@@ -14,6 +14,7 @@ import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { batchWebhook } from "@stint/store/BatchWebhook"
+import { failureOf, type JobFailure } from "@stint/store/ErrorGroupMachine"
 import { webhookJson } from "@stint/store/JobJson"
 import { isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import type { JobHead, JobInput, JobOutcome, JobRecord } from "@stint/store/JobRecord"
@@ -78,6 +79,8 @@ export interface Work {
   /** The ids of batches that were looked for and do not exist. */
   readonly absentBatches: Set<string>
   readonly deliveries: Array<WebhookDelivery>
+  /** The jobs that have failed. */
+  readonly failures: Array<JobFailure>
   /** The jobs that were looked for. A job that is not among {@link entries} then does not exist. */
   readonly sought: Set<JobId>
   readonly runWork: RunWork.RunWork
@@ -118,6 +121,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
   const batches = new Map<string, BatchEntry>()
   const absentBatches = new Set<string>()
   const deliveries: Array<WebhookDelivery> = []
+  const failures: Array<JobFailure> = []
   const sought = new Set<JobId>()
   const runWork = RunWork.make(entries)
   const slots = ConcurrencySlots.make(tallies)
@@ -202,6 +206,8 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     const { discardChunks, job, outcome } = decided.success
     const after = slots.place(entry, before, job)
     entry.head = after
+    const failure = failureOf(before, after, outcome.error)
+    if (failure !== undefined) failures.push(failure)
     if (Object.keys(outcome).length > 0) {
       entry.outcome = { ...entry.outcome, ...outcome }
       // Every payload that was not loaded is null after a change of the outcome: the machine replaces or removes it.
@@ -303,6 +309,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     batches,
     absentBatches,
     deliveries,
+    failures,
     sought,
     runWork,
     runs,

@@ -11,7 +11,8 @@ const RELEASED = [
   "39aca46087b1ce26",
   "8b9ffbf81ce5bdef",
   "f98b38cabf3f37b4",
-  "4ca8476308139dcf"
+  "4ca8476308139dcf",
+  "2c269f65302b7956"
 ]
 
 describe("migrations", () => {

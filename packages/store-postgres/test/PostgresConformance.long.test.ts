@@ -6,6 +6,7 @@ import {
   bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
+  errorGroupSuite,
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
@@ -45,6 +46,7 @@ describe.skipIf(missing !== undefined)(missing ?? "postgres", () => {
   runStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresRunStore.layer).pipe(Layer.provide(layer)), {
     sequences: 20
   })
+  errorGroupSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresEndpointStore.layer).pipe(Layer.provide(layer)))
   bulkStoreSuite("postgres", Layer.merge(PostgresJobStore.layer, PostgresBulkStore.layer).pipe(Layer.provide(layer)), {
     sequences: 10
   })

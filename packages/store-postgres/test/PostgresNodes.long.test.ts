@@ -2,6 +2,7 @@ import { describe, vi } from "@effect/vitest"
 import {
   buildStoreSuite,
   bulkStoreSuite,
+  errorGroupSuite,
   jobStoreSuite,
   runStoreSuite,
   scheduleStoreSuite,
@@ -9,6 +10,8 @@ import {
 } from "@stint/store-testing"
 import { BuildStore } from "@stint/store/BuildStore"
 import { BulkStore } from "@stint/store/BulkStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { JobStore } from "@stint/store/JobStore"
 import { RunStore } from "@stint/store/RunStore"
 import { ScheduleStore } from "@stint/store/ScheduleStore"
@@ -19,6 +22,7 @@ import * as Redacted from "effect/Redacted"
 import * as PostgresBuildStore from "../src/PostgresBuildStore.ts"
 import * as PostgresBulkStore from "../src/PostgresBulkStore.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
+import * as PostgresEndpointStore from "../src/PostgresEndpointStore.ts"
 import * as PostgresJobStore from "../src/PostgresJobStore.ts"
 import * as PostgresRunStore from "../src/PostgresRunStore.ts"
 import * as PostgresScheduleStore from "../src/PostgresScheduleStore.ts"
@@ -30,6 +34,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 const STORES = Layer.mergeAll(
   PostgresBuildStore.layer,
   PostgresBulkStore.layer,
+  PostgresEndpointStore.layer,
   PostgresJobStore.layer,
   PostgresRunStore.layer,
   PostgresScheduleStore.layer
@@ -48,6 +53,7 @@ const twoNodes = (address: string) =>
       const anyRuns = () => Context.get(anyNode(), RunStore)
       const anyBulk = () => Context.get(anyNode(), BulkStore)
       const anyBuilds = () => Context.get(anyNode(), BuildStore)
+      const anyErrors = () => Context.get(anyNode(), ErrorGroupStore)
       const anySchedules = () => Context.get(anyNode(), ScheduleStore)
       const jobs = JobStore.of({
         durability: any().durability,
@@ -106,8 +112,15 @@ const twoNodes = (address: string) =>
         readLog: (...args) => anyBuilds().readLog(...args),
         removeAll: (...args) => anyBuilds().removeAll(...args)
       })
+      const errors = ErrorGroupStore.of({
+        list: (...args) => anyErrors().list(...args),
+        get: (...args) => anyErrors().get(...args),
+        resolve: (...args) => anyErrors().resolve(...args)
+      })
       return Context.make(JobStore, jobs).pipe(
         Context.add(BulkStore, bulk),
+        Context.add(EndpointStore, Context.get(nodes[0], EndpointStore)),
+        Context.add(ErrorGroupStore, errors),
         Context.add(RunStore, runs),
         Context.add(ScheduleStore, schedules),
         Context.add(BuildStore, builds)
@@ -123,6 +136,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes", () => {
   jobStoreSuite(name, stores, { sequences: 40, storms: 1, isOneNode: false })
   runStoreSuite(name, stores, { sequences: 10 })
   bulkStoreSuite(name, stores, { sequences: 5 })
+  errorGroupSuite(name, stores)
   scheduleStoreSuite(name, stores, { sequences: 5 })
   buildStoreSuite(name, stores)
 })

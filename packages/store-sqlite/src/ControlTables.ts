@@ -118,3 +118,22 @@ CREATE TABLE usage_sources (
   at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 `
+
+/** Error groups, the number of those that were removed because an endpoint had too many, and the group of each failed job. */
+export const errorGroups = `
+CREATE TABLE error_groups (
+  endpoint TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  last_seen INTEGER NOT NULL,
+  body TEXT NOT NULL,
+  PRIMARY KEY (endpoint, fingerprint)
+) STRICT;
+CREATE INDEX error_groups_seen ON error_groups (endpoint, last_seen DESC, fingerprint);
+
+CREATE TABLE removed_error_groups (
+  endpoint TEXT PRIMARY KEY,
+  groups INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE outcomes ADD COLUMN error_group TEXT;
+`

@@ -109,6 +109,8 @@ export interface JobRows {
   readonly insert: (seq: number, job: JobRecord, key: SubmissionKey | undefined) => boolean
   /** Writes the changes of a transition. */
   readonly save: (row: Row, after: JobHead, outcome: Partial<JobOutcome>, discardChunks: boolean) => void
+  /** Writes the error group of a job that has failed. */
+  readonly setErrorGroup: (seq: number, fingerprint: string) => void
   readonly remove: (row: Row) => void
   readonly addChunk: (seq: number, attempt: number, number: number, body: JsonText) => void
   /** The chunks of an attempt from number `from` (the first is 1), in order, read lazily. */
@@ -176,7 +178,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ? + 0`
   )
   const listed = db.statement(
-    `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
+    `SELECT ${HEAD}, substr(error, 1, 500) AS error, error_group AS errorGroup FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
      WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR id < ?)
      ORDER BY created_at DESC, id DESC LIMIT ? + 0`
   )
@@ -186,7 +188,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
      ORDER BY tags.created_at DESC, id DESC LIMIT ? + 0`
   )
   const summary = db.statement(
-    `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
+    `SELECT ${HEAD}, substr(error, 1, 500) AS error, error_group AS errorGroup FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
   )
   const quarantine = db.statement(
     `UPDATE jobs SET due_at = ?, not_before = CASE status WHEN 'IN_QUEUE' THEN ? ELSE not_before END WHERE seq = ?`
@@ -237,6 +239,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const clearProgress = db.statement(`UPDATE outcomes SET progress = NULL WHERE seq = ?`)
   const removeOutcome = db.statement(`DELETE FROM outcomes WHERE seq = ?`)
+  // Every other write of an outcome replaces the row, and so removes the group.
+  const setErrorGroup = db.statement(`UPDATE outcomes SET error_group = ? WHERE seq = ?`)
   const addTag = db.statement(`INSERT INTO tags (endpoint, tag, created_at, seq) VALUES (?, ?, ?, ?)`)
   const removeTag = db.statement(`DELETE FROM tags WHERE endpoint = ? AND tag = ? AND created_at = ? AND seq = ?`)
   const removeJob = db.statement(`DELETE FROM jobs WHERE seq = ?`)
@@ -453,6 +457,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     release: (id) => {
       release.run(id)
+    },
+    setErrorGroup: (seq, fingerprint) => {
+      setErrorGroup.run(fingerprint, seq)
     },
     setDrained: ({ head, seq }, drained) => {
       setDrained.run(drained, seq)

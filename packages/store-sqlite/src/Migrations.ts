@@ -35,6 +35,7 @@
  *   run_entries, run_children, run_waits, run_events, definitions: the journals of runs, their child jobs, and what they wait for
  *   releases  one row per release of an endpoint, with its settings; removed with the endpoint
  *   bulk      one row per bulk operation, with its progress
+ *   error_groups, removed_error_groups: the failures of endpoints by fingerprint; removed with the endpoint
  *   upgrades  which version of Stint wrote each version of the tables
  * ```
  *
@@ -44,7 +45,7 @@
  * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
-import { audit, builds, bulk, releases, schedules, secrets, usageHours } from "./ControlTables.ts"
+import { audit, builds, bulk, errorGroups, releases, schedules, secrets, usageHours } from "./ControlTables.ts"
 
 const v1 = `
 CREATE TABLE jobs (
@@ -464,7 +465,8 @@ export const steps: ReadonlyArray<string> = [
   audit,
   schedules,
   bulk,
-  usageHours
+  usageHours,
+  errorGroups
 ]
 
 /** The table version of this program. */

@@ -21,7 +21,19 @@ const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { body, endpoints, hasBatch, isBusy, isKept, put, markRemoved, remove, unmarkRemoved } = yield* db.read("open", () => ({
+  const {
+    body,
+    endpoints,
+    forgetRemovedErrors,
+    hasBatch,
+    isBusy,
+    isKept,
+    put,
+    markRemoved,
+    remove,
+    removeErrors,
+    unmarkRemoved
+  } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
       db.statement(`SELECT body FROM endpoints`).all().map((row) => {
         const endpoint = decodeRow(row).body
@@ -31,6 +43,8 @@ const make = Effect.gen(function*() {
     body: db.statement(`SELECT body FROM endpoints WHERE id = ?`),
     put: db.statement(`INSERT OR REPLACE INTO endpoints (id, body) VALUES (?, ?)`),
     remove: db.statement(`DELETE FROM endpoints WHERE id = ?`),
+    removeErrors: db.statement(`DELETE FROM error_groups WHERE endpoint = ?`),
+    forgetRemovedErrors: db.statement(`DELETE FROM removed_error_groups WHERE endpoint = ?`),
     isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
     isBusy: db.statement(
       `SELECT 1 FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') LIMIT 1`
@@ -100,6 +114,8 @@ const make = Effect.gen(function*() {
         if (isBusy.get(id) !== undefined || hasBatch.get(id) !== undefined) return "busy"
         remove.run(id)
         releases.removeAll(id)
+        removeErrors.run(id)
+        forgetRemovedErrors.run(id)
         markRemoved.run(id)
         return "removed"
       }).pipe(

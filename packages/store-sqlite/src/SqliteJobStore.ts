@@ -18,6 +18,8 @@ import { BatchStore } from "@stint/store/BatchStore"
 import { BulkStore } from "@stint/store/BulkStore"
 import { claimable } from "@stint/store/ClaimRule"
 import { freesSlot } from "@stint/store/ConcurrencyRule"
+import { failureOf } from "@stint/store/ErrorGroupMachine"
+import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { webhookJson } from "@stint/store/JobJson"
 import { bulkOf, isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
@@ -53,6 +55,7 @@ import * as RunRows from "./RunRows.ts"
 import * as SqliteBatches from "./SqliteBatches.ts"
 import * as SqliteBulk from "./SqliteBulk.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
+import * as SqliteErrorGroups from "./SqliteErrorGroups.ts"
 import * as SqliteRuns from "./SqliteRuns.ts"
 import * as SqliteSchedules from "./SqliteSchedules.ts"
 import * as Tallies from "./Tallies.ts"
@@ -70,23 +73,27 @@ const LAST = Number.MAX_SAFE_INTEGER
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { batches, bulk, deliveries, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read("open", () => {
-    const rows = JobRows.make(db)
-    const deliveries = DeliveryRows.make(db)
-    const tallies = Tallies.make(db)
-    return {
-      rows,
-      tallies,
-      slots: ConcurrencySlots.make(db, rows, tallies),
-      runRows: RunRows.make(db),
-      schedules: SqliteSchedules.make(db),
-      bulk: SqliteBulk.make(db),
-      deliveries,
-      batches: BatchRows.make(db, deliveries),
-      lastSeq: rows.lastSeq(),
-      usage: UsageCounters.make(db)
+  const { batches, bulk, deliveries, errors, lastSeq, rows, runRows, schedules, slots, tallies, usage } = yield* db.read(
+    "open",
+    () => {
+      const rows = JobRows.make(db)
+      const deliveries = DeliveryRows.make(db)
+      const tallies = Tallies.make(db)
+      return {
+        rows,
+        tallies,
+        slots: ConcurrencySlots.make(db, rows, tallies),
+        runRows: RunRows.make(db),
+        schedules: SqliteSchedules.make(db),
+        bulk: SqliteBulk.make(db),
+        errors: SqliteErrorGroups.make(db),
+        deliveries,
+        batches: BatchRows.make(db, deliveries),
+        lastSeq: rows.lastSeq(),
+        usage: UsageCounters.make(db)
+      }
     }
-  })
+  )
   for (const { counted, id, scope, stored } of usage.takeCorrections()) {
     yield* Effect.logWarning(
       `The counts for the quota of the ${scope} "${id}" did not match its stored jobs and were corrected: ${stored.waiting} waiting jobs and ` +
@@ -147,6 +154,8 @@ const make = Effect.gen(function*() {
     const after = job.concurrency === null ? job : slots.place(row, job, event.now)
     const bytesBefore = event._tag !== "Heartbeat" && usage.covers(row) ? usage.sizeOf(row.seq, discardChunks) : undefined
     rows.save(row, after, outcome, discardChunks)
+    const failure = failureOf(before, after, outcome.error)
+    if (failure !== undefined) rows.setErrorGroup(row.seq, errors.rows.record(failure))
     if (chunk !== undefined) rows.addChunk(row.seq, chunkAttempt(after, isRun), after.chunks, chunk)
     if (bytesBefore !== undefined) {
       const added = chunk === undefined ? 0 : payloadBytes(chunk)
@@ -484,6 +493,7 @@ const make = Effect.gen(function*() {
     Context.add(RunStore, SqliteRuns.make(db, runRows, runs, rows)),
     Context.add(ScheduleStore, schedules.service),
     Context.add(BulkStore, bulk.service),
+    Context.add(ErrorGroupStore, errors.service),
     Context.add(
       BatchStore,
       SqliteBatches.make(db, batches, {
@@ -497,6 +507,8 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The stores of jobs, batches, bulk operations, runs and schedules of a database file. */
-export const layer: Layer.Layer<JobStore | BatchStore | BulkStore | RunStore | ScheduleStore, StoreError, SqliteDatabase> = Layer
-  .effectContext(make)
+/** The stores of jobs and of what changes with them. */
+type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore
+
+/** The stores of jobs, batches, bulk operations, error groups, runs and schedules of a database file. */
+export const layer: Layer.Layer<Stores, StoreError, SqliteDatabase> = Layer.effectContext(make)

@@ -13,6 +13,7 @@ import { BatchStore } from "@stint/store/BatchStore"
 import { BuildStore } from "@stint/store/BuildStore"
 import { BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import { JobLogStore } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -27,7 +28,7 @@ import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { DatabaseSync } from "node:sqlite"
-import { DEFINITION, KEY } from "./fixtures/schemaRows.ts"
+import { DEFINITION, ERROR_GROUP, KEY } from "./fixtures/schemaRows.ts"
 
 /** The columns of each table of a file. */
 export type Columns = ReadonlyMap<string, ReadonlyArray<string>>
@@ -232,5 +233,11 @@ export const expectKept = Effect.fnUntraced(function*(columns: Columns) {
       ["", 0, 10_000, 20_000],
       [KEY, 3, 0, 0]
     ])
+  }
+  if (has("error_groups", "body")) {
+    const errors = yield* ErrorGroupStore
+    assert.deepStrictEqual(yield* errors.list("red", 0), { groups: [{ ...ERROR_GROUP, jobs: [id("ended")] }], removed: 2 })
+    const { jobs } = yield* (yield* JobStore).list(red, { limit: 10, status: "FAILED" })
+    assert.deepStrictEqual(jobs.map(({ errorGroup, id }) => [String(id), errorGroup]), [["ended", ERROR_GROUP.fingerprint]])
   }
 })

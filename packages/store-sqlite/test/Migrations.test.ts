@@ -145,7 +145,8 @@ const HASHES = [
   "f3da1efddc2f7d1d",
   "86f502bdea292e8b",
   "0610a44dfec894e1",
-  "52dc5f376088b853"
+  "52dc5f376088b853",
+  "e75aad42b1215269"
 ]
 
 const schemas = new URL("fixtures/schemas/", import.meta.url)

@@ -5,6 +5,7 @@ import {
   bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
+  errorGroupSuite,
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
@@ -45,4 +46,5 @@ batchStoreSuite(
 jobLogStoreSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))
 runStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
 bulkStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })
+errorGroupSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))
 scheduleStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { sequences: 30 })

@@ -5,6 +5,7 @@ import {
   bulkStoreSuite,
   endpointRemovalSuite,
   endpointStoreSuite,
+  errorGroupSuite,
   jobLogStoreSuite,
   jobStoreSuite,
   keyStoreSuite,
@@ -37,4 +38,5 @@ batchStoreSuite("memory", MemoryJobStore.layerWithEndpoints, { sequences: 1_000 
 jobLogStoreSuite("memory", MemoryJobStore.layer)
 runStoreSuite("memory", MemoryJobStore.layer, { sequences: 400 })
 bulkStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })
+errorGroupSuite("memory", MemoryJobStore.layerWithEndpoints)
 scheduleStoreSuite("memory", MemoryJobStore.layer, { sequences: 300 })

@@ -6,6 +6,7 @@ import type { BatchStore } from "@stint/store/BatchStore"
 import type { BuildStore } from "@stint/store/BuildStore"
 import type { BulkStore } from "@stint/store/BulkStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { ErrorGroupStore } from "@stint/store/ErrorGroupStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
@@ -24,6 +25,7 @@ export type Stores =
   | JobLogStore
   | BatchStore
   | BulkStore
+  | ErrorGroupStore
   | EndpointStore
   | ReleaseStore
   | RunStore

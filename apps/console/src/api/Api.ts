@@ -8,6 +8,7 @@ import type { AuditPage } from "@stint/contract/AuditApi"
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import type { JobCount, SearchPage } from "@stint/contract/BulkApi"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import type { ErrorGroup, ErrorGroupList } from "@stint/contract/ErrorGroup"
 import type { JobPage } from "@stint/contract/JobList"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import type { EndpointDetail, Overview } from "@stint/contract/OverviewApi"
@@ -144,6 +145,19 @@ export const startBulk = (action: BulkAction, query: string) => call("POST", "/a
 
 /** Takes a bulk operation back, or stops it. */
 export const cancelBulk = (id: string) => call("POST", `/api/v1/bulk/${part(id)}/cancel`)
+
+/** What failed, grouped by the error, the last seen first. */
+export const errors = (query: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal) =>
+  read<ErrorGroupList>(`/api/v1/errors${queryOf(query)}`, signal)
+
+const errorPath = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">) =>
+  `/api/v1/errors/${part(endpoint)}/${part(fingerprint)}`
+
+/** Says that the fault of a group is corrected. Needs the scope `jobs:manage`. */
+export const resolveError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/resolve`)
+
+/** Takes that back. */
+export const reopenError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/reopen`)
 
 /** A job, and why it has its status. */
 export const explained = (endpoint: string, id: string, signal?: AbortSignal) =>

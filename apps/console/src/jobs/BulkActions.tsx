@@ -2,7 +2,7 @@
  * Bulk operations on the jobs of a query: the buttons that start them, and their progress, which the platform keeps.
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
-import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
+import type { BulkAction as ActionName, BulkOperation } from "@stint/contract/Bulk"
 import { type JobSearch, restrictedTo } from "@stint/contract/JobSearch"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
@@ -17,7 +17,8 @@ const KEY = ["bulk"]
 
 const numberOf = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${counted(count, "job")}`
 
-const Action = ({ action, query }: { readonly action: BulkAction; readonly query: string }) => {
+/** The button that changes all jobs of a query, and asks before. */
+export const BulkAction = ({ action, query }: { readonly action: ActionName; readonly query: string }) => {
   const [isOpen, setOpen] = useState(false)
   const client = useQueryClient()
   const { ask, button, effect } = BULK_WORDS[action]
@@ -79,7 +80,7 @@ export const BulkActions = ({ query, search }: { readonly query: string; readonl
   <div className="actions" role="group" aria-label="All matching jobs">
     {(["retry", "rerun", "cancel"] as const).filter((action) =>
       restrictedTo(search, action) !== undefined
-    ).map((action) => <Action key={action} action={action} query={query} />)}
+    ).map((action) => <BulkAction key={action} action={action} query={query} />)}
   </div>
 )
 

@@ -39,5 +39,5 @@ export const withinLast = (search: JobSearch, millis: number): string => {
 }
 
 /** Whether the platform must compare jobs one by one, so that the list is read less often. */
-export const isScan = ({ batch, error, release, worker }: JobSearch): boolean =>
-  [batch, error, release, worker].some((values) => values.length > 0)
+export const isScan = ({ batch, error, "error-group": group, release, worker }: JobSearch): boolean =>
+  [batch, error, group, release, worker].some((values) => values.length > 0)

@@ -22,6 +22,12 @@ export const pages: ReadonlyArray<Page> = [
   { path: "/", title: "Home", isListed: () => true, load: () => import("./HomePage.tsx") },
   { path: "/console/jobs", title: "Jobs", isListed: (session) => permits(session, "read"), load: () => import("./JobsPage.tsx") },
   {
+    path: "/console/errors",
+    title: "Errors",
+    isListed: (session) => permits(session, "read"),
+    load: () => import("./ErrorsPage.tsx")
+  },
+  {
     path: "/console/playground",
     title: "Playground",
     isListed: (session) => permits(session, "submit"),

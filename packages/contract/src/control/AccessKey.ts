@@ -13,8 +13,8 @@
  * | scope | permits |
  * |---|---|
  * | `jobs:submit` | submitting jobs, requests of the OpenAI route, and creating batches |
- * | `jobs:read` | reading jobs, logs, batches, bulk operations and health |
- * | `jobs:manage` | cancelling, retrying and purging jobs, bulk operations, and cancelling batches |
+ * | `jobs:read` | reading jobs, logs, batches, bulk operations, error groups and health |
+ * | `jobs:manage` | cancelling, retrying and purging jobs, bulk operations, resolving error groups, and cancelling batches |
  * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
  * | `deploy` | the control API without keys: endpoints, secrets, webhooks, the variables of workers |
@@ -37,7 +37,7 @@ export const isForEveryEndpoint = (scopes: ReadonlyArray<KeyScope>): boolean =>
 export type JobsScope = "jobs:submit" | "jobs:read" | "jobs:manage"
 
 /**
- * The scope of each operation of the jobs API, batches, logs, runs, bulk operations and the OpenAI route, by its identifier in the `HttpApi`
+ * The scope of each operation of the jobs API, batches, logs, runs, bulk operations, error groups and the OpenAI route, by its identifier in the `HttpApi`
  * (docs/spec/authentication.md#scopes-of-the-jobs-api). An operation that is missing here requires `jobs:manage`.
  */
 const jobScopes: { readonly [operation: string]: JobsScope } = {
@@ -73,12 +73,16 @@ const jobScopes: { readonly [operation: string]: JobsScope } = {
   countJobs: "jobs:read",
   listBulk: "jobs:read",
   getBulk: "jobs:read",
+  listErrors: "jobs:read",
+  getError: "jobs:read",
   cancel: "jobs:manage",
   retry: "jobs:manage",
   purgeQueue: "jobs:manage",
   cancelBatch: "jobs:manage",
   startBulk: "jobs:manage",
-  cancelBulk: "jobs:manage"
+  cancelBulk: "jobs:manage",
+  resolveError: "jobs:manage",
+  reopenError: "jobs:manage"
 }
 
 /** The scope of an operation. */

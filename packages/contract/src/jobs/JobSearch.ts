@@ -7,6 +7,7 @@
  *   query = [ term { space term } ]      term = KEY ":" value      value = text without spaces and quotes | '"' text '"', with \" and \\
  *
  *   endpoint, status, release, worker, batch    several values: any of them
+ *   error-group                                 several values: any of them; the fingerprint of an error (ErrorGroup.ts)
  *   tag, error                                  several values: all of them
  *   since, before                               once: a duration before now (30s, 10m, 2h, 7d), a date or a time
  * ```
@@ -31,6 +32,7 @@ export interface JobSearch {
   readonly worker: ReadonlyArray<string>
   readonly batch: ReadonlyArray<string>
   readonly error: ReadonlyArray<string>
+  readonly "error-group": ReadonlyArray<string>
   readonly since?: SearchTime
   readonly before?: SearchTime
 }
@@ -48,13 +50,22 @@ export type ParsedSearch =
   | { readonly search?: never; readonly problem: SearchProblem }
 
 /** The query that matches all jobs. */
-export const EVERYTHING: JobSearch = { endpoint: [], status: [], release: [], tag: [], worker: [], batch: [], error: [] }
+export const EVERYTHING: JobSearch = {
+  endpoint: [],
+  status: [],
+  release: [],
+  tag: [],
+  worker: [],
+  batch: [],
+  error: [],
+  "error-group": []
+}
 
 /** The maximum length of a query, in characters. */
 export const MAX_SEARCH_LENGTH = 1_000
 
 /** The keys, in the order in which they are printed. */
-const KEYS = ["endpoint", "status", "release", "tag", "worker", "batch", "error", "since", "before"] as const
+const KEYS = ["endpoint", "status", "release", "tag", "worker", "batch", "error", "error-group", "since", "before"] as const
 type Key = (typeof KEYS)[number]
 
 const EXAMPLE = "status:failed endpoint:resize tag:nightly since:2h error:\"out of memory\""
@@ -280,6 +291,8 @@ export interface SearchedJob {
   readonly tags: ReadonlyArray<string>
   /** Its first 500 characters. */
   readonly error: string | null
+  /** The fingerprint of its error. */
+  readonly errorGroup: string | null
 }
 
 const includesOf = <A>(values: ReadonlyArray<A>, value: A | null): boolean =>
@@ -290,5 +303,6 @@ export const matchesSearch = (search: JobSearch, job: SearchedJob): boolean => {
   const error = (job.error ?? "").toLowerCase()
   return includesOf(search.endpoint, job.endpoint) && includesOf(search.status, job.status) &&
     includesOf(search.release, job.release) && includesOf(search.worker, job.worker) && includesOf(search.batch, job.batchId) &&
+    includesOf(search["error-group"], job.errorGroup) &&
     search.tag.every((tag) => job.tags.includes(tag)) && search.error.every((text) => error.includes(text.toLowerCase()))
 }

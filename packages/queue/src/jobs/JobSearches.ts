@@ -55,6 +55,9 @@ export interface Counted {
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
+/** The statuses of jobs with an error group. */
+const FAILED: ReadonlyArray<JobStatus> = ["FAILED", "TIMED_OUT"]
+
 /** The most jobs that a count examines. */
 const COUNT_SCAN_LIMIT = 50_000
 
@@ -98,8 +101,9 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       createdAfter: range.createdAfter,
       createdBefore: earlier(range.createdBefore, createdBefore)
     }
+    const wanted = search.status.length === 0 && search["error-group"].length > 0 ? FAILED : search.status
     // The index of tags has no status.
-    const statuses = query.tag !== undefined || search.status.length === 0 ? [undefined] : search.status
+    const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : wanted
     const sources = endpoints.flatMap((endpoint) =>
       statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
     )

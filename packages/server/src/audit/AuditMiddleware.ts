@@ -46,6 +46,7 @@ const PARTS: Readonly<Record<string, string>> = {
   "builds.number": "build",
   "jobs.id": "job",
   "batches.id": "batch",
+  "errors.fingerprint": "error",
   "models.owner": "model",
   "models.name": ""
 }

@@ -130,14 +130,14 @@ const layerViewer = Layer.effect(
 const layerBulk = Layer.effect(
   BulkAuthorization,
   Effect.map(AuthGuards, ({ manager, viewer }) => ({
-    key: (respond, { credential, endpoint }) => {
+    key: (respond, { credential, endpoint, group }) => {
       const guard = jobScopeOf(endpoint.identifier) === "jobs:read" ? viewer : manager
       return Effect.catchIf(
         guard(
           ({ endpoints, id, limits, name }) =>
             Effect.provideService(respond, CurrentManager, { key: id, name, endpoints, limits }),
           credential,
-          "bulk operations"
+          group.identifier === "errors" ? "error groups" : "bulk operations"
         ),
         isThrottle,
         sendThrottle

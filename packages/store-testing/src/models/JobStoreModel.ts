@@ -6,6 +6,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { busyWorkers, claimable } from "@stint/store/ClaimRule"
 import { makeLimits } from "@stint/store/ConcurrencyRule"
+import { identify } from "@stint/store/ErrorFingerprint"
 import { dueAt, isParked, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
 import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
 import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
@@ -258,7 +259,13 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         const page = found.slice(place + 1).slice(0, limit)
         const last = page.at(-1)
         return {
-          jobs: page.map(({ head, outcome }) => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })),
+          jobs: page.map(({ head, outcome }) => ({
+            ...head,
+            error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null,
+            errorGroup: head.status === "FAILED" || head.status === "TIMED_OUT"
+              ? identify(outcome.error ?? "", { job: head.id, worker: head.worker }).fingerprint
+              : null
+          })),
           next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),

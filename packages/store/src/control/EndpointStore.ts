@@ -40,8 +40,11 @@ export interface Endpoints {
   readonly wasRemoved: (id: EndpointId) => boolean
 }
 
-/** An empty store. `isBusy`: whether an endpoint has jobs that have not ended. */
-export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
+/** An empty store. `isBusy`: whether an endpoint has jobs that have not ended. `onRemoved`: removes what belongs to it. */
+export const makeMemory = (
+  isBusy: (id: EndpointId) => boolean,
+  onRemoved: (id: EndpointId) => void = () => {}
+): Endpoints => {
   const endpoints = new Map<string, Endpoint>()
   const removed = new Set<string>()
   const put = (endpoint: Endpoint) => {
@@ -68,6 +71,7 @@ export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
           if (isBusy(id)) return "busy"
           endpoints.delete(id)
           releases.removeAll(id)
+          onRemoved(id)
           removed.add(id)
           return "removed"
         })

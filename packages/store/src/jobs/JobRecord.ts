@@ -117,7 +117,12 @@ export const JobReport = Schema.Struct({ ...JobHead.fields, ...JobOutcome.fields
 export type JobReport = typeof JobReport.Type
 
 /** A job in a list: no payloads, and the first 500 characters of the error. */
-export const JobSummary = Schema.Struct({ ...JobHead.fields, error: Schema.NullOr(Schema.String) })
+export const JobSummary = Schema.Struct({
+  ...JobHead.fields,
+  error: Schema.NullOr(Schema.String),
+  /** The fingerprint of the error of a FAILED or TIMED_OUT job (ErrorFingerprint.ts). Null for other jobs, and for those of earlier versions. */
+  errorGroup: Schema.NullOr(Schema.String)
+})
 export type JobSummary = typeof JobSummary.Type
 
 /** The input. Never changes. */

@@ -20,6 +20,8 @@ import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
 import { ReleaseStore } from "../control/ReleaseStore.ts"
 import { ScheduleStore } from "../control/ScheduleStore.ts"
+import { failureOf } from "../errors/ErrorGroupMachine.ts"
+import { ErrorGroupStore } from "../errors/ErrorGroupStore.ts"
 import { BulkStore } from "../jobs/BulkStore.ts"
 import { busyWorkers, claimable } from "../jobs/ClaimRule.ts"
 import { freesSlot } from "../jobs/ConcurrencyRule.ts"
@@ -28,7 +30,7 @@ import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { bulkOf, dueAt, isParked, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import { type ApplyResult, CLAIM_EXPIRED_LIMIT, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
-import { exceededQuota, inputBytes, outcomeBytes, payloadBytes, type Quotas, type QuotaUsage } from "../jobs/Quota.ts"
+import { exceededQuota, type Quotas } from "../jobs/Quota.ts"
 import * as Tally from "../jobs/Tally.ts"
 import { NO_OWNER } from "../Owner.ts"
 import { RunStore } from "../runs/RunStore.ts"
@@ -37,6 +39,7 @@ import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryBulk from "./MemoryBulk.ts"
+import * as MemoryErrorGroups from "./MemoryErrorGroups.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import {
   byTime,
@@ -48,7 +51,8 @@ import {
   limitChunks,
   nodeComesBefore,
   pageOf,
-  recordOf
+  recordOf,
+  usageOf
 } from "./MemoryJobs.ts"
 import * as MemoryRuns from "./MemoryRuns.ts"
 import * as MemorySchedules from "./MemorySchedules.ts"
@@ -75,6 +79,7 @@ const make = (
   const due = MinHeap.make(byTime)
   const schedules = MemorySchedules.make()
   const bulk = MemoryBulk.make()
+  const errors = MemoryErrorGroups.make()
   const slots = MemorySlots.make<Entry>()
   let order = 0
 
@@ -214,6 +219,9 @@ const make = (
     entry.head = decided.success.job
     slots.place(entry, before)
     entry.outcome = { ...entry.outcome, ...decided.success.outcome }
+    const failure = failureOf(before, entry.head, entry.outcome.error)
+    if (failure !== undefined) entry.errorGroup = errors.record(failure)
+    else if (entry.head.finishedAt === null) entry.errorGroup = null
     if (decided.success.discardChunks) entry.chunks = []
     if (chunk !== undefined) entry.chunks.push(chunk)
     index(entry)
@@ -243,6 +251,7 @@ const make = (
       head,
       input: { input, s3Config, traceparent, tracestate },
       outcome: { progress, output, error, lastError },
+      errorGroup: null,
       chunks: [],
       key,
       order: ++order,
@@ -283,25 +292,12 @@ const make = (
     return tally === undefined ? 0 : tally.waiting + tally.delayed
   }
 
-  const bytesOf = ({ chunks, head, input, outcome }: Entry): number =>
-    inputBytes(input) + outcomeBytes(outcome) + chunks.reduce((sum, chunk) => sum + payloadBytes(chunk), 0) +
-    logs.bytesOf(head.id)
-
-  const usageOf = (used: Iterable<Entry>): QuotaUsage => {
-    let waiting = 0
-    let bytes = 0
-    for (const entry of used) {
-      if (entry.head.status === "IN_QUEUE") waiting += 1
-      bytes += bytesOf(entry)
-    }
-    return { waiting, bytes }
-  }
-
   /** The quota that does not admit a new job. */
   const exceeded = (job: JobRecord, quotas: Quotas | undefined) =>
     quotas === undefined ? undefined : exceededQuota(job, quotas, (scope) =>
       usageOf(
-        scope === "endpoint" ? jobsOf(job.endpoint).all : [...entries.values()].filter(({ head }) => head.owner === job.owner)
+        scope === "endpoint" ? jobsOf(job.endpoint).all : [...entries.values()].filter(({ head }) => head.owner === job.owner),
+        logs.bytesOf
       ))
 
   const batches = MemoryBatches.make({
@@ -468,6 +464,7 @@ const make = (
     service,
     batches: batches.service,
     bulk: bulk.service,
+    errors,
     isBusy,
     logs: logs.service,
     runs: runs.service,
@@ -482,12 +479,13 @@ const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof Memo
     Context.add(RunStore, jobs.runs),
     Context.add(ScheduleStore, jobs.schedules),
     Context.add(BulkStore, jobs.bulk),
+    Context.add(ErrorGroupStore, jobs.errors.service),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 
 /** The stores of jobs and what changes with them. */
-type Stores = JobStore | BatchStore | BulkStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
+type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore | WebhookStore | JobLogStore
 
 /** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
 export const layer: Layer.Layer<Stores> = Layer.effectContext(
@@ -505,7 +503,7 @@ export const layerWithEndpoints: Layer.Layer<Stores | EndpointStore | ReleaseSto
   Effect.gen(function*() {
     const outbox = MemoryWebhooks.make()
     const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
-    const endpoints = makeMemory(jobs.isBusy)
+    const endpoints = makeMemory(jobs.isBusy, jobs.errors.removeAll)
     return contextOf(jobs, outbox).pipe(
       Context.add(EndpointStore, endpoints.service),
       Context.add(ReleaseStore, endpoints.releases)

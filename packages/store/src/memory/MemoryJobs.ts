@@ -1,12 +1,13 @@
 /**
  * The jobs of the memory store, and the order in which its heaps keep them.
  */
-import type { EndpointId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { isReady } from "../jobs/JobMachine.ts"
 import { ERROR_PREVIEW_LENGTH, type JobPage, type JobQuery } from "../jobs/JobQuery.ts"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
 import { MAX_READ_CHARACTERS, type SubmissionKey } from "../jobs/JobStore.ts"
+import { inputBytes, outcomeBytes, payloadBytes, type QuotaUsage } from "../jobs/Quota.ts"
 import type * as Tally from "../jobs/Tally.ts"
 import { compareNewestFirst } from "../ListCursor.ts"
 import type * as MinHeap from "./MinHeap.ts"
@@ -16,6 +17,8 @@ export interface Entry {
   head: JobHead
   readonly input: JobInput
   outcome: JobOutcome
+  /** The fingerprint of the error, while the job has failed. */
+  errorGroup: string | null
   chunks: Array<JsonText>
   readonly key: SubmissionKey | undefined
   /** Order of submission. It does not change when the job returns to the queue. */
@@ -68,6 +71,18 @@ export const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, 
 /** The complete job. */
 export const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
 
+/** What jobs use. `logBytes`: the size of the log of a job. */
+export const usageOf = (entries: Iterable<Entry>, logBytes: (id: JobId) => number): QuotaUsage => {
+  let waiting = 0
+  let bytes = 0
+  for (const { chunks, head, input, outcome } of entries) {
+    if (head.status === "IN_QUEUE") waiting += 1
+    bytes += inputBytes(input) + outcomeBytes(outcome) + chunks.reduce((sum, chunk) => sum + payloadBytes(chunk), 0) +
+      logBytes(head.id)
+  }
+  return { waiting, bytes }
+}
+
 /** Up to `limit` chunks from `start`. Stops at {@link MAX_READ_CHARACTERS}. */
 export const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
   const some: Array<JsonText> = []
@@ -80,9 +95,10 @@ export const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limi
   return some
 }
 
-const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
+const summaryOf = ({ errorGroup, head, outcome }: Entry): JobSummary => ({
   ...head,
-  error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
+  error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null,
+  errorGroup
 })
 
 /** A page of a list. */

@@ -1,0 +1,62 @@
+/**
+ * The filter of the error groups, as it is in the address, and how a group is told in words.
+ */
+import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
+import { EVERYTHING, printSearch } from "@stint/contract/JobSearch"
+import { textAt } from "../jobs/JobFilter.ts"
+
+/** The states, in the order of their buttons. */
+export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]
+
+/** The periods, in the order of their choices. `latest`: since the release that each endpoint has now. */
+export const PERIODS = [
+  ["", "Any time"],
+  ["latest", "Since the last release"],
+  ["1h", "Last hour"],
+  ["24h", "Last 24 hours"],
+  ["7d", "Last 7 days"]
+] as const
+
+/** A choice of {@link PERIODS}. */
+export type Period = (typeof PERIODS)[number][0]
+
+const MILLIS: Readonly<Record<Exclude<Period, "" | "latest">, number>> = { "1h": 3_600_000, "24h": 86_400_000, "7d": 604_800_000 }
+
+/** A filter. An empty text does not filter. */
+export interface ErrorFilter {
+  readonly endpoint: string
+  readonly state: ErrorGroupState | ""
+  readonly period: Period
+}
+
+/** Reads the filter from the parsed query of the address. Unknown values are ignored. */
+export const errorFilterOf = (search: unknown): ErrorFilter => ({
+  endpoint: textAt(search, "endpoint"),
+  state: ERROR_STATES.find((state) => state === textAt(search, "state")) ?? "",
+  period: PERIODS.find(([period]) => period === textAt(search, "period"))?.[0] ?? ""
+})
+
+/** The query of the request. */
+export const requestOf = (
+  { endpoint, period, state }: ErrorFilter,
+  now: number
+): Readonly<Record<string, string | number | undefined>> => ({
+  endpoint,
+  state,
+  limit: 200,
+  ...(period === "" ? {} : period === "latest" ? { sinceRelease: "latest" } : { since: now - MILLIS[period] })
+})
+
+/** The text query of a group's jobs. */
+export const jobsQuery = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">): string =>
+  printSearch({ ...EVERYTHING, endpoint: [endpoint], "error-group": [fingerprint] })
+
+/** The class and the message. */
+export const titleOf = ({ message, type }: Pick<ErrorGroup, "message" | "type">): string =>
+  type === undefined ? message : `${type}: ${message}`
+
+/** The releases in which a group was seen: `3, 5`, or `unknown`. */
+export const releasesOf = ({ releases }: Pick<ErrorGroup, "releases">): string => {
+  const numbers = releases.flatMap(({ release }) => release === undefined ? [] : [release]).sort((a, b) => a - b)
+  return numbers.length === 0 ? "unknown" : numbers.join(", ")
+}
