@@ -47,7 +47,10 @@ const variables = Object.fromEntries(instruction("ENV").map((line) => line.split
 
 const [check = ""] = instruction("HEALTHCHECK")
 
-const hasCompose = spawnSync("docker", ["compose", "version"], { stdio: "ignore" }).status === 0
+/** Compose as a plugin of Docker, or as Debian's program. Both check files without an engine. */
+const composeProgram = [["docker", "compose"], ["docker-compose"]].find(([command = "", ...args]) =>
+  spawnSync(command, [...args, "version"], { stdio: "ignore" }).status === 0
+)
 
 const named = (volumes: ReadonlyArray<string>) => volumes.map((one) => one.split(":")).filter(([from = ""]) => /^\w+$/.test(from))
 
@@ -131,9 +134,10 @@ describe("the compose file of the image", () => {
     expect(stint?.environment["PGPASSWORD"]).toBe(postgres?.environment["POSTGRES_PASSWORD"])
   })
 
-  it.skipIf(!hasCompose)("is accepted by docker compose, alone and with the database", () => {
+  it.skipIf(composeProgram === undefined)("is accepted by docker compose, alone and with the database", () => {
+    const [command = "", ...args] = composeProgram ?? []
     const config = (...files: ReadonlyArray<string>) =>
-      spawnSync("docker", ["compose", ...files.flatMap((file) => ["--file", join(IMAGE, file)]), "config", "--quiet"], {
+      spawnSync(command, [...args, ...files.flatMap((file) => ["--file", join(IMAGE, file)]), "config", "--quiet"], {
         env: { ...process.env, POSTGRES_PASSWORD: "x" },
         encoding: "utf8"
       })

@@ -95,8 +95,8 @@ describe("permissions", () => {
   it("decide which pages the navigation lists", () => {
     const listed = (scopes: ReadonlyArray<string>) =>
       pages.filter(({ isListed }) => isListed?.(session(scopes))).map(({ title }) => title)
-    expect(listed(["admin"])).toEqual(["Home", "Jobs", "Playground", "Pipelines", "Schedules", "Keys", "Audit"])
-    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Pipelines"])
+    expect(listed(["admin"])).toEqual(["Home", "Jobs", "Errors", "Playground", "Pipelines", "Schedules", "Keys", "Audit"])
+    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Errors", "Pipelines"])
   })
 })
 

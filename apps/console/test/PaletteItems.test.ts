@@ -28,6 +28,15 @@ describe("the command palette", () => {
 
   it("offers only what the key permits", () => {
     const viewer = session({ scopes: ["jobs:read"], endpoints: ["hello"] })
-    expect(labels("", viewer)).toEqual(["Home", "Jobs", "Pipelines", "gallery", "hello", "Jobs of hello", "Failed jobs of hello"])
+    expect(labels("", viewer)).toEqual([
+      "Home",
+      "Jobs",
+      "Errors",
+      "Pipelines",
+      "gallery",
+      "hello",
+      "Jobs of hello",
+      "Failed jobs of hello"
+    ])
   })
 })

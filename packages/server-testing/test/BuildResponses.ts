@@ -110,6 +110,8 @@ export const builtResponses = (): void => {
         expect(yield* log("2/logs?limit=1")).toEqual({ lines: [LINES[0]], cursor: 1, more: true })
         expect(yield* log("2/logs?after=2")).toEqual({ lines: [], cursor: 2, more: true })
         expect(yield* log("1/logs")).toEqual({ lines: LINES, cursor: 2, more: false })
+        const events = yield* call(`${path}/1/log-events`)
+        expect([events.status, events.text]).toEqual([200, expect.stringContaining("Cloned commit c0ffee.")])
       }))
 
     it.effect("POST cancel and deploy: returns the cancelled build, and the release of an image", () =>

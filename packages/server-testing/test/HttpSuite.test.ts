@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { suite } from "../src/HttpSuite.ts"
 import { layerMemory } from "../src/ServerTest.ts"
+import { budgetResponses } from "./BudgetResponses.ts"
 import { builtResponses } from "./BuildResponses.ts"
 import { sweep } from "./ErrorResponses.ts"
 import { DescribedAnswers } from "./OpenApiResponses.ts"
@@ -16,6 +17,7 @@ afterAll(() => stop())
 
 suite("memory", layerMemory)
 builtResponses()
+budgetResponses()
 sweep()
 
 describe("the OpenAPI document", () => {

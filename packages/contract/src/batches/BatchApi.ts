@@ -80,7 +80,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       params: endpoint,
       payload: Schema.Union([Schema.Array(BatchRequest), BatchDraft]),
       success: BatchReceipt,
-      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, BudgetReached, Conflict, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create a batch",
       description:

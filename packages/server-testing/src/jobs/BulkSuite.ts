@@ -215,6 +215,20 @@ export const bulkOperations = (it: ServerIt): void => {
       ])
     }))
 
+  it.effect("refuses an operation when twenty have not ended", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const start = call("/api/v1/bulk", { json: { action: "retry", query: `endpoint:${one.id}`, holdMs: 600_000 } })
+      const before = yield* Effect.flatMap(call("/api/v1/bulk"), listed)
+      const unended = before.operations.filter((operation) => !isEnded(operation)).length
+      const held = yield* Effect.forEach(Array.from({ length: 20 - unended }), () => Effect.flatMap(start, created))
+      expect((yield* Effect.flatMap(start, expectProblem(409))).error).toContain("20")
+      for (const { id } of held) yield* Effect.flatMap(call(`/api/v1/bulk/${id}/cancel`, { method: "POST" }), found)
+      const { id } = yield* Effect.flatMap(start, created)
+      yield* Effect.flatMap(call(`/api/v1/bulk/${id}/cancel`, { method: "POST" }), found)
+    }))
+
   it.effect("refuses an operation without a query, with an unknown action, or on jobs that the action cannot change", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest

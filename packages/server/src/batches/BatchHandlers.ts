@@ -224,10 +224,9 @@ export const layer = HttpApiBuilder.group(
           if (refused.length > 0) return yield* invalidValues(refused, LIMIT_HINT)
           const { id, status } = yield* mapBatchStartErrors(
             batches.create({ endpoint, owner, name, policy, webhook, requests }, most)
+          ).pipe(
+            Effect.catchTags({ BatchNotFound: Effect.die, BudgetReached: Effect.die })
           )
-            .pipe(
-              Effect.catchTag("BatchNotFound", Effect.die)
-            )
           return { id, status }
         })
       )
