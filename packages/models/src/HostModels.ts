@@ -385,6 +385,8 @@ export const make = Effect.fnUntraced(function*(
   })
 
   const list: ModelsService["list"] = Effect.gen(function*() {
+    // First: a model whose download is not among them is then complete.
+    const downloads = [...entries.values()].flatMap(downloadOf)
     const models = yield* Effect.forEach(yield* CacheLayout.listModels(cache), modelsOf)
     return {
       folder: cache.hub,
@@ -392,7 +394,7 @@ export const make = Effect.fnUntraced(function*(
       bytes: yield* cacheBytes(cache),
       ...(limits.maxBytes === undefined ? {} : { limitBytes: limits.maxBytes }),
       models: models.flat(),
-      downloads: [...entries.values()].flatMap(downloadOf)
+      downloads
     }
   })
 
