@@ -216,7 +216,7 @@ export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
             {event.key === "" ? null : <code>{event.key}</code>}
             {until === undefined ? "." : (
               <>
-                , which must come <Time at={until} />.
+                . The wait times out <Time at={until} />.
               </>
             )}
           </p>
