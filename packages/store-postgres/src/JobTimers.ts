@@ -17,10 +17,11 @@ import * as Schema from "effect/Schema"
 import { sqlStateOf } from "./Connection.ts"
 import { mayRepeat } from "./JobGroupCommit.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
-import { CANCELS, due, DUE_RELATED, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE } from "./TimerQueries.ts"
+import { CANCELS, DUE, DUE_TABLES, HAS_OPEN_NESTED, IS_DUE, lockDue } from "./TimerQueries.ts"
 import type { Work } from "./Work.ts"
 
 const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
+const decodeDue = Schema.decodeUnknownSync(Schema.Tuple([JobId, Schema.Boolean]))
 const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
 /** The most runs, children and jobs with concurrency keys whose timers fire in one transaction. Each end of a run may change thousands of children. */
@@ -34,6 +35,9 @@ const KEPT_MILLIS = 60_000
 
 /** After so many attempts, a run whose timer cannot be fired within the time limit no longer stops the timers of others. */
 const MAX_ATTEMPTS = 3
+
+/** What the timers of jobs did. */
+type Fired = ReadonlyArray<readonly [id: JobId, applied: ApplyResult]>
 
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
 
@@ -67,48 +71,44 @@ export const make = (
 
   /** Fires the timers of jobs, if they are still due. */
   const fire = (ids: ReadonlyArray<JobId>, event: Tick) =>
-    db.alone("tick", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
+    db.alone("tick", async ({ lockRuns, work }): Promise<Fired> => {
       await lockRuns({ ends: ids })
       const kept = await keepRoots(work, ids, event.now)
       return ids.flatMap((id) => {
         const entry = work.entries.get(id)
         // Changed by another command since, or by the timer of its run.
         const isDue = entry !== undefined && !entry.removed && dueAt(entry.head) <= event.now
-        return isDue && !kept.has(id) ? [work.apply(entry, event)] : []
+        return isDue && !kept.has(id) ? [[id, work.apply(entry, event)] as const] : []
       })
     })
 
   /** Fires the timers of each job in its own transaction. A job that cannot be changed must not stop all timers. */
-  const fireEach = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
+  const fireEach = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<Fired, StoreError> =>
     Effect.map(
       Effect.forEach(ids, (id) =>
         fire([id], event).pipe(
           Effect.catchIf(isOwnFault, (error) =>
-            Effect.sync((): ReadonlyArray<ApplyResult> => {
+            Effect.sync((): Fired => {
               db.unreadable.skip(id, event.now, error)
               return []
             }))
         )),
-      (results) => results.flat()
+      (parts) => parts.flat()
     )
 
-  /** Fires the timers of due jobs in one transaction, or else each in its own. */
-  const fireDue = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
-    let ids: ReadonlyArray<JobId> = []
-    return db.alone("tick", async ({ lockBatches, unreadable, work }) => {
-      const found = await Promise.all(
-        DUE_TABLES.map((place) => work.query(due(place), [event.now, limit, unreadable.ids(event.now)]))
-      )
+  /** Fires the timers of ordinary jobs in one transaction, or else each in its own. */
+  const fireOrdinary = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<Fired, StoreError> =>
+    ids.length === 0 ? Effect.succeed([]) : db.alone("tick", async ({ lockBatches, unreadable, work }): Promise<Fired> => {
+      const found = await Promise.all(DUE_TABLES.map((place) => work.query(lockDue(place), [event.now, ids])))
       const entries = unreadable.readable(found.flat(), event.now).map(work.add)
-        .sort((a, b) => dueAt(a.head) - dueAt(b.head) || a.seq - b.seq)
-        .slice(0, limit)
-      ids = entries.map(({ head }) => head.id)
       await lockBatches(entries.flatMap(({ head: { batchId } }) => batchId === null ? [] : [batchId]))
-      return entries.map((entry) => work.apply(entry, event))
+      const turns = new Map(ids.map((id, turn) => [id, turn]))
+      return entries
+        .sort((a, b) => (turns.get(a.head.id) ?? 0) - (turns.get(b.head.id) ?? 0))
+        .map((entry) => [entry.head.id, work.apply(entry, event)] as const)
     }).pipe(
       Effect.catchIf(isOwnFault, () => fireEach(ids, event))
     )
-  }
 
   let relatedPart = MAX_RELATED_PART
   /** How often the timer of a run could not be fired because of the server, since another one could be. */
@@ -129,33 +129,29 @@ export const make = (
     })
 
   /**
-   * The same for runs, their children and jobs with concurrency keys, in due order and in several transactions. When one fails because of the server, such as one that takes too long, the next
-   * tick tries each timer in its own transaction.
+   * The same for runs, their children and jobs with concurrency keys, in several transactions. When one fails because of the server, such as one that
+   * takes too long, the next tick tries each timer in its own transaction.
    */
-  const fireRelated = (event: Tick, limit: number): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
-    Effect.flatMap(
-      db.read("tick", (query) => query(DUE_RELATED, [event.now, limit, db.unreadable.ids(event.now)])),
-      (rows): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
-        const ids = rows.map((row) => decodeId(row)[0])
-        const parts = Array.from(
-          { length: Math.ceil(ids.length / relatedPart) },
-          (_, at) => ids.slice(at * relatedPart, (at + 1) * relatedPart)
-        )
-        return Effect.forEach(parts, (part) =>
-          fire(part, event).pipe(
-            Effect.catchIf(isOwnFault, () => fireEach(part, event)),
-            Effect.tapError((error) => giveUp(part, event.now, error))
-          )).pipe(
-            Effect.tap(() =>
-              Effect.sync(() => {
-                relatedPart = Math.min(MAX_RELATED_PART, 2 * relatedPart)
-                failures.clear()
-              })
-            ),
-            Effect.map((results) => results.flat())
-          )
-      }
+  const fireRelated = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<Fired, StoreError> => {
+    if (ids.length === 0) return Effect.succeed([])
+    const parts = Array.from(
+      { length: Math.ceil(ids.length / relatedPart) },
+      (_, at) => ids.slice(at * relatedPart, (at + 1) * relatedPart)
     )
+    return Effect.forEach(parts, (part) =>
+      fire(part, event).pipe(
+        Effect.catchIf(isOwnFault, () => fireEach(part, event)),
+        Effect.tapError((error) => giveUp(part, event.now, error))
+      )).pipe(
+        Effect.tap(() =>
+          Effect.sync(() => {
+            relatedPart = Math.min(MAX_RELATED_PART, 2 * relatedPart)
+            failures.clear()
+          })
+        ),
+        Effect.map((results) => results.flat())
+      )
+  }
 
   const cancelPart = (jobs: ReadonlyArray<readonly [id: JobId, endpoint: EndpointId]>, now: number) =>
     db.alone("cancel children", async ({ lockRuns, work }): Promise<ReadonlyArray<ApplyResult>> => {
@@ -197,10 +193,12 @@ export const make = (
       db.read("tick", async (query) => (await query(IS_DUE, [event.now, db.unreadable.ids(event.now)]))[0]?.[0] === true),
       Effect.fnUntraced(function*(isDue: boolean): Effect.fn.Return<ReadonlyArray<ApplyResult>, StoreError> {
         if (!isDue) return []
-        const fired = yield* fireDue(event, limit)
-        if (fired.length >= limit) return fired
-        const related = [...fired, ...yield* fireRelated(event, limit - fired.length)]
-        return related.length >= limit ? related : [...related, ...yield* cancelChildren(event.now, limit - related.length)]
+        const rows = yield* db.read("tick", (query) => query(DUE, [event.now, limit, db.unreadable.ids(event.now)]))
+        const due = rows.map((row) => decodeDue(row))
+        const idsOf = (related: boolean) => due.flatMap(([id, isRelated]) => isRelated === related ? [id] : [])
+        const fired = new Map([...yield* fireOrdinary(idsOf(false), event), ...yield* fireRelated(idsOf(true), event)])
+        const results = due.flatMap(([id]) => fired.get(id) ?? [])
+        return due.length >= limit ? results : [...results, ...yield* cancelChildren(event.now, limit - due.length)]
       })
     )
 }

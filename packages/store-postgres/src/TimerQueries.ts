@@ -26,26 +26,27 @@ const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
 const turnOf = (place: StateTable): string =>
   `CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
 
-/** Locks due jobs whose timers change no other job. `$1`: now, `$2`: the limit, `$3`: ids to skip. */
-export const due = (place: StateTable): string =>
-  `WITH s AS MATERIALIZED (
-     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id <> ALL($3::text[]) AND NOT ${RELATED}
-     ORDER BY due_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
-   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
+/** A due job: its id, and whether its timer may change other jobs. The time and the turn are its place in the order. */
+const dueRows = (place: StateTable, at: string, condition: string, related: string): string =>
+  `(SELECT id, ${related} AS related, ${at} AS at, ${turnOf(place)} AS turn FROM stint.${place}
+    WHERE ${condition} AND id <> ALL($3::text[]) ORDER BY at, turn LIMIT $2)`
 
-/** The ids of the other due jobs, without locks: RunLoads.ts locks them in its order. The same parameters. */
-export const DUE_RELATED = `SELECT id FROM (${
+/**
+ * The due jobs in the order in which their timers fire, without locks. `$1`: now, `$2`: the limit, `$3`: ids to skip. Of jobs of both kinds, the
+ * first ones, so that many ordinary jobs do not keep runs from their timers.
+ */
+export const DUE = `SELECT id, related FROM (${
   [
-    ...DUE_TABLES.map((place) =>
-      `(SELECT id, due_at, ${turnOf(place)} AS turn FROM stint.${place} WHERE ${
-        isDue(place)
-      } AND id <> ALL($3::text[]) AND ${RELATED}
-        ORDER BY due_at, turn LIMIT $2)`
-    ),
-    `(SELECT id, not_before, ${turnOf("running")} AS turn FROM stint.running WHERE ${IS_PARKED_DUE} AND id <> ALL($3::text[])
-      ORDER BY not_before, turn LIMIT $2)`
+    ...DUE_TABLES.map((place) => dueRows(place, "due_at", isDue(place), RELATED)),
+    dueRows("running", "not_before", IS_PARKED_DUE, "true")
   ].join(" UNION ALL ")
-}) s ORDER BY due_at, turn LIMIT $2`
+}) s ORDER BY at, turn LIMIT $2`
+
+/** Locks those of some jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. */
+export const lockDue = (place: StateTable): string =>
+  `WITH s AS MATERIALIZED (
+     SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id = ANY($2::text[]) FOR UPDATE SKIP LOCKED
+   ) SELECT ${WITH_WEBHOOK_PAYLOADS} FROM s JOIN stint.jobs j ON j.id = s.id`
 
 const isAnyDue = (from: string): string => `EXISTS (SELECT 1 FROM stint.${from} AND id <> ALL($2::text[]))`
 
