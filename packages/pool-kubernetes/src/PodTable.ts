@@ -3,7 +3,7 @@
  *
  * ```
  *   list --version--> watch --ended by the server--> watch from the last version
- *    ^                  |  410 Gone, an error, RESYNC has passed
+ *    ^                  |  410 Gone, an error, ended at once without an event, RESYNC has passed
  *    +------------------+
  * ```
  *
@@ -72,6 +72,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
     let version = first
     while (now() - listedAt < RESYNC) {
       const watchedAt = now()
+      const before = version
       yield* api.watch(version, (event) =>
         Effect.sync(() => {
           version = event.object.metadata.resourceVersion
@@ -79,7 +80,10 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
           else if (event.type !== "BOOKMARK") update(event.object)
         }))
       // A watch lasts many seconds, unless something between the platform and the API ends it.
-      if (now() - watchedAt < SHORT) yield* Effect.sleep(RETRY)
+      if (now() - watchedAt >= SHORT) continue
+      yield* Effect.sleep(RETRY)
+      // Nothing came through it: the list shows what such watches would not.
+      if (version === before) return
     }
   })
 

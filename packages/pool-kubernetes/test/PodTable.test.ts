@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
+import { TestClock } from "effect/testing"
 import { ApiRefused, type KubernetesError } from "../src/KubernetesError.ts"
 import type { Pod } from "../src/Pod.ts"
 import type { Listed, PodsApi } from "../src/PodsApi.ts"
@@ -67,5 +68,18 @@ describe("the table of pods", () => {
       yield* run()
       yield* Queue.take(watches)
       assert.deepStrictEqual((yield* Queue.takeAll(created)).map(({ _tag }) => _tag), ["Pod"])
+    }))
+
+  it.effect("reads the list again after a watch that ended at once without an event", () =>
+    Effect.gen(function*() {
+      const { lists, next, run, table, watches } = yield* scripted
+      const pod = table.follow("changed")
+      yield* run(podOf("changed"))
+      assert.strictEqual(yield* next(pod), "Pod")
+      yield* Deferred.succeed((yield* Queue.take(watches)).end, undefined)
+      yield* TestClock.adjust("1 second")
+      yield* Deferred.succeed(yield* Queue.take(lists), { pods: [], version: "2" })
+      assert.strictEqual(yield* next(pod), "Removed")
+      assert.strictEqual((yield* Queue.take(watches)).version, "2")
     }))
 })

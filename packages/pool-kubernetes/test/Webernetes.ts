@@ -71,6 +71,9 @@ export const missing: string | undefined = typeof loaded === "string" ? loaded :
 
 const NAMESPACE = "default"
 
+/** https://kubernetes.io/docs/reference/using-api/api-concepts/#410-gone-responses */
+const EXPIRED = { kind: "Status", code: 410, reason: "Expired", message: "too old resource version" }
+
 class PodLog {
   readonly lines: Array<string> = []
   readonly following = new Set<ServerResponse>()
@@ -106,7 +109,8 @@ export const startCluster = async () => {
       const log = logs.get(name)
       const env = specs.get(name)?.spec.containers[0]?.env ?? []
       const child = spawn(process.execPath, argv.slice(0, -1), {
-        env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
+        // The kubelet reads "$$" as "$"; the library expands nothing.
+        env: Object.fromEntries(env.map(({ name, value }) => [name, value.replaceAll("$$", () => "$")])),
         stdio: ["ignore", "pipe", "ignore"]
       })
       let open = ""
@@ -153,7 +157,8 @@ export const startCluster = async () => {
         pathname,
         { labelSelector, resourceVersion: searchParams.get("resourceVersion") ?? "" },
         (type, object) => response.write(`${JSON.stringify({ type, object })}\n`),
-        () => response.end()
+        // It ends a watch whose version is no longer stored without an event. An API server sends this one.
+        (error) => response.end(error === null ? "" : `${JSON.stringify({ type: "ERROR", object: EXPIRED })}\n`)
       )
       response.on("close", () => aborted.abort())
       return
