@@ -5,18 +5,18 @@
  *   pnpm bench                     lists the rows
  *   pnpm bench P1                  runs one row, as its published figures were measured
  *   pnpm bench all --quick         runs every row with the fewest rounds: whether the benchmarks work, not how fast Stint is
- *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md and FOLDER/P1.json: figures, date, machine, commit, versions
+ *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md, P1.json, charts, and an index of the folder (Report.ts)
  * ```
  *
  * Exits with 1 when a benchmark fails. A bad figure is not a failure.
  */
 import { execFileSync, spawn } from "node:child_process"
-import { mkdir, writeFile } from "node:fs/promises"
 import { availableParallelism, cpus, totalmem } from "node:os"
-import { join } from "node:path"
+import { join, resolve } from "node:path"
 import process from "node:process"
 import { parseArgs } from "node:util"
-import { figuresOf } from "./PrintedFigures.ts"
+import peers from "../peers/package.json" with { type: "json" }
+import { type Circumstances, writeReport } from "./Report.ts"
 import { rows } from "./Rows.ts"
 
 const { positionals: [wanted], values } = parseArgs({
@@ -45,7 +45,7 @@ const run = (script: string, args: ReadonlyArray<string>): Promise<string> =>
   })
 
 /** What a figure depends on. */
-const circumstances = () => ({
+const circumstances = (): Circumstances => ({
   date: new Date().toISOString().slice(0, 10),
   commit: execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: folder, encoding: "utf8" }).trim(),
   changed: execFileSync("git", ["status", "--porcelain"], { cwd: folder, encoding: "utf8" }).trim() !== "",
@@ -53,7 +53,8 @@ const circumstances = () => ({
   cores: availableParallelism(),
   processor: cpus()[0]?.model ?? "unknown",
   memoryGiB: Math.round(totalmem() / 2 ** 30),
-  quick: values.quick
+  quick: values.quick,
+  peers: peers.dependencies
 })
 
 const chosen = wanted === "all" ? rows : rows.filter(({ id }) => id === wanted?.toUpperCase())
@@ -71,7 +72,8 @@ if (chosen.length === 0) {
   process.exitCode = wanted === undefined ? 0 : 1
 }
 
-for (const { benchmarks, elsewhere, id, title } of chosen) {
+for (const row of chosen) {
+  const { benchmarks, elsewhere, id, title } = row
   print(`\n${id}: ${title}\n`)
   if (elsewhere !== undefined) {
     print(elsewhere)
@@ -87,16 +89,5 @@ for (const { benchmarks, elsewhere, id, title } of chosen) {
     }
   }
   if (values.report === undefined || outputs.length !== benchmarks.length) continue
-  await mkdir(values.report, { recursive: true })
-  const measured = circumstances()
-  const figures = Object.fromEntries(outputs.flatMap((output) => [...figuresOf(output)]))
-  await writeFile(join(values.report, `${id}.json`), `${JSON.stringify({ id, title, ...measured, figures }, null, 2)}\n`)
-  const machine = `${measured.cores} cores (${measured.processor}), ${measured.memoryGiB} GiB, Node ${measured.node}`
-  const commit = `commit ${measured.commit}${measured.changed ? " with changes" : ""}`
-  await writeFile(
-    join(values.report, `${id}.md`),
-    `# ${id}: ${title}\n\n${measured.date}, ${machine}, ${commit}${values.quick ? ", few rounds" : ""}.\n\n${
-      outputs.join("\n").trim()
-    }\n`
-  )
+  await writeReport(resolve(values.report), row, rows, outputs, circumstances(), join(folder, "../docs/spec/figures.md"))
 }

@@ -21,7 +21,7 @@ import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { estimateRatio } from "./PairedRatio.ts"
-import { figuresOf } from "./PrintedFigures.ts"
+import { figuresOf } from "./PrintedTables.ts"
 import { formatFigure, median, tableOf } from "./Rounds.ts"
 
 const { positionals: [base, ...options], values } = parseArgs({

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "vitest"
-import { figuresOf } from "../src/PrintedFigures.ts"
+import { figuresOf } from "../src/PrintedTables.ts"
 import { rows } from "../src/Rows.ts"
 
 const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
