@@ -155,12 +155,25 @@ const make = Effect.gen(function*() {
     return record !== undefined && isVisible(record, caller) ? record : yield* new BulkMissing({ id })
   })
 
-  const cancel: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
+  /** Operations that callers are about to stop. This server does nothing more for them: each step would make the cancel fail once more. */
+  const stopping = new Set<string>()
+
+  const stop: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
     const record = yield* find(id, caller)
     const after = BulkMachine.cancelled(record, now())
     if (after === undefined) return BulkMachine.toOperation(record)
-    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* cancel(id, caller)
+    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* stop(id, caller)
   })
+
+  const cancel: BulkJobs["Service"]["cancel"] = (id, caller) =>
+    Effect.andThen(
+      find(id, caller),
+      Effect.acquireUseRelease(
+        Effect.sync(() => stopping.add(id)),
+        () => stop(id, caller),
+        () => Effect.sync(() => stopping.delete(id))
+      )
+    )
 
   /** The job that repeats another one, with the present settings of its endpoint. */
   const submissionOf = (
@@ -271,6 +284,7 @@ const make = Effect.gen(function*() {
       limit: BATCH
     })
     for (const job of jobs) {
+      if (stopping.has(record.id)) return true
       const after = yield* step(record, job, known)
       if (after === undefined) return true
       record = after
@@ -297,7 +311,7 @@ const make = Effect.gen(function*() {
       let more = false
       let problem: Cause.Cause<StoreError> | undefined
       for (const record of unended) {
-        if (!BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
+        if (stopping.has(record.id) || !BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
         // An operation that cannot continue must not keep others from their work.
         const exit = yield* Effect.exit(work(record))
         if (Exit.isSuccess(exit)) more = exit.value || more

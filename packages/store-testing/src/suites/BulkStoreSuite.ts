@@ -27,6 +27,7 @@ import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
@@ -337,6 +338,32 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.deepInclude(yield* get(again.id, by), { state: "done", done: 1 })
           assert.strictEqual(yield* statusOf(job.id), "CANCELLED")
           assert.strictEqual(yield* statusOf(late.id), "IN_QUEUE")
+        }).pipe(Effect.provide(layer))
+      }))
+
+    rule("stops an operation after the current job", () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const count = 250
+        yield* Effect.replicateEffect(insertJob(), count, { concurrency: "unbounded", discard: true })
+        const layer = BulkJobs.layer.pipe(
+          Layer.provide(JobQueue.layer),
+          Layer.provide(Layer.merge(WorkerRegistry.layer, endpoints))
+        )
+        yield* Effect.gen(function*() {
+          const { cancel, get, start, tick } = yield* BulkJobs.BulkJobs
+          const { id } = yield* start({ action: "cancel", search: EVERYTHING, holdMs: 0, by })
+          const server = yield* Effect.forkChild(Effect.repeat(tick, { while: (more) => more }), { startImmediately: true })
+          let before = 0
+          while (before === 0) {
+            yield* Effect.yieldNow
+            before = (yield* get(id, by)).done
+          }
+          const stopped = yield* cancel(id, by)
+          yield* Fiber.join(server)
+          assert.isAtMost(stopped.done, before + 3)
+          assert.deepStrictEqual(yield* get(id, by), stopped)
+          assert.strictEqual(stopped.state, "cancelled")
         }).pipe(Effect.provide(layer))
       }))
 
