@@ -31,8 +31,9 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { monotonicMillis } from "../ClockWatch.ts"
-import { QuotaExceeded } from "../jobs/JobErrors.ts"
+import { BudgetReached, QuotaExceeded } from "../jobs/JobErrors.ts"
 import { type Counted, JobQueue, type Submission } from "../jobs/JobQueue.ts"
+import { Budgets } from "../usage/Budgets.ts"
 import * as BulkMachine from "./BulkMachine.ts"
 
 /** There is no such operation, or the caller may not see it. */
@@ -105,6 +106,7 @@ const make = Effect.gen(function*() {
   const store = yield* BulkStore
   const endpoints = yield* EndpointStore
   const queue = yield* JobQueue
+  const budgets = yield* Budgets
   const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
@@ -214,6 +216,8 @@ const make = Effect.gen(function*() {
     endpoint: Endpoint | undefined
   ): Effect.fn.Return<BulkRecord | undefined, StoreError> {
     if (endpoint === undefined) return BulkMachine.passed(record, job, "endpoint")
+    const budget = budgets.reachedBy(endpoint.id, record.by.key)
+    if (budget !== undefined) return BulkMachine.failed(record, job, new BudgetReached(budget).message)
     const input = yield* Effect.catchTag(queue.input(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
     if (input === undefined) return BulkMachine.passed(record, job, "missing")
     const after = BulkMachine.stepped(record, job, now())
