@@ -100,7 +100,7 @@ const isVisible = ({ by }: BulkRecord, caller: BulkCaller): boolean => caller.en
 
 /** Why a rerun cannot be submitted, now or later; undefined for a failure that may pass. */
 const lastingProblem = ({ message, reason }: StoreError): string | undefined =>
-  reason._tag === "PayloadUnavailable" ? message : undefined
+  reason._tag === "PayloadUnavailable" && reason.isLost === true ? message : undefined
 
 const make = Effect.gen(function*() {
   const store = yield* BulkStore

@@ -23,7 +23,7 @@ import { bulkOf } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
 import { Nodes } from "@stint/store/Nodes"
-import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
+import { PayloadUnavailable, StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -364,6 +364,44 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.isAtMost(stopped.done, before + 3)
           assert.deepStrictEqual(yield* get(id, by), stopped)
           assert.strictEqual(stopped.state, "cancelled")
+        }).pipe(Effect.provide(layer))
+      }))
+
+    rule("waits while an input cannot be read, and counts only a lost one as failed", () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const [fine, lost] = [yield* insertJob(), yield* insertJob()]
+        yield* failWaiting
+        const outage = { isOver: false }
+        const store = Layer.effect(
+          JobStore,
+          Effect.map(JobStore, (inner) =>
+            JobStore.of({
+              ...inner,
+              input: (of, id) => {
+                const reason = { operation: "get", problem: "gone" } as const
+                if (!outage.isOver) return Effect.fail(new StoreError({ reason: new PayloadUnavailable(reason) }))
+                return id === lost.id
+                  ? Effect.fail(new StoreError({ reason: new PayloadUnavailable({ ...reason, isLost: true }) }))
+                  : inner.input(of, id)
+              }
+            }))
+        )
+        const layer = BulkJobs.layer.pipe(
+          Layer.provide(JobQueue.layer),
+          Layer.provide(Layer.mergeAll(store, WorkerRegistry.layer, endpoints))
+        )
+        yield* Effect.gen(function*() {
+          const { get, start, tick } = yield* BulkJobs.BulkJobs
+          const { id } = yield* start({ action: "rerun", search: EVERYTHING, holdMs: 0, by })
+          assert.isTrue(Exit.isFailure(yield* Effect.exit(tick)))
+          assert.deepInclude(yield* get(id, by), { state: "running", done: 0, failed: 0 })
+          outage.isOver = true
+          yield* tick
+          const ended = yield* get(id, by)
+          assert.deepInclude(ended, { state: "done", done: 1, failed: 1 })
+          assert.deepStrictEqual(ended.problems.map(({ job }) => job), [String(lost.id)])
+          assert.strictEqual(yield* statusOf(fine.id), "FAILED")
         }).pipe(Effect.provide(layer))
       }))
 
