@@ -272,7 +272,7 @@ const make = Effect.gen(function*() {
   const work = Effect.fnUntraced(function*(stored: BulkRecord): Effect.fn.Return<boolean, StoreError> {
     let record = BulkMachine.claimed(stored, node, now())
     if (!(yield* store.put(record))) return true
-    const { search } = parseSearch(record.query)
+    const { search } = parseSearch(record.query, Infinity)
     const wanted = search === undefined ? undefined : restrictedTo(search, record.action)
     if (search === undefined || wanted === undefined) {
       return yield* Effect.die(new Error(`the bulk operation ${record.id} has an invalid query`))

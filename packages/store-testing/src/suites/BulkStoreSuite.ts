@@ -13,7 +13,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { BulkAction } from "@stint/contract/Bulk"
 import type { JobId } from "@stint/contract/Ids"
-import { EVERYTHING, parseSearch } from "@stint/contract/JobSearch"
+import { EVERYTHING, MAX_SEARCH_LENGTH, parseSearch } from "@stint/contract/JobSearch"
 import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
@@ -402,6 +402,25 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.deepInclude(ended, { state: "done", done: 1, failed: 1 })
           assert.deepStrictEqual(ended.problems.map(({ job }) => job), [String(lost.id)])
           assert.strictEqual(yield* statusOf(fine.id), "FAILED")
+        }).pipe(Effect.provide(layer))
+      }))
+
+    rule("works on an operation with the longest query, whose canonical form is longer", () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const layer = BulkJobs.layer.pipe(
+          Layer.provide(JobQueue.layer),
+          Layer.provide(Layer.merge(WorkerRegistry.layer, endpoints))
+        )
+        yield* Effect.gen(function*() {
+          const { get, start, tick } = yield* BulkJobs.BulkJobs
+          const text = "status:done tag:".padEnd(MAX_SEARCH_LENGTH, "x")
+          const { search } = parseSearch(text)
+          if (search === undefined) return assert.fail("the query has a mistake")
+          const { id, query } = yield* start({ action: "rerun", search, holdMs: 0, by })
+          assert.isAbove(query.length, MAX_SEARCH_LENGTH)
+          yield* tick
+          assert.deepInclude(yield* get(id, by), { state: "done", done: 0 })
         }).pipe(Effect.provide(layer))
       }))
 
