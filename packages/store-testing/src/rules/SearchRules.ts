@@ -140,6 +140,16 @@ export const searchRules = (rule: Rule): void => {
       }))
   }
 
+  rule("finds no job by a tag or behind a place that no job can have", () =>
+    Effect.gen(function*() {
+      const { endpoint, queue, submit } = yield* Scenario.make()
+      yield* submit({ tags: ["red"] })
+      const options = { endpoints: [endpoint.id], now: 0 }
+      assert.deepStrictEqual(yield* queue.search({ ...options, search: queryOf("tag:a\0b") }), { jobs: [], next: null })
+      const after = { createdAt: -1, id: "a\0b" }
+      assert.deepStrictEqual(yield* queue.search({ ...options, search: EVERYTHING, after }), { jobs: [], next: null })
+    }))
+
   rule("examines a limited number of jobs for a page, and continues behind them", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
