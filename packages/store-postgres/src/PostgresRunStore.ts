@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Query } from "./Connection.ts"
 import { fromAllStateTables, REPORT, STATE_TABLES, toStateRow } from "./JobColumns.ts"
+import { escapeNul } from "./NulText.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import { ENTRY, listOf, RUN, toDefinition, toEntry, toGraph, toRun } from "./RunRows.ts"
 import { definitionKey } from "./RunWork.ts"
@@ -45,7 +46,10 @@ const refuseRemoved = (write: JournalWrite, isRemoved: (endpoint: EndpointId) =>
 })
 
 const readGraph = async (query: Query, endpoint: EndpointId, hash: string) => {
-  const [row] = await query(`SELECT graph FROM stint.definitions WHERE endpoint = $1 AND hash = $2`, [endpoint, hash])
+  const [row] = await query(`SELECT graph FROM stint.definitions WHERE endpoint = $1 AND hash = $2`, [
+    endpoint,
+    escapeNul(hash)
+  ])
   return row === undefined ? undefined : toGraph(row)
 }
 

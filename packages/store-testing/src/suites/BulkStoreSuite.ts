@@ -225,7 +225,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.deepStrictEqual(yield* store.list, [held, full, running])
           assert.deepStrictEqual(yield* store.unended, [running, held])
           assert.deepStrictEqual(yield* store.get("first"), full)
-          assert.isUndefined(yield* store.get("none"))
+          for (const id of ["none", "a\0b"]) assert.isUndefined(yield* store.get(id))
         })
     )
 

@@ -713,6 +713,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 10), [{ hash: OTHER, at: 5 }, { hash: HASH, at: 0 }])
           assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 1), [{ hash: OTHER, at: 5 }])
           assert.deepStrictEqual(yield* runs.definitions(EndpointId.make("none"), 10), [])
+          assert.isUndefined(yield* runs.definition(ENDPOINT, "a\0b"))
           // A job that no worker has started is not a run.
           const all = [yield* started(), yield* started(), yield* started(), yield* started()].map(({ id }) => id)
           yield* jobs.insert(Scenario.record({ retentionMs: 1_000 }))
