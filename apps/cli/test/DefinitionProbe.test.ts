@@ -23,7 +23,10 @@ describe("the definition of a handler before its deployment", () => {
       const { env } = process
       assert.strictEqual(env["STINT_API_KEY"], "rpa_0123456789abcdef")
       yield* Effect.promise(() =>
-        writeFile(file, "const { MODEL_FOLDER, SIZE, STINT_API_KEY } = process.env; console.log(`Error: ${MODEL_FOLDER} ${SIZE} ${STINT_API_KEY}`)")
+        writeFile(
+          file,
+          "const { MODEL_FOLDER, SIZE, STINT_API_KEY } = process.env; console.log(`Error: ${MODEL_FOLDER} ${SIZE} ${STINT_API_KEY}`)"
+        )
       )
       const spec = Schema.decodeUnknownSync(EndpointSpec)({ id: "probed", source: { type: "handler", file }, env: { SIZE: "7" } })
       const { message } = yield* Effect.flip(DefinitionProbe.graphOf(spec))

@@ -337,7 +337,7 @@ const make = Effect.gen(function*() {
           : Effect.catchTag(
             read(input, "try"),
             "PayloadLost",
-            ({ problem }) => 
+            ({ problem }) =>
               Effect.fail(new StoreError({ reason: new PayloadUnavailable({ operation: "get", problem, isLost: true }) }))
           )),
     drain: (endpoint, id, limit) =>

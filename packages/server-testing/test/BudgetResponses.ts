@@ -77,7 +77,11 @@ export const budgetResponses = (): void => {
           Effect.flatMap(call(`/api/v1/bulk/${bulk}`), expectJson(200, BulkOperation)),
           ({ state }) => state === "done"
         )
-        expect(operation).toMatchObject({ done: 0, failed: 1, problems: [{ job: id, reason: expect.stringContaining("budget") }] })
+        expect(operation).toMatchObject({
+          done: 0,
+          failed: 1,
+          problems: [{ job: id, reason: expect.stringContaining("budget") }]
+        })
 
         reached.endpoint = ""
         yield* one.run(1)

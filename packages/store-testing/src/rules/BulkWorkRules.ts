@@ -54,7 +54,8 @@ export const failWaiting = Effect.gen(function*() {
 })
 
 /** The status of a job; undefined when the endpoint has no such job. */
-export const statusOf = (id: JobId) => Effect.flatMap(JobStore, (jobs) => Effect.map(jobs.get(endpoint.id, id), (job) => job?.status))
+export const statusOf = (id: JobId) =>
+  Effect.flatMap(JobStore, (jobs) => Effect.map(jobs.get(endpoint.id, id), (job) => job?.status))
 
 /** The store of endpoints, with the one of the jobs. */
 export const endpoints = Layer.effectDiscard(Effect.flatMap(EndpointStore.EndpointStore, (store) => store.put(endpoint))).pipe(

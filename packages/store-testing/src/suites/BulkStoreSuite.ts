@@ -29,7 +29,16 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { type BulkStores, bulkWorkRules, by, endpoint, endpoints, failWaiting, insertJob, statusOf } from "../rules/BulkWorkRules.ts"
+import {
+  type BulkStores,
+  bulkWorkRules,
+  by,
+  endpoint,
+  endpoints,
+  failWaiting,
+  insertJob,
+  statusOf
+} from "../rules/BulkWorkRules.ts"
 import * as Scenario from "../Scenario.ts"
 
 const operation = (settings: Partial<BulkRecord> = {}): BulkRecord => ({
