@@ -91,6 +91,13 @@ describe("the text query of jobs", () => {
     }))
   })
 
+  it("reads back the times at the ends of the calendar, and refuses times beyond them, which it could not print", () => {
+    const last = "before:9999-12-31T23:59:59+01:00"
+    expect(parsed(printSearch(parsed(last)))).toEqual(parsed(last))
+    expect(problemOf("before:9999-12-31T23:59:59-01:00")).toMatchObject({ position: 7 })
+    expect(problemOf("since:0000-01-01T00:00:00+01:00")).toMatchObject({ position: 6 })
+  })
+
   it("ends for every text, with a query that prints the same again, or with a position within the text and a way out", () => {
     const piece = fc.constantFrom(
       "status:",

@@ -217,6 +217,12 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
           assert.match(job.error ?? "", /input is lost: .*payload store in memory/)
           assert.strictEqual((yield* queue.get(endpoint.id, waiting.id)).status, "FAILED")
           assert.strictEqual((yield* queue.depth(endpoint.id)).running, 0)
+          const { reason } = yield* Effect.flip(queue.input(endpoint.id, id).pipe(Effect.catchTag("JobMissing", Effect.die)))
+          assert.deepInclude(reason, { _tag: "PayloadUnavailable", isLost: true })
+          yield* faults.mend
+          yield* faults.failNext("get", 1)
+          const outage = yield* Effect.flip(queue.input(endpoint.id, id).pipe(Effect.catchTag("JobMissing", Effect.die)))
+          assert.notProperty(outage.reason, "isLost")
         }).pipe(Effect.provide(layer)))
 
       it.effect(`reports a job with that output as FAILED and names the cause (${how})`, () =>

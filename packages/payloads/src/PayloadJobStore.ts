@@ -337,7 +337,8 @@ const make = Effect.gen(function*() {
           : Effect.catchTag(
             read(input, "try"),
             "PayloadLost",
-            ({ problem }) => Effect.fail(new StoreError({ reason: new PayloadUnavailable({ operation: "get", problem }) }))
+            ({ problem }) =>
+              Effect.fail(new StoreError({ reason: new PayloadUnavailable({ operation: "get", problem, isLost: true }) }))
           )),
     drain: (endpoint, id, limit) =>
       Effect.flatMap(

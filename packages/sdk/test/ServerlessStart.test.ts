@@ -78,6 +78,15 @@ describe("serverless.start on a platform", () => {
     expect(reports).toContainEqual({ runpod_version: "0.0.0", status: "unhealthy", check: "setup", reason })
   })
 
+  it("tells the platform of a setup that blocks its thread from its first statement on", async () => {
+    const stub = await startStub()
+    startWorker("setup that blocks", [], stub.environment())
+    await stub.until(() => stub.of("ping").length > 0)
+    const announced = Date.now()
+    await stub.until(() => [...stub.of("job-take"), ...stub.of("job-take-batch")].length > 0)
+    expect(Date.now() - announced).toBeGreaterThan(2_000)
+  })
+
   it("concurrency_modifier lets the worker run several jobs at once", async () => {
     const stub = await startStub()
     startWorker("two at once", [], stub.environment({ pingIntervalMs: 50 }))

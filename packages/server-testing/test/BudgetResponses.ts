@@ -3,12 +3,14 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { BatchReceipt } from "@stint/contract/Batch"
+import { BulkOperation } from "@stint/contract/Bulk"
 import { BudgetReached } from "@stint/contract/Problem"
 import { UsageReport } from "@stint/contract/UsageApi"
 import { Budgets, type BudgetState } from "@stint/queue/Budgets"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as ServerTest from "../src/ServerTest.ts"
+import { until } from "../src/TestEndpoint.ts"
 import { expectJson } from "../src/WireClient.ts"
 
 const SPENT: BudgetState = {
@@ -68,6 +70,18 @@ export const budgetResponses = (): void => {
         const worker = yield* one.worker("ann")
         expect((yield* worker.next).id).toBe(id)
         yield* worker.finish(id, "done")
+
+        const rerun = { action: "rerun", query: `endpoint:${one.id}`, holdMs: 0 }
+        const { id: bulk } = yield* Effect.flatMap(call("/api/v1/bulk", { json: rerun }), expectJson(201, BulkOperation))
+        const operation = yield* until(
+          Effect.flatMap(call(`/api/v1/bulk/${bulk}`), expectJson(200, BulkOperation)),
+          ({ state }) => state === "done"
+        )
+        expect(operation).toMatchObject({
+          done: 0,
+          failed: 1,
+          problems: [{ job: id, reason: expect.stringContaining("budget") }]
+        })
 
         reached.endpoint = ""
         yield* one.run(1)

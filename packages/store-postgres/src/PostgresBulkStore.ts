@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type { Query, Row } from "./Connection.ts"
+import { escapeNul } from "./NulText.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
 const Body = Schema.fromJsonString(BulkRecord)
@@ -48,7 +49,7 @@ export const layer: Layer.Layer<BulkStore, never, PostgresDatabase> = Layer.effe
     return BulkStore.of({
       get: (id) =>
         db.read("read bulk operation", async (query) => {
-          const [row] = await query(`SELECT body FROM stint.bulk WHERE id = $1`, [id])
+          const [row] = await query(`SELECT body FROM stint.bulk WHERE id = $1`, [escapeNul(id)])
           return row === undefined ? undefined : toRecord(row)
         }),
       list: db.read(

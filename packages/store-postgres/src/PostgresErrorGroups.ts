@@ -9,6 +9,7 @@ import { ErrorGroupRecord, ErrorGroupStore, GROUP_RETENTION_MILLIS, GROUPS_KEPT 
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
 import { insertAll, transpose } from "./JobColumns.ts"
+import { escapeNul } from "./NulText.ts"
 import type { PostgresDatabase } from "./PostgresDatabase.ts"
 import { lockNumber } from "./Transaction.ts"
 
@@ -97,7 +98,7 @@ export const removeAll = async (query: Query, endpoint: string): Promise<void> =
 const readGroup = async (query: Query, endpoint: string, fingerprint: string): Promise<ErrorGroupRecord | undefined> => {
   const [row] = await query(`SELECT body FROM stint.error_groups WHERE endpoint = $1 AND fingerprint = $2`, [
     endpoint,
-    fingerprint
+    escapeNul(fingerprint)
   ])
   return row === undefined ? undefined : decodeBody(row)[0]
 }

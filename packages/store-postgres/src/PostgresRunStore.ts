@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Query } from "./Connection.ts"
 import { fromAllStateTables, REPORT, STATE_TABLES, toStateRow } from "./JobColumns.ts"
+import { escapeNul } from "./NulText.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 import { ENTRY, listOf, RUN, toDefinition, toEntry, toGraph, toRun } from "./RunRows.ts"
 import { definitionKey } from "./RunWork.ts"
@@ -20,9 +21,13 @@ const ENTRIES = `SELECT ${listOf("e", ENTRY)} FROM stint.run_entries e JOIN stin
 /** The number of columns of {@link RUN}. */
 const RUN_WIDTH = Object.keys(RUN).length
 
-/** Whether the job of a run has not ended. */
-const IS_OPEN = STATE_TABLES.filter((place) => place !== "ended")
-  .map((place) => `EXISTS (SELECT 1 FROM stint.${place} s WHERE s.id = r.run)`).join(" OR ")
+/** The runs of an endpoint whose jobs have not ended. They are found by the open jobs, because there may be many more ended runs. */
+const OPEN_RUNS = `WITH open AS MATERIALIZED (
+    ${
+  STATE_TABLES.filter((place) => place !== "ended")
+    .map((place) => `SELECT id FROM stint.${place} WHERE endpoint = $1 AND id > $2`).join(" UNION ALL ")
+}
+  ) SELECT ${listOf("r", RUN)} FROM open JOIN stint.runs r ON r.run = open.id ORDER BY r.run LIMIT $3`
 
 /** The number of characters that a write stores. */
 const charactersOf = ({ finish, records }: JournalWrite): number =>
@@ -45,7 +50,10 @@ const refuseRemoved = (write: JournalWrite, isRemoved: (endpoint: EndpointId) =>
 })
 
 const readGraph = async (query: Query, endpoint: EndpointId, hash: string) => {
-  const [row] = await query(`SELECT graph FROM stint.definitions WHERE endpoint = $1 AND hash = $2`, [endpoint, hash])
+  const [row] = await query(`SELECT graph FROM stint.definitions WHERE endpoint = $1 AND hash = $2`, [
+    endpoint,
+    escapeNul(hash)
+  ])
   return row === undefined ? undefined : toGraph(row)
 }
 
@@ -98,11 +106,7 @@ export const layer: Layer.Layer<RunStore, never, PostgresDatabase> = Layer.effec
         ),
       openRuns: (endpoint, after, limit) =>
         db.read("open runs", async (query) => {
-          const rows = await query(
-            `SELECT ${listOf("r", RUN)} FROM stint.runs r WHERE r.endpoint = $1 AND r.run > $2 AND (${IS_OPEN})
-             ORDER BY r.run LIMIT $3`,
-            [endpoint, after ?? "", limit]
-          )
+          const rows = await query(OPEN_RUNS, [endpoint, after ?? "", limit])
           return rows.map((row): RunRecord => {
             const { root: _, ...run } = toRun(row)
             return run

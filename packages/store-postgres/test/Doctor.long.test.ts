@@ -186,6 +186,24 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       )
     ))
 
+  rule("finds a standby, which refuses to listen for notifications", (address) =>
+    Effect.gen(function*() {
+      const standby: typeof connect = async (to) => {
+        const connection = await connect(to)
+        return {
+          ...connection,
+          query: (text, values) => connection.query(text.replace("pg_is_in_recovery()", "true"), values),
+          execute: (text) =>
+            text.startsWith("LISTEN")
+              ? Promise.reject(new Error("cannot execute LISTEN during recovery"))
+              : connection.execute(text)
+        }
+      }
+      const { findings } = yield* Doctor.examine(options(address), {}, { connect: standby, now: Date.now })
+      assert.deepStrictEqual(failing({ findings }), ["server"])
+      assert.include(findings.find(({ check }) => check === "server")?.found ?? "", "a standby")
+    }))
+
   rule("finds that notifications do not arrive", (address) =>
     Effect.gen(function*() {
       const deaf: typeof connect = async (to) => ({ ...await connect(to), onNotification: () => {} })

@@ -117,10 +117,11 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
   const define = db.statement(`INSERT OR IGNORE INTO definitions (endpoint, hash, graph, at) VALUES (?, ?, ?, ?)`)
 
   const definitions = db.statement(`SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at DESC, hash LIMIT ? + 0`)
-  // Reads the runs of all endpoints from `after` on, for a person who asks. An index would cost every run a write.
+  // Sorts the open jobs of the endpoint, for a person who asks. An index would cost every run a write.
   const openRuns = db.statement(
-    `SELECT run, runs.endpoint AS endpoint, definition, phase, undo, last, wanted, held FROM runs JOIN jobs ON jobs.id = runs.run
-     WHERE run > ? AND runs.endpoint = ? AND jobs.finished_at IS NULL ORDER BY run LIMIT ? + 0`
+    `SELECT run, runs.endpoint AS endpoint, definition, phase, undo, last, wanted, held
+     FROM jobs INDEXED BY jobs_listed JOIN runs ON run = jobs.id
+     WHERE jobs.id > ? AND jobs.endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0`
   )
 
   /** The endpoints with definitions. After a rolled-back transaction, the set may contain one too many, which costs a read per job. */

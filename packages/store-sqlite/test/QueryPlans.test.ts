@@ -34,7 +34,10 @@ const statements = Effect.gen(function*() {
 })
 
 /** The tables that grow with the number of ended jobs. */
-const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
+const LARGE = /\b(jobs|runs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
+
+/** A range of all ids: a scan by another name. */
+const ALL_IDS = /^SEARCH (jobs|runs) .*\((id|run)>\?\)/
 
 it.live("P5: no statement scans ended jobs, and none sorts rows that an index already orders", () =>
   Effect.gen(function*() {
@@ -46,7 +49,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
         db.statement(`EXPLAIN QUERY PLAN ${sql}`).all().map((row) => ({ sql, detail: String(row["detail"]) }))
       ))
     const suspicious = steps.filter(({ detail }) =>
-      detail.includes("TEMP B-TREE") || (detail.startsWith("SCAN") && LARGE.test(detail))
+      detail.includes("TEMP B-TREE") || (detail.startsWith("SCAN") && LARGE.test(detail)) || ALL_IDS.test(detail)
     )
     // Recovery reads all running and all delayed jobs once, using the indexes that contain only these jobs.
     const isRecovery = ({ sql }: (typeof suspicious)[number]) =>
@@ -58,13 +61,17 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     // An endpoint has as many definitions as its pipeline had versions.
     const isVersions = ({ sql }: (typeof suspicious)[number]) =>
       sql.startsWith("SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at")
+    // The open runs of an endpoint are sorted by their ids, for a person who asks. An index would cost every run a write.
+    const isOpenRuns = ({ detail, sql }: (typeof suspicious)[number]) =>
+      detail === "USE TEMP B-TREE FOR ORDER BY" && sql.endsWith("AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0")
     assert.deepStrictEqual(
       suspicious.filter((one) =>
-        !isRecovery(one) && !isListOrder(one) && !isVersions(one)
+        !isRecovery(one) && !isListOrder(one) && !isVersions(one) && !isOpenRuns(one)
       ),
       []
     )
     assert.strictEqual(suspicious.filter(isVersions).length, 1)
+    assert.strictEqual(suspicious.filter(isOpenRuns).length, 1)
     assert.strictEqual(suspicious.filter(isRecovery).length, 3)
     assert.strictEqual(suspicious.filter(isListOrder).length, 5)
   }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))

@@ -37,7 +37,9 @@ export class StoreBroken extends Schema.TaggedError<StoreBroken>()("StoreBroken"
  */
 export class PayloadUnavailable extends Schema.TaggedError<PayloadUnavailable>()("PayloadUnavailable", {
   operation: Schema.Literals(["put", "get"]),
-  problem: Schema.String
+  problem: Schema.String,
+  /** The payload does not exist any more, so that it can never be read. Default: it may be read later. */
+  isLost: Schema.optionalKey(Schema.Literal(true))
 }) {}
 
 /** The memory budget has no room for a large payload of `bytes` bytes at the moment, because other payloads are in flight. */

@@ -26,6 +26,12 @@ const jobs = (count: number): string => `${count} ${count === 1 ? "job" : "jobs"
 /** `512 jobs`, or `over 10000 jobs`. */
 const counted = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${jobs(count)}`
 
+/** What the count says, in a sentence. */
+const matching = (found: BulkOperation["matched"]): string =>
+  found.count === 0 && found.more
+    ? "None of the jobs that were counted matches. There are more."
+    : `${counted(found)} ${found.count === 1 && !found.more ? "matches" : "match"}.`
+
 const SKIPPED: ReadonlyArray<readonly [keyof BulkOperation["skipped"], string]> = [
   ["changed", "whose status had changed"],
   ["missing", "that had been removed"],
@@ -92,11 +98,11 @@ export interface Options {
 /** Shows how many jobs match, asks, starts the operation and waits for its end. Fails when a job could not be changed. */
 export const run = Effect.fnUntraced(function*({ action, hold, json, where, yes }: Options) {
   const found = yield* call((api) => api.bulk.countJobs({ query: { query: where, action } }))
-  if (!json) yield* Output.message(`${counted(found)} ${found.count === 1 && !found.more ? "matches" : "match"}.`)
-  if (found.count > 0 && !(yield* confirm({ text: `${VERBS[action].ask} ${counted(found)}?`, yes, json }))) {
-    return yield* Output.message("Nothing was changed.")
-  }
-  if (found.count === 0 && !json) return yield* Output.message("Nothing was changed.")
+  const isNone = found.count === 0 && !found.more
+  if (!json) yield* Output.message(matching(found))
+  const text = `${VERBS[action].ask} ${found.count === 0 ? "all that match" : counted(found)}?`
+  if (!isNone && !(yield* confirm({ text, yes, json }))) return yield* Output.message("Nothing was changed.")
+  if (isNone && !json) return yield* Output.message("Nothing was changed.")
   const holdMs = Option.isSome(hold) ? { holdMs: toMillis(hold.value) } : {}
   const started = yield* call((api) => api.bulk.startBulk({ payload: { action, query: where, ...holdMs } }))
   const ended = yield* follow(started)

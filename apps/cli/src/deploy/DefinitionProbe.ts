@@ -97,6 +97,9 @@ const end = (child: ChildProcess) =>
     child.kill("SIGTERM")
   })
 
+/** The variables of this command without the platform's settings, such as the operator's key, which no worker gets. */
+const operatorEnvironment = () => Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^STINT_/i.test(name)))
+
 /** The definition of an endpoint whose handler is a file of this machine. Starts the handler as a worker without jobs. */
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
@@ -115,7 +118,7 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
           cwd: dirname(source.file),
           stdio: ["ignore", "pipe", "pipe"],
           env: {
-            ...process.env,
+            ...operatorEnvironment(),
             ...Object.fromEntries(
               Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])
             ),

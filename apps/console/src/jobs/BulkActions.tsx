@@ -63,7 +63,7 @@ export const BulkAction = ({ action, query }: { readonly action: ActionName; rea
             <button
               type="button"
               className={isDanger ? "button danger solid" : "button primary"}
-              disabled={isPending || matched.data === undefined || matched.data.count === 0}
+              disabled={isPending || matched.data === undefined || (matched.data.count === 0 && !matched.data.more)}
               onClick={() => mutate()}
             >
               {matched.data === undefined ? ask : `${ask} ${numberOf(matched.data)}`}

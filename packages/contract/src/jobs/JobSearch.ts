@@ -102,11 +102,15 @@ const parseAgo = (text: string): number | undefined => {
 /** A date begins at midnight UTC. */
 const TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
 
+/** The times whose year has four digits. */
+const FIRST_TIME = Date.parse("0000-01-01T00:00:00.000Z")
+const LAST_TIME = Date.parse("9999-12-31T23:59:59.999Z")
+
 const parseTime = (text: string): SearchTime | undefined => {
   const ago = parseAgo(text)
   if (ago !== undefined) return { ago }
   const at = TIME.test(text) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(at) ? undefined : { at }
+  return at >= FIRST_TIME && at <= LAST_TIME ? { at } : undefined
 }
 
 const printTime = (time: SearchTime): string => {
@@ -222,10 +226,10 @@ const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): Parsed
   }
 }
 
-/** Parses a query. An empty one matches all jobs. */
-export const parseSearch = (text: string): ParsedSearch => {
-  if (text.length > MAX_SEARCH_LENGTH) {
-    return problem(MAX_SEARCH_LENGTH, `The query has ${text.length} characters.`, `Use at most ${MAX_SEARCH_LENGTH}.`)
+/** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query may be longer than the text of its author. */
+export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH): ParsedSearch => {
+  if (text.length > maxLength) {
+    return problem(maxLength, `The query has ${text.length} characters.`, `Use at most ${maxLength}.`)
   }
   let search = EVERYTHING
   let at = 0

@@ -31,8 +31,9 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { monotonicMillis } from "../ClockWatch.ts"
-import { QuotaExceeded } from "../jobs/JobErrors.ts"
+import { BudgetReached, QuotaExceeded } from "../jobs/JobErrors.ts"
 import { type Counted, JobQueue, type Submission } from "../jobs/JobQueue.ts"
+import { Budgets } from "../usage/Budgets.ts"
 import * as BulkMachine from "./BulkMachine.ts"
 
 /** There is no such operation, or the caller may not see it. */
@@ -99,12 +100,13 @@ const isVisible = ({ by }: BulkRecord, caller: BulkCaller): boolean => caller.en
 
 /** Why a rerun cannot be submitted, now or later; undefined for a failure that may pass. */
 const lastingProblem = ({ message, reason }: StoreError): string | undefined =>
-  reason._tag === "PayloadUnavailable" ? message : undefined
+  reason._tag === "PayloadUnavailable" && reason.isLost === true ? message : undefined
 
 const make = Effect.gen(function*() {
   const store = yield* BulkStore
   const endpoints = yield* EndpointStore
   const queue = yield* JobQueue
+  const budgets = yield* Budgets
   const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
@@ -155,12 +157,25 @@ const make = Effect.gen(function*() {
     return record !== undefined && isVisible(record, caller) ? record : yield* new BulkMissing({ id })
   })
 
-  const cancel: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
+  /** Operations that callers are about to stop. This server does nothing more for them: each step would make the cancel fail once more. */
+  const stopping = new Set<string>()
+
+  const stop: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
     const record = yield* find(id, caller)
     const after = BulkMachine.cancelled(record, now())
     if (after === undefined) return BulkMachine.toOperation(record)
-    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* cancel(id, caller)
+    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* stop(id, caller)
   })
+
+  const cancel: BulkJobs["Service"]["cancel"] = (id, caller) =>
+    Effect.andThen(
+      find(id, caller),
+      Effect.acquireUseRelease(
+        Effect.sync(() => stopping.add(id)),
+        () => stop(id, caller),
+        () => Effect.sync(() => stopping.delete(id))
+      )
+    )
 
   /** The job that repeats another one, with the present settings of its endpoint. */
   const submissionOf = (
@@ -201,6 +216,8 @@ const make = Effect.gen(function*() {
     endpoint: Endpoint | undefined
   ): Effect.fn.Return<BulkRecord | undefined, StoreError> {
     if (endpoint === undefined) return BulkMachine.passed(record, job, "endpoint")
+    const budget = budgets.reachedBy(endpoint.id, record.by.key)
+    if (budget !== undefined) return BulkMachine.failed(record, job, new BudgetReached(budget).message)
     const input = yield* Effect.catchTag(queue.input(job.endpoint, job.id), "JobMissing", () => Effect.undefined)
     if (input === undefined) return BulkMachine.passed(record, job, "missing")
     const after = BulkMachine.stepped(record, job, now())
@@ -255,7 +272,7 @@ const make = Effect.gen(function*() {
   const work = Effect.fnUntraced(function*(stored: BulkRecord): Effect.fn.Return<boolean, StoreError> {
     let record = BulkMachine.claimed(stored, node, now())
     if (!(yield* store.put(record))) return true
-    const { search } = parseSearch(record.query)
+    const { search } = parseSearch(record.query, Infinity)
     const wanted = search === undefined ? undefined : restrictedTo(search, record.action)
     if (search === undefined || wanted === undefined) {
       return yield* Effect.die(new Error(`the bulk operation ${record.id} has an invalid query`))
@@ -271,6 +288,7 @@ const make = Effect.gen(function*() {
       limit: BATCH
     })
     for (const job of jobs) {
+      if (stopping.has(record.id)) return true
       const after = yield* step(record, job, known)
       if (after === undefined) return true
       record = after
@@ -297,7 +315,7 @@ const make = Effect.gen(function*() {
       let more = false
       let problem: Cause.Cause<StoreError> | undefined
       for (const record of unended) {
-        if (!BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
+        if (stopping.has(record.id) || !BulkMachine.mayWork(record, node, nodes?.hasOthers() !== true, now())) continue
         // An operation that cannot continue must not keep others from their work.
         const exit = yield* Effect.exit(work(record))
         if (Exit.isSuccess(exit)) more = exit.value || more

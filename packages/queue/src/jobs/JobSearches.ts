@@ -58,6 +58,15 @@ const MAX_LIMIT = 200
 /** The statuses of jobs with an error group. */
 const FAILED: ReadonlyArray<JobStatus> = ["FAILED", "TIMED_OUT"]
 
+/** The statuses in which a job may change while it is searched, in the order in which it has them. */
+const CHANGING: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS"]
+
+/** First the statuses that a job has first, so that a job whose status changes between two reads is found by the second one. */
+const inOrder = (statuses: ReadonlyArray<JobStatus>): ReadonlyArray<JobStatus> => [
+  ...CHANGING.filter((status) => statuses.includes(status)),
+  ...statuses.filter((status) => !CHANGING.includes(status))
+]
+
 /** The most jobs that a count examines. */
 const COUNT_SCAN_LIMIT = 50_000
 
@@ -103,12 +112,26 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
     }
     const wanted = search.status.length === 0 && search["error-group"].length > 0 ? FAILED : search.status
     // The index of tags has no status.
-    const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : wanted
+    const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : inOrder(wanted)
     const sources = endpoints.flatMap((endpoint) =>
       statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
     )
     const limit = Math.max(10, Math.ceil(step / Math.max(1, sources.length)))
+    /** The last examined job. */
+    let last = after
+    /** Reads the later statuses of an endpoint again: a job may have left the status of this source after they were read. */
+    const readLaterAgain = (source: Source) => {
+      if (source.status === undefined || !CHANGING.includes(source.status)) return
+      for (const other of sources.slice(sources.indexOf(source) + 1)) {
+        if (other.endpoint !== source.endpoint) break
+        other.jobs = []
+        other.at = 0
+        other.after = last
+        other.isRead = false
+      }
+    }
     const read = Effect.fnUntraced(function*(source: Source) {
+      readLaterAgain(source)
       while (source.at === source.jobs.length && !source.isRead) {
         const page = yield* store.list(source.endpoint, { ...query, status: source.status, after: source.after, limit })
         source.jobs = page.jobs
@@ -129,9 +152,12 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       if (newest === undefined) return null
       newest.source.at += 1
       const { createdAt, id } = newest.job
+      // Its status has changed between two reads, and it was found in both.
+      if (id === last?.id) continue
+      last = { createdAt, id }
       if (!visit(newest.job)) {
         const isLast = sources.every(({ at, isRead, jobs }) => isRead && at === jobs.length)
-        return isLast ? null : { createdAt, id }
+        return isLast ? null : last
       }
     }
   })

@@ -21,7 +21,7 @@ const MOST_DEFINITIONS = 100
 const RUNS = 500
 
 /** The number of entries that are read at a time. */
-const ENTRIES = 1_000
+const ENTRIES = 100
 
 type Runs = RunQueue["Service"]
 

@@ -4,7 +4,9 @@
 import { assert } from "@effect/vitest"
 import { EVERYTHING, type JobSearch, matchesSearch, parseSearch, searchRange } from "@stint/contract/JobSearch"
 import { JobQueue, type SearchOptions } from "@stint/queue/JobQueue"
+import * as JobSearches from "@stint/queue/JobSearches"
 import { SCAN_LIMIT } from "@stint/store/JobQuery"
+import { JobStore } from "@stint/store/JobStore"
 import { compareNewestFirst } from "@stint/store/ListCursor"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
@@ -117,6 +119,35 @@ export const searchRules = (rule: Rule): void => {
         const { found } = yield* searchAll({ endpoints, search, now, limit })
         assert.deepStrictEqual(found, expected, `${text} in pages of ${limit}, seed ${seed}`)
       }
+    }))
+
+  for (const text of ["status:waiting status:running", "status:running status:waiting"]) {
+    rule(`finds a job once that begins to run during the search: ${text}`, () =>
+      Effect.gen(function*() {
+        const { endpoint, submit, takeOne } = yield* Scenario.make()
+        const store = yield* JobStore
+        const ids: Array<string> = []
+        for (let n = 0; n < 30; n++) {
+          ids.unshift((yield* submit()).id)
+          yield* TestClock.adjust(1)
+        }
+        const { search } = JobSearches.make({
+          // The newest page ends, then the oldest jobs begin to run.
+          list: (of, query) => Effect.tap(store.list(of, { ...query, limit: 10 }), () => takeOne("ann"))
+        })
+        const { jobs } = yield* search({ endpoints: [endpoint.id], search: queryOf(text), now: 0, limit: 200 })
+        assert.deepStrictEqual(jobs.map(({ id }) => String(id)), ids)
+      }))
+  }
+
+  rule("finds no job by a tag or behind a place that no job can have", () =>
+    Effect.gen(function*() {
+      const { endpoint, queue, submit } = yield* Scenario.make()
+      yield* submit({ tags: ["red"] })
+      const options = { endpoints: [endpoint.id], now: 0 }
+      assert.deepStrictEqual(yield* queue.search({ ...options, search: queryOf("tag:a\0b") }), { jobs: [], next: null })
+      const after = { createdAt: -1, id: "a\0b" }
+      assert.deepStrictEqual(yield* queue.search({ ...options, search: EVERYTHING, after }), { jobs: [], next: null })
     }))
 
   rule("examines a limited number of jobs for a page, and continues behind them", () =>

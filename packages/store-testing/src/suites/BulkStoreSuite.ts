@@ -13,12 +13,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { BulkAction } from "@stint/contract/Bulk"
 import type { JobId } from "@stint/contract/Ids"
-import { EVERYTHING, parseSearch } from "@stint/contract/JobSearch"
+import { EVERYTHING } from "@stint/contract/JobSearch"
 import * as BulkJobs from "@stint/queue/BulkJobs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { BULK_KEPT, BULK_LIST_LIMIT, type BulkRecord, BulkStore } from "@stint/store/BulkStore"
-import * as EndpointStore from "@stint/store/EndpointStore"
 import { bulkOf } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
@@ -30,13 +29,17 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
+import {
+  type BulkStores,
+  bulkWorkRules,
+  by,
+  endpoint,
+  endpoints,
+  failWaiting,
+  insertJob,
+  statusOf
+} from "../rules/BulkWorkRules.ts"
 import * as Scenario from "../Scenario.ts"
-
-/** The stores that share a transaction with bulk operations. */
-type Stores = JobStore | BulkStore
-
-const endpoint = Scenario.endpoint({ ttlMs: 600_000_000, retentionMs: 600_000_000 })
-const by = { key: "0123456789abcdef", name: "the key \"ops\"", endpoints: "all" } as const
 
 const operation = (settings: Partial<BulkRecord> = {}): BulkRecord => ({
   id: "first",
@@ -66,34 +69,6 @@ const stepped = (before: BulkRecord, { createdAt, id }: Pick<JobRecord, "created
   done: before.done + 1,
   cursor: { createdAt, id }
 })
-
-const insertJob = Effect.fnUntraced(function*() {
-  const job = Scenario.record({ endpoint: endpoint.id, ttlMs: 600_000_000, retentionMs: 600_000_000 })
-  yield* (yield* JobStore).insert(job)
-  return job
-})
-
-/** Fails every waiting job. */
-const failWaiting = Effect.gen(function*() {
-  const store = yield* JobStore
-  while (true) {
-    const { jobs } = yield* store.claim(endpoint.id, 100, { _tag: "Claim", now: 500, worker: "ann" })
-    if (jobs.length === 0) return
-    for (const { attempt, id } of jobs) {
-      yield* store.apply(endpoint.id, id, {
-        _tag: "Finish",
-        now: 600,
-        endpoint: endpoint.id,
-        worker: "ann",
-        attempt,
-        output: null,
-        error: "no such city"
-      })
-    }
-  }
-})
-
-const statusOf = (id: JobId) => Effect.flatMap(JobStore, (jobs) => Effect.map(jobs.get(endpoint.id, id), (job) => job?.status))
 
 const step = Effect.fnUntraced(function*(id: JobId, _tag: "Cancel" | "Retry", bulk: BulkRecord) {
   const applied = yield* (yield* JobStore).apply(endpoint.id, id, { _tag, now: 2_000, endpoint: endpoint.id, bulk })
@@ -135,10 +110,6 @@ const withFates = (fates: Array<Fate>, changes: Map<string, number>) =>
       })
     })
   )
-
-const endpoints = Layer.effectDiscard(Effect.flatMap(EndpointStore.EndpointStore, (store) => store.put(endpoint))).pipe(
-  Layer.provideMerge(EndpointStore.layerMemory)
-)
 
 /** A node of two. */
 const oneOfTwo = (name: string) =>
@@ -196,8 +167,8 @@ const runCrashes = Effect.fnUntraced(function*(action: BulkAction, count: number
 })
 
 /** Registers the rules for a store of bulk operations. The layer is built for every test. */
-export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, { sequences = 100 } = {}): void => {
-  const rule = (title: string, body: () => Effect.Effect<void, unknown, Stores>) =>
+export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<BulkStores, E>, { sequences = 100 } = {}): void => {
+  const rule = (title: string, body: () => Effect.Effect<void, unknown, BulkStores>) =>
     it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(store)))
 
   describe(`bulk operations: ${name}`, () => {
@@ -224,7 +195,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
           assert.deepStrictEqual(yield* store.list, [held, full, running])
           assert.deepStrictEqual(yield* store.unended, [running, held])
           assert.deepStrictEqual(yield* store.get("first"), full)
-          assert.isUndefined(yield* store.get("none"))
+          for (const id of ["none", "a\0b"]) assert.isUndefined(yield* store.get(id))
         })
     )
 
@@ -308,37 +279,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E>, {
         assert.deepStrictEqual(known, [true, false, false, true, true])
       }))
 
-    rule("changes no job during the hold, and none after it was taken back", () =>
-      Effect.gen(function*() {
-        yield* TestClock.setTime(1_000)
-        const job = yield* insertJob()
-        const layer = BulkJobs.layer.pipe(
-          Layer.provide(JobQueue.layer),
-          Layer.provide(Layer.merge(WorkerRegistry.layer, endpoints))
-        )
-        yield* Effect.gen(function*() {
-          const { cancel, get, start, tick } = yield* BulkJobs.BulkJobs
-          const { search = EVERYTHING } = parseSearch("status:waiting")
-          const { id } = yield* start({ action: "cancel", search, holdMs: 10_000, by })
-          yield* TestClock.setTime(10_999)
-          yield* tick
-          assert.strictEqual(yield* statusOf(job.id), "IN_QUEUE")
-          assert.deepInclude(yield* cancel(id, by), { state: "cancelled", done: 0 })
-          yield* TestClock.setTime(20_000)
-          yield* tick
-          assert.strictEqual(yield* statusOf(job.id), "IN_QUEUE")
-
-          const again = yield* start({ action: "cancel", search, holdMs: 10_000, by })
-          // Submitted after the operation.
-          const late = Scenario.record({ endpoint: endpoint.id, createdAt: 20_000, ttlMs: 600_000_000 })
-          yield* (yield* JobStore).insert(late)
-          yield* TestClock.setTime(30_000)
-          yield* tick
-          assert.deepInclude(yield* get(again.id, by), { state: "done", done: 1 })
-          assert.strictEqual(yield* statusOf(job.id), "CANCELLED")
-          assert.strictEqual(yield* statusOf(late.id), "IN_QUEUE")
-        }).pipe(Effect.provide(layer))
-      }))
+    bulkWorkRules(rule)
 
     rule("leaves an operation to the server that works on it, until it is silent for 15 seconds", () =>
       Effect.gen(function*() {

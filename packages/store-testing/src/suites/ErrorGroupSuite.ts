@@ -330,6 +330,8 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
       Effect.gen(function*() {
         yield* ended("a\u0000b \u001b[31m \ud800 \"quoted\" ü 😀")
         assert.include((yield* onlyGroup).message, "<value> ü 😀")
+        assert.isUndefined(yield* (yield* ErrorGroupStore).get(endpoint.id, "a\0b"))
+        assert.isUndefined(yield* resolve("a\0b", null))
       }))
   })
 }

@@ -713,6 +713,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 10), [{ hash: OTHER, at: 5 }, { hash: HASH, at: 0 }])
           assert.deepStrictEqual(yield* runs.definitions(ENDPOINT, 1), [{ hash: OTHER, at: 5 }])
           assert.deepStrictEqual(yield* runs.definitions(EndpointId.make("none"), 10), [])
+          assert.isUndefined(yield* runs.definition(ENDPOINT, "a\0b"))
           // A job that no worker has started is not a run.
           const all = [yield* started(), yield* started(), yield* started(), yield* started()].map(({ id }) => id)
           yield* jobs.insert(Scenario.record({ retentionMs: 1_000 }))
@@ -817,6 +818,31 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
             []
           )
           assert.strictEqual((yield* runs.open(ENDPOINT, job.id, 10)).length, 1)
+        })
+    )
+
+    rule(
+      "a retry from a node within a part forgets the later nodes of this part, and no other part",
+      () =>
+        Effect.gen(function*() {
+          const { claim, runs, started, write } = yield* make
+          const hash = "c".repeat(64)
+          const nodes = ["list", "both", "both.left.cut", "both.left.glue", "both.right.dry", "post"]
+          const kinds = nodes.map((address) => ({ address, kind: address === "both" ? "all" : "step" }))
+          yield* runs.define(ENDPOINT, hash, toJsonText({ name: "letters", nodes: kinds }), 0)
+          const job = yield* started()
+          yield* write(job, { start: { definition: hash, ttlMs: 1_000_000_000, undo: false } })
+          const failing: NewEntry = { kind: "failed", path: "post", body: toJsonText({ error: "no stamps" }) }
+          yield* write(job, {
+            records: [...nodes.slice(0, -1).filter((one) => one !== "both").map(step), failing],
+            finish: { output: null, error: "no stamps", cancelled: false }
+          })
+          for (const address of ["both.left", "both.left.cutt", "both.middle.cut"]) {
+            assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, address, 0), { _tag: "UnknownNode", nodes })
+          }
+          assert.deepInclude(yield* runs.retry(ENDPOINT, job.id, "both.left.cut", 0), { _tag: "Changed" })
+          const [again = assert.fail()] = yield* claim()
+          assert.deepStrictEqual(pathsOf(yield* write(again, { after: 0 })), ["list step", "both.right.dry step"])
         })
     )
 

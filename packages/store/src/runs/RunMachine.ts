@@ -157,8 +157,21 @@ const isFailure = (entry: RunEntry): boolean => {
   return status !== undefined && status !== "COMPLETED"
 }
 
-/** The first name of an address: `extras` of `extras.cover`. */
-const topOf = (address: string): string => address.split(".", 1)[0] ?? address
+/**
+ * Whether a node runs again when another one does: it is that node, one within it, or a later one of a sequence around it. The names of an address
+ * are in turn those of nodes and of parts: `extras.cover.draw`.
+ */
+const isFrom = (places: ReadonlyMap<string, number>, from: string): (path: string) => boolean => {
+  const start = from.split(".")
+  const placeOf = (names: ReadonlyArray<string>): number => places.get(names.join(".")) ?? -1
+  return (path) => {
+    const names = nodeOf(path).split(".")
+    const same = start.findIndex((name, at) => names[at] !== name)
+    if (same === -1) return true
+    // Another part runs at the same time, or was not chosen.
+    return same % 2 === 0 && placeOf(names.slice(0, same + 1)) > placeOf(start.slice(0, same + 1))
+  }
+}
 
 /**
  * The entries that a retry forgets: those of failed and unsettled paths, and with `from` all entries of that node and of the nodes after it.
@@ -170,16 +183,11 @@ export const forgotten = (
   from: string | undefined,
   onlyFrom = false
 ): ReadonlyArray<RunEntry> | undefined => {
-  const order = [...new Set((graph?.nodes ?? []).map(({ address }) => topOf(address)))]
-  const start = from === undefined ? Infinity : order.indexOf(topOf(from))
-  if (start === -1) return undefined
+  const places = new Map((graph?.nodes ?? []).map(({ address }, place) => [address, place]))
+  if (from !== undefined && !places.has(from)) return undefined
+  const isAgain = from === undefined ? () => false : isFrom(places, from)
   const paths = new Set(onlyFrom ? [] : entries.filter((entry) => entry.isOpen || isFailure(entry)).map(({ path }) => path))
-  const isAfter = (path: string): boolean => {
-    if (from === undefined || path.startsWith("~")) return false
-    const address = nodeOf(path)
-    const place = order.indexOf(topOf(address))
-    if (place !== start) return place > start
-    return from === topOf(from) || address === from || address.startsWith(`${from}.`)
-  }
-  return entries.filter(({ kind, path }) => (paths.has(path) && kind !== "choice" && kind !== "undo") || isAfter(path))
+  return entries.filter(({ kind, path }) =>
+    (paths.has(path) && kind !== "choice" && kind !== "undo") || (!path.startsWith("~") && isAgain(path))
+  )
 }

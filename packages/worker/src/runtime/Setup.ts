@@ -9,12 +9,14 @@
  *                       +--fails, or exceeds its limit--> ERROR line --> one ping: status=unhealthy --> process ends with 1
  * ```
  *
- * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. It is sent
- * while the setup runs, and repeated once a second while the platform does not answer, so it delays no cold start.
+ * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. The setup
+ * begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping from
+ * being sent. While the platform does not answer, the ping is repeated once a second.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -34,6 +36,9 @@ export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
  * longer one lets large models load from slow disks.
  */
 const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
+
+/** How long the setup waits at most until the platform has answered its notice, which takes a millisecond or two on one machine. */
+const NOTICE_MILLIS = 100
 
 /** A setup as a layer: its services are those that the handler needs from it. */
 export interface Setup<R, Needs> {
@@ -56,12 +61,13 @@ export const fromFunction = (run: (context: SetupContext) => unknown): Layer.Lay
 
 const secondsText = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-/** Tells the platform that the setup has begun, and its limit. A late notice changes nothing, so only its repetition ends with the setup. */
-const announce = (limit: number, isRunning: () => boolean) =>
+/** Tells the platform that the setup has begun, and its limit. `tried`: completed when it was told once, with or without success. A late notice changes nothing, so only its repetition ends with the setup. */
+const announce = (limit: number, isRunning: () => boolean, tried: Deferred.Deferred<void>) =>
   Effect.gen(function*() {
     const { identity } = yield* WorkerConfig
     const source = yield* JobSource
     yield* source.ping({ runpod_version: identity.version, status: "setup", setup_timeout: limit }).pipe(
+      Effect.ensuring(Deferred.succeed(tried, undefined)),
       Effect.retry({
         schedule: Schedule.spaced("1 second"),
         while: ({ reason }) => reason._tag === "Unreachable" && isRunning()
@@ -78,9 +84,13 @@ export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, N
       const { endpoint, platform, setupTimeout } = yield* WorkerConfig
       const wanted = setupTimeout ?? Duration.toMillis(Duration.fromInputUnsafe(setup.timeout ?? DEFAULT_TIMEOUT))
       const limit = Math.min(wanted, MAX_SETUP_MILLIS)
-      const began = yield* Clock.currentTimeMillis
       let isRunning = true
-      if (platform !== undefined) yield* Effect.forkIn(announce(limit, () => isRunning), scope)
+      if (platform !== undefined) {
+        const tried = yield* Deferred.make<void>()
+        yield* Effect.forkIn(announce(limit, () => isRunning, tried), scope)
+        yield* Effect.timeoutOption(Deferred.await(tried), NOTICE_MILLIS)
+      }
+      const began = yield* Clock.currentTimeMillis
       const name = endpoint === undefined ? "setup" : `setup ${endpoint}`
       const exit = yield* StartStep.awaitExit(withSpan(name)(Layer.buildWithMemoMap(setup.layer, memoMap, scope)), limit)
       const took = (yield* Clock.currentTimeMillis) - began
