@@ -12,7 +12,7 @@ import { usePoll } from "../live/Connection.ts"
 import { Download } from "../ui/Download.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
-import { Budgets } from "../usage/Budgets.tsx"
+import { Budgets, ReachedBudgets } from "../usage/Budgets.tsx"
 import { useKeyNames } from "../usage/OwnerNames.ts"
 import { UsageChart } from "../usage/UsageChart.tsx"
 import {
@@ -173,6 +173,7 @@ const Report = ({ change, filter, known, now, period, report }: {
   return (
     <>
       {currency === undefined ? <WithoutPrices /> : null}
+      <ReachedBudgets budgets={budgets} keys={keys} />
       {rows.length === 0 ? <Empty filter={filter} /> : (
         <>
           <Choice label="Chart" choices={measures} value={measure} onChoose={(one) => change({ measure: one })} />
@@ -196,7 +197,7 @@ const Report = ({ change, filter, known, now, period, report }: {
           <UsageTable report={report} owners={owners} measure={measure} keys={keys} known={known} />
         </>
       )}
-      {budgets.length === 0 ? null : <Budgets budgets={budgets} currency={currency ?? ""} keys={keys} />}
+      {budgets.length === 0 ? null : <Budgets budgets={budgets} currency={currency ?? ""} keys={keys} known={known} />}
     </>
   )
 }

@@ -18,19 +18,22 @@ const HEIGHT = 220
 /** A part that is not zero can be seen. */
 const LEAST = 1
 
-/** The most labels below the bars. A phone shows every second one. */
-const LABELS = 8
-
 /** Colours of parts in style.css; the last one is that of all others. */
 const COLOURS = 6
 
 const colour = (index: number) => `part-${Math.min(index, COLOURS)}`
 
-/** The chart. `steps` are the names of the bars, `labels` their short names. */
+/** A text below a bar. */
+export interface BarLabel {
+  readonly column: number
+  readonly text: string
+}
+
+/** The chart. `steps` are the names of the bars. A phone shows every second one of the `labels`. */
 export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }: {
   readonly label: string
   readonly steps: ReadonlyArray<string>
-  readonly labels: ReadonlyArray<string>
+  readonly labels: ReadonlyArray<BarLabel>
   readonly parts: ReadonlyArray<BarPart>
   readonly axis: Axis
   readonly tick: (value: number) => string
@@ -70,7 +73,6 @@ export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }:
       ]
     })
   })
-  const distance = Math.ceil(steps.length / LABELS)
   return (
     <figure className="chart" aria-label={label}>
       <div className="chart-plot">
@@ -83,21 +85,17 @@ export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }:
             </g>
           ))}
           {bars}
-          {labels.map((text, column) =>
-            column % distance === 0
-              ? (
-                <text
-                  key={steps[column]}
-                  className={(column / distance) % 2 === 1 ? "chart-minor" : undefined}
-                  x={`${(column + 0.5) * width}%`}
-                  y={HEIGHT + 18}
-                  textAnchor="middle"
-                >
-                  {text}
-                </text>
-              )
-              : null
-          )}
+          {labels.map(({ column, text }, index) => (
+            <text
+              key={column}
+              className={index % 2 === 1 ? "chart-minor" : undefined}
+              x={`${(column + 0.5) * width}%`}
+              y={HEIGHT + 18}
+              textAnchor="middle"
+            >
+              {text}
+            </text>
+          ))}
         </svg>
         <input
           type="range"

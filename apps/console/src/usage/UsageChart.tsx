@@ -7,19 +7,12 @@ import { axisOf } from "../ui/ChartAxis.ts"
 import { StackedBars } from "../ui/StackedBars.tsx"
 import { type KeyNames, ownerName } from "./OwnerNames.ts"
 import type { ChartStep, Measure } from "./UsageFilter.ts"
-import { amountText, chartOf, type Owner, stepText } from "./UsageSums.ts"
+import { amountText, chartOf, labelsOf, type Owner, stepText } from "./UsageSums.ts"
 
 /** The unit of the labels of the lines: hours for long times. */
 const unitOf = (measure: Measure, largest: number): readonly [size: number, name: string] => {
   if (measure === "cost" || measure === "attempts") return [1, ""]
   return largest >= 7_200 ? [3_600, " h"] : largest >= 120 ? [60, " min"] : [1, " s"]
-}
-
-/** `22 Nov`, `14:00`, `Nov 2026`. In UTC. */
-const shortText = (step: ChartStep, start: number, first: number): string => {
-  const text = new Date(start).toUTCString()
-  if (step === "month") return text.slice(8, 16)
-  return step === "day" || start === first || start % 86_400_000 === 0 ? text.slice(5, 11) : text.slice(17, 22)
 }
 
 /** The chart of a measure. */
@@ -34,12 +27,11 @@ export const UsageChart = ({ keys, measure, owners, report, step }: {
   if (series.length === 0) return <p className="empty">Nothing to draw: each value is 0.</p>
   const largest = Math.max(...steps.map((_, column) => series.reduce((sum, { values }) => sum + (values[column] ?? 0), 0)))
   const [unit, unitName] = unitOf(measure, largest)
-  const [first = 0] = steps
   return (
     <StackedBars
       label={`${measure} by ${report.by} over time`}
       steps={steps.map((start) => `${stepText(step, start)} UTC`)}
-      labels={steps.map((start) => shortText(step, start, first))}
+      labels={labelsOf(step, steps)}
       parts={series.map(({ owner, values }) => ({
         id: owner?.id ?? "others",
         name: owner === undefined ? "all others" : ownerName(owner.row, report.by, keys),

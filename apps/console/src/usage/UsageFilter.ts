@@ -111,7 +111,7 @@ export const periodOf = (
       if (first < FIRST_DAY) return { problem: `The first day must be ${dayText(FIRST_DAY)} or later.` }
       if (first > today) return { problem: "The first day is in the future. Choose an earlier one." }
       if (last < first) return { problem: "The last day is before the first day. Choose a later one." }
-      return { period: { from: first, to: last + DAY } }
+      return { period: { from: first, to: Math.min(last, today) + DAY } }
     }
   }
 }

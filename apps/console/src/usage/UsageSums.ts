@@ -48,7 +48,7 @@ const add = (a: UsageSums, b: UsageSums): UsageSums => ({
   ...(a.cost === undefined || b.cost === undefined ? {} : { cost: a.cost + b.cost })
 })
 
-const idOf = ({ endpoint = "", key = "", release = "" }: Owner["row"]): string => `${endpoint} ${release} ${key}`
+const idOf = ({ endpoint = "", key = "", release = 0 }: Owner["row"]): string => `${endpoint} ${release} ${key}`
 
 /** The owners of a report, the largest amount first, then by name. */
 export const ownersOf = ({ rows }: UsageReport, measure: Measure): ReadonlyArray<Owner> => {
@@ -103,6 +103,30 @@ const LENGTHS = { hour: 16, day: 10, month: 7 } as const
 /** The step in words: `2026-11-22 14:00`, `2026-11-22`, `2026-11`. In UTC. */
 export const stepText = (step: ChartStep, start: number): string =>
   new Date(start).toISOString().replace("T", " ").slice(0, LENGTHS[step])
+
+/** The distances between labels: hours at the same times of each day, days at the same days of some weeks, months of each year. */
+const DISTANCES: Readonly<Record<ChartStep, ReadonlyArray<number>>> = {
+  hour: [1, 2, 3, 6, 12, 24, 48, 96],
+  day: [1, 2, 4, 7, 14, 28, 56, 112],
+  month: [1, 2, 3, 6, 12, 24]
+}
+
+/** The most labels below the bars. */
+const MOST_LABELS = 8
+
+/** `22 Nov`, `14:00`, `Nov 2026`: short names of some steps, in UTC. */
+export const labelsOf = (
+  step: ChartStep,
+  steps: ReadonlyArray<number>
+): ReadonlyArray<{ readonly column: number; readonly text: string }> => {
+  const distance = DISTANCES[step].find((one) => steps.length / one <= MOST_LABELS) ?? Math.ceil(steps.length / MOST_LABELS)
+  return steps.flatMap((start, column) => {
+    if (column % distance > 0) return []
+    const text = new Date(start).toUTCString()
+    const isDay = step === "day" || column === 0 || start % 86_400_000 === 0
+    return [{ column, text: step === "month" ? text.slice(8, 16) : isDay ? text.slice(5, 11) : text.slice(17, 22) }]
+  })
+}
 
 /** Fields with a comma, a quotation mark or a line break are quoted. A field that a spreadsheet would compute is text. */
 const field = (value: string | number | undefined): string => {
