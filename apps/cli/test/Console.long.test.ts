@@ -94,7 +94,7 @@ describe("the web console in a browser", () => {
       ["schedules", "/console/schedules", "monthly-invoices"],
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],
-      ["workers", "/console/workers", "Running"],
+      ["workers", "/console/workers", "Heartbeat"],
       ["usage", "/console/usage", "Total"],
       ["errors", "/console/errors", "the card number <n> has expired"],
       ["keys", "/console/keys", "No key was created yet"],

@@ -171,5 +171,20 @@ export const readUsage = async (): Promise<void> => {
   await page.unroute("**/api/v1/usage?*")
   await page.getByRole("button", { name: "Try again" }).click()
   await name("Total").waitFor()
+
+  for (const width of [1_100, 820]) {
+    await page.setViewportSize({ width, height: 900 })
+    expect(await browser.isTooWide(page), `wider than ${width} pixels`).toBe(false)
+    await browser.picture(page, `usage-${width}`)
+  }
+  const phone = await browser.page(await browser.window({ phone: true, dark: true }))
+  await browser.login(phone, platform.key)
+  await phone.goto(`${platform.url}/console/usage?by=key&step=month`)
+  await phone.getByRole("rowheader", { name: "Total" }).scrollIntoViewIfNeeded()
+  await browser.picture(phone, "usage-table-phone")
+  await phone.getByText("New jobs are refused", { exact: true }).scrollIntoViewIfNeeded()
+  expect(await browser.violations(phone)).toEqual([])
+  expect(await browser.isTooWide(phone)).toBe(false)
+  await browser.picture(phone, "usage-budgets-phone")
   expect(browser.problems).toEqual([])
 }

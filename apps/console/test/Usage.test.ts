@@ -3,15 +3,7 @@ import { costText, timeText } from "@stint/contract/UsageText"
 import { describe, expect, it } from "vitest"
 import { axisOf } from "../src/ui/ChartAxis.ts"
 import { ownerName } from "../src/usage/OwnerNames.ts"
-import {
-  measureOf,
-  periodOf,
-  requestOf,
-  stepOf,
-  stepsBetween,
-  usageFilterOf,
-  usageSearchOf
-} from "../src/usage/UsageFilter.ts"
+import { measureOf, periodOf, requestOf, stepOf, stepsBetween, usageFilterOf, usageSearchOf } from "../src/usage/UsageFilter.ts"
 import { amountText, chartOf, csvOf, labelsOf, ownersOf, stepText } from "../src/usage/UsageSums.ts"
 
 const HOUR = 3_600_000
@@ -67,7 +59,9 @@ describe("the filter of usage", () => {
       period: { from: TODAY - 2 * DAY, to: TODAY }
     })
     // Days of the future would be bars without end.
-    expect(period({ range: "custom", from: "2026-11-23", to: "9999-12-31" })).toEqual({ period: { from: TODAY, to: TODAY + DAY } })
+    expect(period({ range: "custom", from: "2026-11-23", to: "9999-12-31" })).toEqual({
+      period: { from: TODAY, to: TODAY + DAY }
+    })
   })
 
   it("asks for nothing while the days of a custom time are missing or wrong, and says what to choose", () => {
@@ -210,9 +204,10 @@ describe("the CSV of usage", () => {
         "2026-11-23T00:00:00.000Z,b,,1,10,20,5,0,0,EUR\r\n"
     )
     const { endpoint: _, ...keyless } = row(TODAY, "a")
-    expect(csvOf(report([{ ...keyless, key: "k" }, keyless], { by: "key" })).split("\r\n").map((line) => line.split(",")[1])).toEqual(
-      ["key", "k", "", undefined]
-    )
+    expect(csvOf(report([{ ...keyless, key: "k" }, keyless], { by: "key" })).split("\r\n").map((line) => line.split(",")[1]))
+      .toEqual(
+        ["key", "k", "", undefined]
+      )
   })
 
   it("quotes texts, and gives a spreadsheet no formula", () => {

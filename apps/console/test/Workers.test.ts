@@ -1,6 +1,6 @@
 import type { EndpointDetail, EndpointOverview, WorkerOverview } from "@stint/contract/OverviewApi"
 import { describe, expect, it } from "vitest"
-import { countWorkers, endpointsOf, matching, workerFilterOf } from "../src/workers/WorkerList.ts"
+import { countWorkers, endpointsOf, matching, mostWorkers, workerFilterOf } from "../src/workers/WorkerList.ts"
 
 const NONE = { max: 3, idle: 0, initializing: 0, running: 0, draining: 0, throttled: 0, unhealthy: 0 }
 
@@ -36,8 +36,14 @@ describe("the workers of all endpoints", () => {
   })
 
   it("are counted by state from the overview, which has all of them", () => {
-    expect([countWorkers(overview, "", ""), countWorkers(overview, "", "idle"), countWorkers(overview, "busy", "")]).toEqual([7, 3, 4])
+    expect([countWorkers(overview, "", ""), countWorkers(overview, "", "idle"), countWorkers(overview, "busy", "")]).toEqual([
+      7,
+      3,
+      4
+    ])
     expect(countWorkers(overview, "removed", "")).toBe(0)
+    const external = { ...endpoint("external", { idle: 9, max: null }), source: "external" as const }
+    expect([mostWorkers({ endpoints: [...overview.endpoints, external] }, ""), mostWorkers(overview, "busy")]).toEqual([12, 3])
   })
 
   it("are asked for only where the overview counts some, those of failing endpoints first", () => {

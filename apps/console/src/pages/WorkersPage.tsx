@@ -12,6 +12,7 @@ import {
   countWorkers,
   MOST_ENDPOINTS,
   MOST_WORKERS,
+  mostWorkers,
   readWorkers,
   WORKER_STATES,
   type WorkerFilter,
@@ -89,11 +90,13 @@ const Shown = ({ filter, list }: { readonly filter: WorkerFilter; readonly list:
   const { left, overview, workers } = list
   // An endpoint lists 500 workers at most.
   const all = countWorkers(overview, filter.endpoint, filter.state)
+  const most = mostWorkers(overview, filter.endpoint)
   const shown = workers.slice(0, MOST_WORKERS)
   return (
     <>
       <Filters filter={filter} list={list} />
       {shown.length === 0 ? <Empty filter={filter} list={list} /> : <WorkerTable workers={shown} isOfMany />}
+      {most === 0 ? null : <p className="muted more">The platform starts at most {counted(most, "worker")} here.</p>}
       {left > 0
         ? (
           <p className="muted">

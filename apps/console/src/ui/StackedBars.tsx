@@ -18,6 +18,9 @@ const HEIGHT = 220
 /** A part that is not zero can be seen. */
 const LEAST = 1
 
+/** Bars of a few pixels have no gap between them: it would be a fraction of a pixel, and differ from bar to bar. */
+const MOST_WITH_GAP = 150
+
 /** Colours of parts in style.css; the last one is that of all others. */
 const COLOURS = 6
 
@@ -44,6 +47,7 @@ export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }:
   const last = steps.length - 1
   const chosen = Math.min(picked ?? last, last)
   const width = 100 / steps.length
+  const gap = steps.length > MOST_WITH_GAP ? 0 : 0.08
   const y = (value: number) => HEIGHT * (1 - value / axis.top)
   const isShown = ({ id }: BarPart) => alone === undefined || alone === id || !parts.some((one) => one.id === alone)
   const valueOf = (part: BarPart) => part.values[chosen] ?? 0
@@ -64,8 +68,8 @@ export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }:
         <rect
           key={`${step} ${part.id}`}
           className={colour(parts.indexOf(part))}
-          x={`${(column + 0.08) * width}%`}
-          width={`${0.84 * width}%`}
+          x={`${(column + gap) * width}%`}
+          width={`${(1 - 2 * gap) * width}%`}
           y={base - height}
           // A line of the background separates parts that have the same brightness.
           height={height > 3 ? height - 1 : height}

@@ -94,7 +94,13 @@ export const Budgets = ({ budgets, currency, keys, known }: {
       </thead>
       <tbody>
         {budgets.toSorted((a, b) => Number(b.reached) - Number(a.reached)).map((budget) => (
-          <Row key={`${budget.scope} ${budget.id} ${budget.period}`} budget={budget} currency={currency} keys={keys} known={known} />
+          <Row
+            key={`${budget.scope} ${budget.id} ${budget.period}`}
+            budget={budget}
+            currency={currency}
+            keys={keys}
+            known={known}
+          />
         ))}
       </tbody>
     </table>

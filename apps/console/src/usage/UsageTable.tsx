@@ -93,10 +93,10 @@ export const UsageTable = ({ keys, known, measure, owners, report }: {
       <tbody>
         {owners.map((owner) => (
           <tr key={owner.id}>
-            <th scope="row" className="breaks">
+            <th scope="row" className="owner">
               <Name owner={owner} report={report} keys={keys} known={known ?? owners.flatMap(({ row }) => row.endpoint ?? [])} />
             </th>
-            <td className="number">{percent(amountOf(owner.sums, measure), whole)}</td>
+            <td className="number" data-label="Share">{percent(amountOf(owner.sums, measure), whole)}</td>
             <Amounts sums={owner.sums} currency={currency} />
           </tr>
         ))}

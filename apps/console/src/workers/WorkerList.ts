@@ -42,6 +42,10 @@ const workersOf = ({ workers }: EndpointOverview, state: WorkerFilter["state"]):
 export const countWorkers = ({ endpoints }: Overview, endpoint: string, state: WorkerFilter["state"]): number =>
   endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + workersOf(one, state) : sum, 0)
 
+/** The most workers that the platform starts for the chosen endpoint, or for all. External workers are not limited. */
+export const mostWorkers = ({ endpoints }: Overview, endpoint: string): number =>
+  endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + (one.workers.max ?? 0) : sum, 0)
+
 /** The endpoints that have such a worker: those with failing workers first, then those with running ones. */
 export const endpointsOf = ({ endpoints }: Overview, { endpoint, state }: WorkerFilter): ReadonlyArray<string> =>
   endpoints.filter((one) => (endpoint === "" || one.id === endpoint) && workersOf(one, state) > 0).toSorted((a, b) =>
