@@ -11,6 +11,8 @@ import { beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { ConsoleBrowser, program } from "./ConsoleBrowser.ts"
 import { followRun, populateRuns } from "./ConsolePipelines.ts"
 import { manageSchedules, populateSchedules } from "./ConsoleSchedules.ts"
+import { populateUsage, PRICES, readUsage } from "./ConsoleUsage.ts"
+import { watchWorkers } from "./ConsoleWorkers.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
 const CONSOLE = resolve(import.meta.dirname, "../../console")
@@ -65,8 +67,11 @@ describe("the web console in a browser", () => {
   }, 120_000)
 
   it("shows every page, sends no request elsewhere, and breaks no rule of its policy or of WCAG AA", async () => {
-    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
+    await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")], {
+      STINT_PRICES: PRICES
+    })
     await using browser = await ConsoleBrowser.open(platform.url)
+    await populateUsage(platform)
     const scene = await populate(platform)
     await platform.request("PUT", "/api/v1/secrets/token", { value: "a value" })
     await populateSchedules(platform)
@@ -89,6 +94,8 @@ describe("the web console in a browser", () => {
       ["schedules", "/console/schedules", "monthly-invoices"],
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],
+      ["workers", "/console/workers", "Heartbeat"],
+      ["usage", "/console/usage", "Total"],
       ["errors", "/console/errors", "the card number <n> has expired"],
       ["keys", "/console/keys", "No key was created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
@@ -283,6 +290,7 @@ describe("the web console in a browser", () => {
       await browser.login(page, secret)
       await page.getByRole("link", { name: "archive" }).first().waitFor()
       expect(await page.getByRole("link", { name: "stories" }).count()).toBe(0)
+      await page.getByRole("link", { name: "Usage" }).waitFor()
       for (const name of ["Playground", "Schedules", "Keys", "Audit"]) {
         expect(await page.getByRole("link", { name }).count(), name).toBe(0)
       }
@@ -378,6 +386,10 @@ describe("the web console in a browser", () => {
   }, 300_000)
 
   it("creates a schedule by its form, runs, pauses, changes and removes it", manageSchedules, 300_000)
+
+  it("shows usage and budgets, by keyboard too, downloads them, and tells a failure from an empty time", readUsage, 300_000)
+
+  it("finds workers of all endpoints by state, and opens their jobs", watchWorkers, 300_000)
 
   it("follows a run in its graph, sends it an event, and retries it from a node", followRun, 300_000)
 

@@ -95,8 +95,12 @@ describe("permissions", () => {
   it("decide which pages the navigation lists", () => {
     const listed = (scopes: ReadonlyArray<string>) =>
       pages.filter(({ isListed }) => isListed?.(session(scopes))).map(({ title }) => title)
-    expect(listed(["admin"])).toEqual(["Home", "Jobs", "Errors", "Playground", "Pipelines", "Schedules", "Keys", "Audit"])
-    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Errors", "Pipelines"])
+    expect(listed(["admin"])).toEqual(
+      ["Home", "Jobs", "Errors", "Playground", "Pipelines", "Schedules", "Workers", "Usage", "Keys", "Audit"]
+    )
+    expect(listed(["jobs:read"])).toEqual(["Home", "Jobs", "Errors", "Pipelines", "Workers", "Usage"])
+    expect(listed(["deploy"])).toEqual(["Home", "Schedules", "Workers", "Usage"])
+    expect(listed(["jobs:submit"])).toEqual(["Home", "Playground"])
   })
 })
 

@@ -33,10 +33,14 @@ describe("the command palette", () => {
       "Jobs",
       "Errors",
       "Pipelines",
+      "Workers",
+      "Usage",
       "gallery",
       "hello",
       "Jobs of hello",
-      "Failed jobs of hello"
+      "Failed jobs of hello",
+      "Workers of hello",
+      "Usage of hello"
     ])
   })
 })

@@ -45,6 +45,21 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
+  test("reports a worker's release, its last job, its last heartbeat and the version that the heartbeat named", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.starting(E, "ann", 7)
+      registry.versioned(E, "unknown", "1.0.0")
+      yield* registry.assigned(E, "ann", "a")
+      for (const key of ["heartbeatAt", "lastJob", "version"]) assert.notProperty(yield* only(registry), key)
+      yield* TestClock.adjust(1_000)
+      registry.renewed(E, "ann", [3_000], "heartbeat")
+      registry.versioned(E, "ann", "1".repeat(5_000))
+      yield* TestClock.adjust(1_000)
+      registry.renewed(E, "ann", [3_000])
+      yield* registry.released(E, "ann", "a")
+      assert.deepInclude(yield* only(registry), { release: 7, heartbeatAt: 1_000, lastJob: "a", version: "1".repeat(100) })
+    }))
+
   test("reports a setup with its limit until the worker asks for a job, and remembers when it began", (registry) =>
     Effect.gen(function*() {
       yield* registry.starting(E, "ann")

@@ -2,21 +2,12 @@
  * `stint usage` shows what ran and what it cost.
  */
 import type { BudgetStatus, UsageReport, UsageRow, UsageSums } from "@stint/contract/UsageApi"
+import { costText, timeText } from "@stint/contract/UsageText"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
 import { json, queryOf, since } from "./SharedFlags.ts"
-
-/** `93784.5` seconds: `26:03:04.5`. */
-const timeText = (seconds: number): string => {
-  const tenths = Math.round(seconds * 10)
-  const two = (number: number) => String(number).padStart(2, "0")
-  const rest = `${two(Math.floor(tenths / 600) % 60)}:${two(Math.floor(tenths / 10) % 60)}.${tenths % 10}`
-  return `${Math.floor(tenths / 36_000)}:${rest}`
-}
-
-const costText = (cost: number): string => cost >= 1 || cost === 0 ? cost.toFixed(2) : String(Number(cost.toPrecision(2)))
 
 const amounts = (
   { attempts, cost, cpuSeconds, executionSeconds, gpuSeconds, workerSeconds }: UsageSums

@@ -4,9 +4,11 @@
 import type { Session } from "./Api.ts"
 
 /** Something that a key may permit. */
-export type Action = "read" | "submit" | "manage" | "deploy" | "keys"
+export type Action = "view" | "read" | "submit" | "manage" | "deploy" | "keys"
 
 const SCOPES: Readonly<Record<Action, ReadonlyArray<string>>> = {
+  // The state and the usage of endpoints, without their jobs.
+  view: ["admin", "jobs", "jobs:read", "deploy"],
   read: ["admin", "jobs", "jobs:read"],
   submit: ["admin", "jobs", "jobs:submit"],
   manage: ["admin", "jobs", "jobs:manage"],

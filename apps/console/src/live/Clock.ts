@@ -26,3 +26,8 @@ const subscribe = (listener: () => void) => {
 
 /** Milliseconds since 1970, updated every second. One timer serves all components. */
 export const useNow = (): number => useSyncExternalStore(subscribe, () => clock.now)
+
+const HOUR = 3_600_000
+
+/** The beginning of this hour, for content that is too large to be drawn every second. */
+export const useHour = (): number => useSyncExternalStore(subscribe, () => Math.floor(clock.now / HOUR) * HOUR)

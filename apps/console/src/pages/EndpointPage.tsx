@@ -1,7 +1,7 @@
 /**
  * An endpoint: its queue and workers now, recent jobs, releases, settings, and programs that call it.
  */
-import type { EndpointDetail, WorkerOverview } from "@stint/contract/OverviewApi"
+import type { EndpointDetail } from "@stint/contract/OverviewApi"
 import { useQuery } from "@tanstack/react-query"
 import { Link, useParams } from "@tanstack/react-router"
 import * as Api from "../api/Api.ts"
@@ -10,15 +10,16 @@ import { useSession } from "../api/useSession.ts"
 import { healthOf, oldestWait } from "../endpoints/EndpointHealth.ts"
 import { Releases } from "../endpoints/Releases.tsx"
 import { settingRows } from "../endpoints/Settings.ts"
-import { count, duration, percent, shortId } from "../format/Format.ts"
+import { count, duration, percent } from "../format/Format.ts"
 import { JobTable } from "../jobs/JobTable.tsx"
 import { useNow } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Snippet } from "../ui/Snippet.tsx"
-import { EndpointState, WorkerStateBadge } from "../ui/Status.tsx"
+import { EndpointState } from "../ui/Status.tsx"
 import { Tabs } from "../ui/Tabs.tsx"
-import { Code, Id, Time } from "../ui/Text.tsx"
+import { Code } from "../ui/Text.tsx"
+import { WorkerTable } from "../workers/WorkerTable.tsx"
 
 const Figure = ({ label, note, status, endpoint, value }: {
   readonly label: string
@@ -70,37 +71,6 @@ const Figures = ({ detail, now }: { readonly detail: EndpointDetail; readonly no
   )
 }
 
-const WorkerRow = ({ endpoint, worker }: { readonly endpoint: string; readonly worker: WorkerOverview }) => (
-  <tr>
-    <th scope="row">
-      <Id id={worker.id} short />
-    </th>
-    <td>
-      <WorkerStateBadge state={worker.state} />
-    </td>
-    <td data-label="Jobs">
-      {worker.jobs.length === 0 ?
-        <span className="zero">none</span> :
-        worker.jobs.map((id) => (
-          <Link key={id} to="/console/jobs/$endpoint/$id" params={{ endpoint, id }} className="mono">{shortId(id)}</Link>
-        ))}
-      {worker.reason === undefined ? null : <p className="reason">{worker.reason}</p>}
-      {worker.retryAt === undefined ? null : (
-        <p className="muted">
-          Next start <Time at={worker.retryAt} />
-        </p>
-      )}
-    </td>
-    <td className="number" data-label="Results">{count(worker.results)}</td>
-    <td data-label="Last call">
-      <Time at={worker.lastSeenAt} />
-    </td>
-    <td data-label="Since">
-      <Time at={worker.firstSeenAt} />
-    </td>
-  </tr>
-)
-
 const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDetail }) =>
   list.length === 0
     ? source === "external"
@@ -111,21 +81,7 @@ const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDe
         </div>
       )
       : <p className="empty">No worker runs. The platform starts one for the next job.</p>
-    : (
-      <table className="stacks">
-        <thead>
-          <tr>
-            <th scope="col">Worker</th>
-            <th scope="col">State</th>
-            <th scope="col">Current jobs</th>
-            <th scope="col" className="number">Results</th>
-            <th scope="col">Last call</th>
-            <th scope="col">Since</th>
-          </tr>
-        </thead>
-        <tbody>{list.map((worker) => <WorkerRow key={worker.id} endpoint={id} worker={worker} />)}</tbody>
-      </table>
-    )
+    : <WorkerTable workers={list.map((worker) => ({ endpoint: id, worker }))} />
 
 const Settings = ({ endpoint }: { readonly endpoint: string }) => {
   const query = useQuery({ queryKey: ["settings", endpoint], queryFn: ({ signal }) => Api.settings(endpoint, signal) })
@@ -188,6 +144,7 @@ const EndpointPage = () => {
         <h1>{endpoint}</h1>
         {health === undefined ? null : <EndpointState level={health.level} word={health.word} />}
         <div className="actions">
+          <Link to="/console/usage" search={{ endpoint, by: "release" }} className="button">Usage</Link>
           {permits(session, "submit", endpoint)
             ? <Link to="/console/playground" search={{ endpoint }} className="button primary">Run a job</Link>
             : null}

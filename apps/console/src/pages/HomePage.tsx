@@ -86,7 +86,9 @@ const Row = ({ now, ranked: { endpoint, health } }: { readonly ranked: RankedEnd
         <JobCount endpoint={id} status="IN_PROGRESS" value={jobs.running} label="running" />
       </td>
       <td data-label="Workers" title={states.map((state) => `${workers[state]} ${state}`).join(", ") || "no workers"}>
-        {live}
+        {live === 0
+          ? 0
+          : <Link to="/console/workers" search={{ endpoint: id }} aria-label={`${live} workers of ${id}`}>{live}</Link>}
         <span className="muted">{workers.max === null ? " external" : ` of ${workers.max}`}</span>
       </td>
       <td className="number" data-label="Completed">

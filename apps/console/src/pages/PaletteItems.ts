@@ -30,6 +30,12 @@ const ofEndpoint = (session: Session, endpoint: string): ReadonlyArray<PaletteIt
     : []),
   ...(permits(session, "submit", endpoint)
     ? [{ label: `Run a job on ${endpoint}`, href: `/console/playground?endpoint=${part(endpoint)}` }]
+    : []),
+  ...(permits(session, "view", endpoint)
+    ? [
+      { label: `Workers of ${endpoint}`, href: `/console/workers?endpoint=${part(endpoint)}` },
+      { label: `Usage of ${endpoint}`, href: `/console/usage?endpoint=${part(endpoint)}&by=release` }
+    ]
     : [])
 ]
 

@@ -45,6 +45,18 @@ export const pages: ReadonlyArray<Page> = [
     isListed: (session) => permits(session, "deploy"),
     load: () => import("./SchedulesPage.tsx")
   },
+  {
+    path: "/console/workers",
+    title: "Workers",
+    isListed: (session) => permits(session, "view"),
+    load: () => import("./WorkersPage.tsx")
+  },
+  {
+    path: "/console/usage",
+    title: "Usage",
+    isListed: (session) => permits(session, "view"),
+    load: () => import("./UsagePage.tsx")
+  },
   { path: "/console/keys", title: "Keys", isListed: (session) => permits(session, "keys"), load: () => import("./KeysPage.tsx") },
   {
     path: "/console/audit",

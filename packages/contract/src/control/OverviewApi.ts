@@ -78,8 +78,16 @@ export const WorkerOverview = Schema.Struct({
   /** Its last heartbeat or other call. */
   lastSeenAt: Schema.Int,
   idleSince: Schema.optionalKey(Schema.Int),
+  /** Its last heartbeat. Absent before the first one. */
+  heartbeatAt: Schema.optionalKey(Schema.Int),
   /** The number of results that it has delivered. */
-  results: Count
+  results: Count,
+  /** The id of the job that it ran last. Absent before the end of its first one. */
+  lastJob: Schema.optionalKey(Schema.String),
+  /** The release that it runs. Absent when it is unknown, and for an endpoint without releases. */
+  release: Schema.optionalKey(Schema.Int),
+  /** The version of its SDK, as its heartbeats say. */
+  version: Schema.optionalKey(Schema.String)
 })
 export type WorkerOverview = typeof WorkerOverview.Type
 

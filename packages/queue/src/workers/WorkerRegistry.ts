@@ -79,6 +79,8 @@ interface Entry {
   setup: { readonly startedAt: number; readonly limitAt: number } | null
   /** The release that it runs; undefined when it is unknown. */
   release: number | undefined
+  /** The version of its SDK, as its heartbeats say; undefined before the first one. */
+  version: string | undefined
 }
 
 /**
@@ -191,6 +193,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly listAll: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
   /** The worker runs this release from now on: a new release that differs in nothing that concerns its workers, or a release known from its jobs. */
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
+  /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
+  readonly versioned: (endpoint: EndpointId, worker: string, version: string) => void
   /** The release that the worker runs; undefined when it is unknown. */
   readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
   /** When a pool of this process started the worker, also after its exit; undefined when that is not remembered. */
@@ -227,6 +231,9 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
   idle.sort((a, b) => a.lastSeenAt - b.lastSeenAt)
   for (const { id } of idle.slice(0, FORGOTTEN_AT_ONCE)) workers.delete(id)
 }
+
+/** The maximum length of a version, in characters. A worker may send any text, and nodes report it to each other every second. */
+const MAX_VERSION = 100
 
 /** The topic of released jobs between nodes. */
 const RELEASED = "released"
@@ -290,7 +297,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           adopted: false,
           start: null,
           setup: null,
-          release: undefined
+          release: undefined,
+          version: undefined
         }
         forgetIdle(workers)
         workers.set(worker, entry)
@@ -353,6 +361,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
         exitAnnounced: entry.exitAnnounced,
         results: entry.results,
+        ...(entry.heartbeatAt === null ? {} : { heartbeatAt: Math.round(entry.heartbeatAt + offset) }),
+        ...(entry.released === null ? {} : { lastJob: entry.released.job }),
+        ...(entry.release === undefined ? {} : { release: entry.release }),
+        ...(entry.version === undefined ? {} : { version: entry.version }),
         ...(entry.setup === null ? {} : {
           setup: { startedAt: Math.round(entry.setup.startedAt + offset), limitAt: Math.round(entry.setup.limitAt + offset) }
         })
@@ -508,6 +520,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       labelled: (endpoint, worker, release) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.release = release
+      },
+      versioned: (endpoint, worker, version) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.version = version.slice(0, MAX_VERSION)
       },
       releaseOf: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.release,
       startOf: starts.find,

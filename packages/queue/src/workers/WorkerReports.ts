@@ -37,6 +37,14 @@ const WorkerStatus = Schema.Struct({
   exitAnnounced: Schema.Boolean,
   /** The number of results that it has delivered. */
   results: Schema.Number,
+  /** Its last heartbeat. Absent before the first one. */
+  heartbeatAt: Schema.optionalKey(Schema.Number),
+  /** The job that it released last. */
+  lastJob: Schema.optionalKey(Schema.String),
+  /** The release that it runs, if it is known. */
+  release: Schema.optionalKey(Schema.Number),
+  /** The version of its SDK, as its heartbeats say. */
+  version: Schema.optionalKey(Schema.String),
   /** Present while the worker runs its setup. */
   setup: Schema.optionalKey(WorkerSetup)
 })

@@ -42,10 +42,17 @@ export const overviews = (it: ServerIt): void => {
       }])
       const { endpoints } = yield* Effect.flatMap(call("/api/v1/overview"), decodeAll)
       expect(endpoints.find(({ id }) => id === one.id)).toEqual(detail)
+      yield* worker.ping([first.id])
       yield* worker.finish(first.id, "done")
       const after = yield* Effect.flatMap(call(`/api/v1/overview/${one.id}`), decodeOne)
       expect(after.jobs).toMatchObject({ running: 0, completed: 1 })
-      expect(after.list[0]).toMatchObject({ jobs: [], results: 1 })
+      expect(after.list[0]).toMatchObject({
+        jobs: [],
+        results: 1,
+        lastJob: first.id,
+        version: "1.12.0",
+        heartbeatAt: expect.any(Number)
+      })
       yield* Effect.flatMap(call("/api/v1/overview/no-such-endpoint"), expectProblem(404))
     }))
 

@@ -57,7 +57,11 @@ const workerOf = (worker: WorkerStatus): WorkerOverview => ({
   firstSeenAt: worker.firstSeenAt,
   lastSeenAt: worker.lastSeenAt,
   ...(worker.idleSince === null ? {} : { idleSince: worker.idleSince }),
-  results: worker.results
+  ...(worker.heartbeatAt === undefined ? {} : { heartbeatAt: worker.heartbeatAt }),
+  results: worker.results,
+  ...(worker.lastJob === undefined ? {} : { lastJob: worker.lastJob }),
+  ...(worker.release === undefined ? {} : { release: worker.release }),
+  ...(worker.version === undefined ? {} : { version: worker.version })
 })
 
 const ORDER: ReadonlyArray<WorkerState> = ["unhealthy", "throttled", "running", "draining", "initializing", "idle"]

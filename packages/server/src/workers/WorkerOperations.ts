@@ -406,6 +406,7 @@ const make = Effect.gen(function*() {
   }
 
   const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping, identity: WorkerIdentity) {
+    if (ping.runpod_version != null) registry.versioned(endpoint.id, worker, ping.runpod_version)
     if (ping.status === "unhealthy") {
       const what = ping.check === SETUP_CHECK ? "its setup" : `fitness check ${ping.check ?? "(unnamed)"}`
       const full = `${what} failed: ${ping.reason ?? "no reason given"}`

@@ -1,0 +1,22 @@
+/**
+ * The values of a chart's lines.
+ */
+
+/** The lines from zero to the top of a chart, and the size of the unit of their labels. */
+export interface Axis {
+  readonly top: number
+  readonly ticks: ReadonlyArray<number>
+}
+
+/** About so many lines. */
+const LINES = 4
+
+/** Lines at round multiples of a unit, up to the largest value or above. `whole`: no fractions of the unit. */
+export const axisOf = (largest: number, unit = 1, whole = false): Axis => {
+  const rough = Math.max(largest, 0) / LINES / unit
+  const power = rough === 0 ? 1 : 10 ** Math.floor(Math.log10(rough))
+  const factor = [1, 2, 5, 10].find((one) => one * power >= rough) ?? 10
+  const distance = Math.max(factor * power, whole ? 1 : 0) * unit
+  const count = Math.max(1, Math.ceil(largest / distance - 1e-9))
+  return { top: count * distance, ticks: Array.from({ length: count + 1 }, (_, index) => index * distance) }
+}

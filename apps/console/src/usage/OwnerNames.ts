@@ -1,0 +1,37 @@
+/**
+ * The names of endpoints, releases and keys in the sums of usage.
+ */
+import { useQuery } from "@tanstack/react-query"
+import * as Api from "../api/Api.ts"
+import { permits } from "../api/Permissions.ts"
+import { useSession } from "../api/useSession.ts"
+import type { Owner } from "./UsageSums.ts"
+
+/** The name of a key by its id. */
+export type KeyNames = ReadonlyMap<string, string>
+
+/** The names of the keys, for a session that may list them. Another one knows its own name only. */
+export const useKeyNames = (isNeeded: boolean): KeyNames => {
+  const session = useSession()
+  const { data } = useQuery({
+    queryKey: ["keys"],
+    queryFn: ({ signal }) => Api.keys(signal),
+    enabled: isNeeded && permits(session, "keys"),
+    staleTime: 60_000
+  })
+  return new Map([
+    ["platform", "the platform's key"],
+    ...(session.id === "platform" ? [] : [[session.id, session.name.replace(/^the key "(.*)"$/, "$1")] as const]),
+    ...(data?.keys ?? []).map(({ id, name }) => [id, name] as const)
+  ])
+}
+
+/** `hello`, `hello release 3`, `nightly`. Keys that were removed have only their id. */
+export const ownerName = (
+  { endpoint, key, release }: Owner["row"],
+  by: "endpoint" | "release" | "key",
+  names: KeyNames
+): string => {
+  if (by === "key") return key === undefined ? "no key" : key === "*" ? "further keys" : names.get(key) ?? key
+  return release === undefined ? endpoint ?? "-" : `${endpoint} release ${release}`
+}

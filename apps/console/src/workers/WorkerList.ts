@@ -1,0 +1,105 @@
+/**
+ * The workers of all endpoints. The platform lists those of one endpoint at a time, and counts those of all. So the page asks the endpoints that
+ * have a worker in the chosen state, and only so many of them.
+ */
+import type { EndpointDetail, EndpointOverview, Overview, WorkerOverview } from "@stint/contract/OverviewApi"
+import * as Api from "../api/Api.ts"
+import { textAt } from "../jobs/JobFilter.ts"
+
+/** The states, those that need attention first. */
+export const WORKER_STATES = [
+  ["unhealthy", "Unhealthy"],
+  ["throttled", "No capacity"],
+  ["running", "Running"],
+  ["draining", "Draining"],
+  ["initializing", "Starting"],
+  ["idle", "Idle"]
+] as const satisfies ReadonlyArray<readonly [WorkerOverview["state"], string]>
+
+/** A worker, and its endpoint. */
+export interface EndpointWorker {
+  readonly endpoint: string
+  readonly worker: WorkerOverview
+}
+
+/** Which workers are shown, as it is in the address. An empty text does not filter. */
+export interface WorkerFilter {
+  readonly endpoint: string
+  readonly state: WorkerOverview["state"] | ""
+}
+
+/** Reads the filter from the parsed query of the address. An unknown state is ignored. */
+export const workerFilterOf = (search: unknown): WorkerFilter => ({
+  endpoint: textAt(search, "endpoint"),
+  state: WORKER_STATES.find(([state]) => state === textAt(search, "state"))?.[0] ?? ""
+})
+
+/** The number of workers of an endpoint: in a state, or in any. */
+const workersOf = ({ workers }: EndpointOverview, state: WorkerFilter["state"]): number =>
+  state === "" ? WORKER_STATES.reduce((sum, [one]) => sum + workers[one], 0) : workers[state]
+
+/** The number of workers in a state, or in any, of the chosen endpoint or of all. */
+export const countWorkers = ({ endpoints }: Overview, endpoint: string, state: WorkerFilter["state"]): number =>
+  endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + workersOf(one, state) : sum, 0)
+
+/** The most workers that the platform starts for the chosen endpoint, or for all. External workers are not limited. */
+export const mostWorkers = ({ endpoints }: Overview, endpoint: string): number =>
+  endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + (one.workers.max ?? 0) : sum, 0)
+
+/** The endpoints that have such a worker: those with failing workers first, then those with running ones. */
+export const endpointsOf = ({ endpoints }: Overview, { endpoint, state }: WorkerFilter): ReadonlyArray<string> =>
+  endpoints.filter((one) => (endpoint === "" || one.id === endpoint) && workersOf(one, state) > 0).toSorted((a, b) =>
+    b.workers.unhealthy + b.workers.throttled - a.workers.unhealthy - a.workers.throttled ||
+    b.workers.running - a.workers.running || (a.id < b.id ? -1 : 1)
+  ).map(({ id }) => id)
+
+/** The most endpoints that are asked. */
+export const MOST_ENDPOINTS = 24
+
+/** Requests at a time, so that other requests of the page need not wait. */
+const AT_ONCE = 4
+
+/** The most workers that are shown. */
+export const MOST_WORKERS = 500
+
+/** The workers that match, by state and endpoint. */
+export const matching = (details: ReadonlyArray<EndpointDetail>, { state }: WorkerFilter): ReadonlyArray<EndpointWorker> => {
+  const rank = ({ worker }: EndpointWorker) => WORKER_STATES.findIndex(([one]) => one === worker.state)
+  return details.flatMap(({ id, list }) =>
+    list.flatMap((worker) => state === "" || worker.state === state ? [{ endpoint: id, worker }] : [])
+  ).toSorted((a, b) =>
+    rank(a) - rank(b) ||
+    (a.endpoint < b.endpoint ? -1 : a.endpoint > b.endpoint ? 1 : a.worker.firstSeenAt - b.worker.firstSeenAt)
+  )
+}
+
+/** Workers, and what is known about those that are not among them. */
+export interface WorkerList {
+  readonly overview: Overview
+  readonly workers: ReadonlyArray<EndpointWorker>
+  /** Endpoints with such workers that were not asked. */
+  readonly left: number
+}
+
+const unlessRemoved = async (endpoint: string, signal: AbortSignal | undefined): Promise<ReadonlyArray<EndpointDetail>> => {
+  try {
+    return [await Api.endpointDetail(endpoint, signal)]
+  } catch (error) {
+    // It was removed after the count.
+    if (error instanceof Api.ApiError && error.status === 404) return []
+    throw error
+  }
+}
+
+/** Reads the workers. Fails when one of the requests fails: a part would look like all. */
+export const readWorkers = async (filter: WorkerFilter, signal?: AbortSignal): Promise<WorkerList> => {
+  const overview = await Api.overview(signal)
+  const endpoints = endpointsOf(overview, filter)
+  const asked = endpoints.slice(0, MOST_ENDPOINTS)
+  const details: Array<EndpointDetail> = []
+  for (let first = 0; first < asked.length; first += AT_ONCE) {
+    const answers = await Promise.all(asked.slice(first, first + AT_ONCE).map((endpoint) => unlessRemoved(endpoint, signal)))
+    details.push(...answers.flat())
+  }
+  return { overview, workers: matching(details, filter), left: endpoints.length - asked.length }
+}

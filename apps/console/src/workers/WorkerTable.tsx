@@ -1,0 +1,103 @@
+/**
+ * Workers with their jobs.
+ */
+import type { WorkerOverview } from "@stint/contract/OverviewApi"
+import { Link } from "@tanstack/react-router"
+import { permits } from "../api/Permissions.ts"
+import { useSession } from "../api/useSession.ts"
+import { count, shortId } from "../format/Format.ts"
+import { WorkerStateBadge } from "../ui/Status.tsx"
+import { Id, Time } from "../ui/Text.tsx"
+import type { EndpointWorker } from "./WorkerList.ts"
+
+/** A worker may run hundreds of jobs at a time. */
+const SHOWN_JOBS = 6
+
+const Job = ({ endpoint, id, mayRead }: { readonly endpoint: string; readonly id: string; readonly mayRead: boolean }) =>
+  mayRead
+    ? <Link to="/console/jobs/$endpoint/$id" params={{ endpoint, id }} className="mono" title={id}>{shortId(id)}</Link>
+    : <span className="mono" title={id}>{shortId(id)}</span>
+
+const Jobs = ({ endpoint, mayRead, worker: { jobs, reason, retryAt } }: {
+  readonly endpoint: string
+  readonly worker: WorkerOverview
+  readonly mayRead: boolean
+}) => (
+  <>
+    {jobs.length === 0
+      ? <span className="zero">none</span>
+      : jobs.slice(0, SHOWN_JOBS).map((id) => <Job key={id} endpoint={endpoint} id={id} mayRead={mayRead} />)}
+    {jobs.length > SHOWN_JOBS ? <span className="muted">{` and ${count(jobs.length - SHOWN_JOBS)} more`}</span> : null}
+    {reason === undefined ? null : <p className="reason">{reason}</p>}
+    {retryAt === undefined ? null : (
+      <p className="muted">
+        Next start <Time at={retryAt} />
+      </p>
+    )}
+  </>
+)
+
+const Row = ({ isOfMany, one: { endpoint, worker } }: { readonly one: EndpointWorker; readonly isOfMany: boolean }) => {
+  const mayRead = permits(useSession(), "read", endpoint)
+  const { firstSeenAt, heartbeatAt, id, lastJob, lastSeenAt, release, results, state, version } = worker
+  return (
+    <tr>
+      <th scope="row">
+        <Id id={id} short />
+      </th>
+      <td>
+        <WorkerStateBadge state={state} />
+      </td>
+      {isOfMany
+        ? (
+          <td data-label="Endpoint">
+            <Link to="/console/endpoints/$endpoint" params={{ endpoint }}>{endpoint}</Link>
+          </td>
+        )
+        : null}
+      <td data-label="Jobs">
+        <Jobs endpoint={endpoint} worker={worker} mayRead={mayRead} />
+      </td>
+      <td data-label="Last job">
+        {lastJob === undefined ? <span className="zero">none</span> : <Job endpoint={endpoint} id={lastJob} mayRead={mayRead} />}
+      </td>
+      <td className="number" data-label="Results">{results === 0 ? <span className="zero">0</span> : count(results)}</td>
+      <td className="number" data-label="Release">{release ?? <span className="zero">-</span>}</td>
+      <td data-label="SDK" className="version" title={version}>{version ?? <span className="zero">-</span>}</td>
+      <td data-label="Heartbeat">{heartbeatAt === undefined ? <span className="zero">-</span> : <Time at={heartbeatAt} />}</td>
+      <td data-label="Last call">
+        <Time at={lastSeenAt} />
+      </td>
+      <td data-label="Since">
+        <Time at={firstSeenAt} />
+      </td>
+    </tr>
+  )
+}
+
+/** The table. With workers of several endpoints, `isOfMany` adds a column that says of which. */
+export const WorkerTable = ({ isOfMany = false, workers }: {
+  readonly workers: ReadonlyArray<EndpointWorker>
+  readonly isOfMany?: boolean
+}) => (
+  <table className="stacks">
+    <thead>
+      <tr>
+        <th scope="col">Worker</th>
+        <th scope="col">State</th>
+        {isOfMany ? <th scope="col">Endpoint</th> : null}
+        <th scope="col">Current jobs</th>
+        <th scope="col" title="The job that it ran last, with its output and its log">Last job</th>
+        <th scope="col" className="number">Results</th>
+        <th scope="col" className="number">Release</th>
+        <th scope="col">SDK</th>
+        <th scope="col">Heartbeat</th>
+        <th scope="col">Last call</th>
+        <th scope="col">Since</th>
+      </tr>
+    </thead>
+    <tbody>
+      {workers.map((one) => <Row key={`${one.endpoint} ${one.worker.id}`} one={one} isOfMany={isOfMany} />)}
+    </tbody>
+  </table>
+)

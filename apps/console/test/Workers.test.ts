@@ -1,0 +1,65 @@
+import type { EndpointDetail, EndpointOverview, WorkerOverview } from "@stint/contract/OverviewApi"
+import { describe, expect, it } from "vitest"
+import { countWorkers, endpointsOf, matching, mostWorkers, workerFilterOf } from "../src/workers/WorkerList.ts"
+
+const NONE = { max: 3, idle: 0, initializing: 0, running: 0, draining: 0, throttled: 0, unhealthy: 0 }
+
+const endpoint = (id: string, workers: Partial<EndpointOverview["workers"]>): EndpointOverview => ({
+  id,
+  source: "handler",
+  jobs: { waiting: 0, delayed: 0, running: 0, completed: 0, failed: 0 },
+  workers: { ...NONE, ...workers }
+})
+
+const worker = (id: string, state: WorkerOverview["state"], firstSeenAt = 0): WorkerOverview => ({
+  id,
+  state,
+  jobs: [],
+  firstSeenAt,
+  lastSeenAt: 0,
+  results: 0
+})
+
+const overview = {
+  endpoints: [
+    endpoint("empty", {}),
+    endpoint("idle", { idle: 2 }),
+    endpoint("busy", { running: 3, idle: 1 }),
+    endpoint("sick", { unhealthy: 1 })
+  ]
+}
+
+describe("the workers of all endpoints", () => {
+  it("are filtered by what the address says, and an unknown state does not filter", () => {
+    expect(workerFilterOf({ endpoint: "busy", state: "idle" })).toEqual({ endpoint: "busy", state: "idle" })
+    expect(workerFilterOf({ state: "asleep" })).toEqual({ endpoint: "", state: "" })
+  })
+
+  it("are counted by state from the overview, which has all of them", () => {
+    expect([countWorkers(overview, "", ""), countWorkers(overview, "", "idle"), countWorkers(overview, "busy", "")]).toEqual([
+      7,
+      3,
+      4
+    ])
+    expect(countWorkers(overview, "removed", "")).toBe(0)
+    const external = { ...endpoint("external", { idle: 9, max: null }), source: "external" as const }
+    expect([mostWorkers({ endpoints: [...overview.endpoints, external] }, ""), mostWorkers(overview, "busy")]).toEqual([12, 3])
+  })
+
+  it("are asked for only where the overview counts some, those of failing endpoints first", () => {
+    expect(endpointsOf(overview, { endpoint: "", state: "" })).toEqual(["sick", "busy", "idle"])
+    expect(endpointsOf(overview, { endpoint: "", state: "idle" })).toEqual(["busy", "idle"])
+    expect(endpointsOf(overview, { endpoint: "sick", state: "idle" })).toEqual([])
+  })
+
+  it("are listed by state, then by endpoint and age, and only those in the chosen state", () => {
+    const detail = (id: string, list: ReadonlyArray<WorkerOverview>): EndpointDetail => ({ ...endpoint(id, {}), list })
+    const details = [
+      detail("b", [worker("b1", "idle"), worker("b2", "unhealthy")]),
+      detail("a", [worker("a1", "running", 5), worker("a2", "running", 3), worker("a3", "idle")])
+    ]
+    const ids = (state: WorkerOverview["state"] | "") => matching(details, { endpoint: "", state }).map((one) => one.worker.id)
+    expect(ids("")).toEqual(["b2", "a2", "a1", "a3", "b1"])
+    expect(ids("idle")).toEqual(["a3", "b1"])
+  })
+})
