@@ -24,6 +24,9 @@ import { CONTAINER } from "./PodsApi.ts"
 /** The source of an endpoint whose workers are pods. */
 export type ContainerSource = Extract<EndpointSource, { readonly type: "container" }>
 
+/** The label of all pods of workers, for example for a NetworkPolicy. */
+export const WORKER_LABELS = { "app.kubernetes.io/managed-by": "stint" } as const
+
 /** The label that names the platform of a pod. */
 export const PLATFORM_LABEL = "stint/platform"
 
@@ -153,7 +156,7 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
       name: nameOf(worker),
       labels: {
         ...settings.labels,
-        "app.kubernetes.io/managed-by": "stint",
+        ...WORKER_LABELS,
         [PLATFORM_LABEL]: platform,
         "stint/endpoint": labelOf(endpoint.id)
       },
