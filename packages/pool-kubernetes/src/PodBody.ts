@@ -18,14 +18,12 @@ import { ModelMissing, PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
+import { WORKER_LABELS } from "./ClusterRules.ts"
 import type { PodSettings } from "./KubernetesSettings.ts"
 import { CONTAINER } from "./PodsApi.ts"
 
 /** The source of an endpoint whose workers are pods. */
 export type ContainerSource = Extract<EndpointSource, { readonly type: "container" }>
-
-/** The label of all pods of workers, for example for a NetworkPolicy. */
-export const WORKER_LABELS = { "app.kubernetes.io/managed-by": "stint" } as const
 
 /** The label that names the platform of a pod. */
 export const PLATFORM_LABEL = "stint/platform"

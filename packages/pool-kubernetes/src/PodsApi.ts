@@ -16,12 +16,6 @@ import { Pod, PodList, WatchEvent } from "./Pod.ts"
 /** The name of a worker's container in its pod. */
 export const CONTAINER = "worker"
 
-/** What the requests below need, as a Role in Kubernetes says it. */
-export const RIGHTS = [
-  { resource: "pods", verbs: ["create", "delete", "list", "watch"] },
-  { resource: "pods/log", verbs: ["get"] }
-] as const
-
 /** Pods of a page of a list. */
 const PAGE = 500
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { RIGHTS } from "../src/PodsApi.ts"
+import { RIGHTS } from "../src/ClusterRules.ts"
 import { running } from "./StubCluster.ts"
 import { until, world } from "./TestWorld.ts"
 

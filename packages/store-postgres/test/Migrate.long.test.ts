@@ -3,9 +3,9 @@ import { assert, describe, it, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as Postgres from "../src/index.ts"
 import { migrate } from "../src/Migrate.ts"
 import * as Migrations from "../src/Migrations.ts"
-import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import { execute, missing, testCluster } from "./TestCluster.ts"
 
 vi.setConfig({ testTimeout: 60_000, hookTimeout: 120_000 })
@@ -22,7 +22,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the migration without a node"
   })
   const migrated = (address: string) => migrate({ url: Redacted.make(address) })
   const node = (address: string) =>
-    Effect.scoped(Layer.build(PostgresDatabase.layer({ url: Redacted.make(address) }))).pipe(Effect.asVoid)
+    Effect.scoped(Layer.build(Postgres.layer({ url: Redacted.make(address) }))).pipe(Effect.asVoid)
 
   it.live("creates the tables, and lets a node start whose user may create none", () =>
     Effect.gen(function*() {
@@ -31,7 +31,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the migration without a node"
       address.username = "node"
       yield* sql(owner, "CREATE ROLE node LOGIN")
       const refused = yield* Effect.flip(node(address.href))
-      assert.strictEqual(refused.reason._tag, "StartFailed")
+      assert.match(refused.message, /must own the database, or have the right to create the schema/)
       const first = yield* migrated(owner)
       assert.strictEqual(first.version, Migrations.LATEST)
       assert.notInclude(first.database, "@")
