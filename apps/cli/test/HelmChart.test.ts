@@ -87,7 +87,13 @@ const comparable = (objects: ReadonlyArray<unknown>) =>
   }))
 
 describe("the Helm chart", () => {
-  const base = { image: "registry.example.com/stint:1", namespace: "prod", workersNamespace: "prod-workers", pods: {}, endpoints: {} }
+  const base = {
+    image: "registry.example.com/stint:1",
+    namespace: "prod",
+    workersNamespace: "prod-workers",
+    pods: {},
+    endpoints: {}
+  }
   const pods = { labels: { quoted: "a \"b\"" } }
   const installations: ReadonlyArray<readonly [string, object, Installation]> = [
     ["two nodes", {}, { ...base, store: { _tag: "Database", port: 5432, nodes: 2 } }],
@@ -123,7 +129,15 @@ describe("the Helm chart", () => {
   it("is filled in by a renderer that fails on what it does not know", () => {
     const context = { Values: { a: "", n: 2 } }
     expect(render(context, "{{- if .Values.a }}\nx\n{{- else }}\ny{{ .Values.n }}\n{{- end }}")).toBe("y2")
-    for (const template of ["{{ .Values.b }}", "{{ .Values.n | nindent 4 }}", "{{- range .Values.n }}", "{{- if .Values.n }}", "{{ include \"x\" . }}"]) {
+    for (
+      const template of [
+        "{{ .Values.b }}",
+        "{{ .Values.n | nindent 4 }}",
+        "{{- range .Values.n }}",
+        "{{- if .Values.n }}",
+        "{{ include \"x\" . }}"
+      ]
+    ) {
       expect(() => render(context, template), template).toThrow()
     }
   })

@@ -7,7 +7,6 @@ import { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
@@ -19,7 +18,14 @@ import { Environment, SETTING_NAMES } from "../src/config/SettingNames.ts"
 import { type Installation, MIGRATIONS, PLATFORM } from "../src/kubernetes/Installation.ts"
 import { manifestsOf } from "../src/kubernetes/Manifests.ts"
 import { ingressOf, policiesOf } from "../src/kubernetes/Network.ts"
-import { configMapOf, namespacesOf, roleBindingOf, roleOf, serviceAccountOf, settingsFileOf } from "../src/kubernetes/PodsAccess.ts"
+import {
+  configMapOf,
+  namespacesOf,
+  roleBindingOf,
+  roleOf,
+  serviceAccountOf,
+  settingsFileOf
+} from "../src/kubernetes/PodsAccess.ts"
 import { budgetOf, migrationOf, nodesServiceOf, serviceOf, statefulSetOf } from "../src/kubernetes/Workload.ts"
 import { runCommand } from "./CommandInProcess.ts"
 import { refusalsOf } from "./PublishedSchemas.ts"
@@ -55,7 +61,7 @@ const podOf = (set: V1StatefulSet): V1PodSpec => present(set.spec?.template.spec
 /** The pods of an installation. */
 const podsOf = (installation: Installation): ReadonlyArray<V1PodSpec> => [
   podOf(statefulSetOf(installation)),
-  present(migrationOf(installation).spec.template.spec)
+  present(migrationOf(installation).spec?.template.spec)
 ]
 
 const nodeOf = (installation: Installation) => present(podOf(statefulSetOf(installation)).containers[0])
@@ -80,16 +86,18 @@ describe("the published schemas", () => {
 
   const set = statefulSetOf(nodes)
   const container = nodeOf(nodes)
-  const withContainer = (change: object) => ({
-    ...set,
-    spec: { ...set.spec, template: { ...set.spec?.template, spec: { ...podOf(set), containers: [{ ...container, ...change }] } } }
-  })
+  /** Without the compiler, which refuses most of these mistakes before. */
+  const changed = (value: object | undefined, change: object): object => Object.assign({}, value, change)
+  const withContainer = (change: object) => {
+    const template = changed(set.spec?.template, { spec: changed(podOf(set), { containers: [changed(container, change)] }) })
+    return changed(set, { spec: changed(set.spec, { template }) })
+  }
   it.each([
     ["a misspelled member", withContainer({ livenesProbe: {} }), "livenesProbe is unknown"],
     ["a text in place of a number", withContainer({ ports: [{ containerPort: "4600" }] }), "containerPort is no number"],
     ["a number in place of a text", withContainer({ env: [{ name: "PORT", value: 4600 }] }), "value is no string"],
     ["an object in place of an array", withContainer({ args: { serve: true } }), "args is no array"],
-    ["a missing member", { ...set, spec: { serviceName: "x" } }, "required"],
+    ["a missing member", changed(set, { spec: { serviceName: "x" } }), "required"],
     ["a value that is none of the fixed ones", withContainer({ imagePullPolicy: "Sometimes" }), "imagePullPolicy"]
   ])("refuse %s", (_, object, problem) => {
     expect(refusalsOf(object).join("\n")).toContain(problem)
@@ -269,12 +277,15 @@ describe("the network policies", () => {
     ])
     for (const { spec } of policies) expect(spec?.policyTypes).toEqual(["Ingress", "Egress"])
     expect(statefulSetOf(nodes).spec?.template.metadata?.labels).toEqual(PLATFORM)
-    expect(migrationOf(nodes).spec.template.metadata?.labels).toEqual(MIGRATIONS)
+    expect(migrationOf(nodes).spec?.template.metadata?.labels).toEqual(MIGRATIONS)
   })
 
   /** The ports to which pods may connect anywhere, and those to chosen pods only. */
   const egressOf = (policy: typeof platform) => {
-    const ports = (policy?.spec?.egress ?? []).map(({ ports = [], to }) => ({ isAnywhere: to === undefined, ports: ports.map(({ port }) => port) }))
+    const ports = (policy?.spec?.egress ?? []).map(({ ports = [], to }) => ({
+      isAnywhere: to === undefined,
+      ports: ports.map(({ port }) => port)
+    }))
     return {
       anywhere: ports.filter(({ isAnywhere }) => isAnywhere).flatMap(({ ports }) => ports),
       chosen: ports.filter(({ isAnywhere }) => !isAnywhere).flatMap(({ ports }) => ports)
@@ -319,7 +330,18 @@ describe("stint kubernetes manifests", () => {
   it("prints the objects as YAML, and as one JSON document", async () => {
     const pods = join(folder, "pods.json")
     writeFileSync(pods, JSON.stringify({ pods: nodes.pods, endpoints: nodes.endpoints }))
-    const flags = ["--image", nodes.image, "--nodes", "3", "--host", "jobs.example.org", "--ingress-class", "nginx", "--pods", pods]
+    const flags = [
+      "--image",
+      nodes.image,
+      "--nodes",
+      "3",
+      "--host",
+      "jobs.example.org",
+      "--ingress-class",
+      "nginx",
+      "--pods",
+      pods
+    ]
     const { code, stdout } = await print(...flags)
     expect(code).toBe(0)
     expect(parseAllDocuments(stdout).map((one) => one.toJS())).toEqual(manifestsOf(nodes))

@@ -33,7 +33,7 @@ const hashOf = (text: string): string => createHash("sha256").update(text).diges
 const secret = (name: string): V1EnvVar => ({ name, valueFrom: { secretKeyRef: { name: SECRET, key: name } } })
 
 /** What all pods of the platform have in common. */
-const podOf = (containers: Array<V1Container>): V1PodSpec => ({
+const podOf = (containers: Array<V1Container>) => ({
   automountServiceAccountToken: false,
   // Otherwise each Service of the namespace becomes variables, some with the prefix of Stint's settings.
   enableServiceLinks: false,
@@ -46,15 +46,11 @@ const podOf = (containers: Array<V1Container>): V1PodSpec => ({
     seccompProfile: { type: "RuntimeDefault" }
   },
   containers
-})
+} satisfies V1PodSpec)
 
-const isolated: Pick<V1Container, "securityContext"> = {
-  securityContext: {
-    allowPrivilegeEscalation: false,
-    readOnlyRootFilesystem: true,
-    capabilities: { drop: ["ALL"] }
-  }
-}
+const isolated = {
+  securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } }
+} satisfies Partial<V1Container>
 
 const variablesOf = ({ ingress, store }: Installation): Array<V1EnvVar> => [
   { name: "POD_NAME", valueFrom: { fieldRef: { fieldPath: "metadata.name" } } },
