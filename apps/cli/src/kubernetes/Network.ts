@@ -12,7 +12,7 @@ import { WORKER_LABELS } from "@stint/pool-kubernetes/ClusterRules"
 import { type Installation, MIGRATIONS, NAME, PLATFORM, PORT } from "./Installation.ts"
 
 /** The label of the namespaces whose pods may call the platform. */
-export const CALLERS = { "stint/callers": "true" } as const
+const CALLERS = { "stint/callers": "true" } as const
 
 /** Every namespace has this label: https://kubernetes.io/docs/concepts/overview/working-with-objects/namespaces/#automatic-labelling */
 const namespaced = (name: string): V1LabelSelector => ({ matchLabels: { "kubernetes.io/metadata.name": name } })
