@@ -90,13 +90,13 @@ sdk.serverless.start({
   afterAll(() => engine[Symbol.asyncDispose](), 5 * MINUTES)
 
   /** Runs the image as the compose file does, with no network but the container's own. */
-  const run = async (volume: string): Promise<string> => {
+  const run = async (volume: string, ...more: ReadonlyArray<string>): Promise<string> => {
     const name = `stint-${randomUUID().slice(0, 8)}`
     containers.push(name)
     await engine.podman(
       ...["run", "--detach", `--name=${name}`, "--network=none", `--volume=${volume}:/data`, `--volume=${project}:/srv/stint:ro`],
       // As the compose file; and limits of this machine, because an engine raises them by default.
-      ...["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"],
+      ...["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096", ...more],
       ...[STINT, "serve", "--config", "/srv/stint/stint.config.ts"]
     )
     return name
@@ -139,6 +139,14 @@ fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "
     const code = Number(await engine.podman("inspect", "--format={{.State.ExitCode}}", name))
     return { code, seconds: (performance.now() - started) / 1_000 }
   }
+
+  it("writes only to its volume and /tmp, so that it runs with a read-only root, as in Kubernetes", async () => {
+    const name = await run("read-only", "--read-only", "--read-only-tmpfs=false", "--tmpfs=/tmp")
+    await healthy(name)
+    const job = await ask(name, "POST", "/v2/hello/runsync?wait=60000", { input: { name: "Ada" } })
+    expect(job).toMatchObject({ status: "COMPLETED", output: { greeting: "Hello, Ada" } })
+    expect(await stop(name)).toMatchObject({ code: 0 })
+  }, 5 * MINUTES)
 
   it("runs jobs of a mounted project as a user without rights, and is the process that receives signals", async () => {
     const name = await run("first")

@@ -10,6 +10,7 @@ import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as BenchCommand from "./commands/BenchCommand.ts"
 import * as BuildCommand from "./commands/BuildCommand.ts"
 import * as BuildsCommand from "./commands/BuildsCommand.ts"
+import * as DatabaseCommand from "./commands/DatabaseCommand.ts"
 import * as DeployCommand from "./commands/DeployCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as DoctorCommand from "./commands/DoctorCommand.ts"
@@ -20,6 +21,7 @@ import * as HealthCommand from "./commands/HealthCommand.ts"
 import * as InitCommand from "./commands/InitCommand.ts"
 import * as JobsCommand from "./commands/JobsCommand.ts"
 import * as KeysCommand from "./commands/KeysCommand.ts"
+import * as KubernetesCommand from "./commands/KubernetesCommand.ts"
 import * as LogsCommand from "./commands/LogsCommand.ts"
 import * as ModelsCommand from "./commands/ModelsCommand.ts"
 import * as PipelinesCommand from "./commands/PipelinesCommand.ts"
@@ -40,10 +42,10 @@ import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 const platform = [ServeCommand.command, DevCommand.command] as const
 
 /** Commands that use the data folder or the database of a platform, or a running platform. */
-const maintenance = [BackupCommand.backup, BackupCommand.restore, DoctorCommand.command] as const
+const maintenance = [BackupCommand.backup, BackupCommand.restore, DatabaseCommand.database, DoctorCommand.command] as const
 
 /** Commands that need no platform. */
-const local = [InitCommand.command, PluginsCommand.plugins] as const
+const local = [InitCommand.command, KubernetesCommand.kubernetes, PluginsCommand.plugins] as const
 
 /** Commands that call a running platform. */
 const client = [

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as KubernetesConfig from "../src/config/KubernetesConfig.ts"
+import { Environment } from "../src/config/SettingNames.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "stint-kubernetes-"))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -41,6 +42,21 @@ describe("STINT_KUBERNETES", () => {
       }
       writeFileSync(file, JSON.stringify(settings))
       assert.deepStrictEqual<unknown>(yield* load(file), settings)
+    }))
+
+  it.effect("replaces $(NAME) by the variable of the platform, and names those that are not set", () =>
+    Effect.gen(function*() {
+      const text = JSON.stringify({
+        namespace: "jobs",
+        platformUrl: "http://$(POD_NAME).stint",
+        pods: { labels: { who: "$(WHO)" } }
+      })
+      writeFileSync(file, text)
+      const loaded = yield* load(file).pipe(Effect.provideService(Environment, { POD_NAME: "stint-1", WHO: "a \"b\" $(X)" }))
+      assert.strictEqual(loaded?.platformUrl, "http://stint-1.stint")
+      assert.deepStrictEqual(loaded?.pods?.labels, { who: "a \"b\" $(X)" })
+      const missing = yield* Effect.flip(load(file).pipe(Effect.provideService(Environment, { WHO: "" })))
+      assert.match(missing.message, /kubernetes\.json of STINT_KUBERNETES names variables that are not set: POD_NAME\./)
     }))
 
   it.effect("is refused with the file and the member when the file is missing, misspelled or wrong", () =>

@@ -1,12 +1,18 @@
 /**
- * Logs in to a cluster with `@kubernetes/client-node`, an optional peer dependency, which is loaded only here.
+ * Logs in to a cluster: with the service account of the platform's own pod, or else with `@kubernetes/client-node`, an optional peer
+ * dependency, which is loaded only here.
  *
  * Of the client, only the reading of kubeconfig files is used, with their certificates, tokens, proxies and login programs
- * (docs/decisions/0067-pods.md).
+ * (docs/decisions/0067-pods.md). The service account is two files and an address, so a platform in a pod does without the client.
  */
 import type * as Client from "@kubernetes/client-node"
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
+import { existsSync } from "node:fs"
+import { readFile } from "node:fs/promises"
+import { homedir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
 import type { ClusterAccess, Credentials } from "./KubernetesHttp.ts"
 import type { KubernetesSettings } from "./KubernetesSettings.ts"
 
@@ -14,11 +20,46 @@ const unavailable = (problem: string, hint: string) => new PoolError({ reason: n
 
 const wordsOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "")
 
-/** The module. `load` is replaced in tests of its absence. */
+/** What the login reads of its surroundings, apart from kubeconfig files. */
+export interface Surroundings {
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly home: string
+  /** Where Kubernetes mounts the token and the certificate of a pod's service account. */
+  readonly serviceAccount: string
+}
+
+const ownSurroundings: Surroundings = {
+  env: process.env,
+  home: homedir(),
+  serviceAccount: "/var/run/secrets/kubernetes.io/serviceaccount"
+}
+
+/**
+ * The access of the platform's own pod. Undefined outside of a cluster, or when a kubeconfig comes first, as for the client.
+ * https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
+ */
+const ofOwnPod = ({ env, home, serviceAccount }: Surroundings): ClusterAccess | undefined => {
+  const { KUBECONFIG = "", KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env
+  const token = join(serviceAccount, "token")
+  if (host === "" || KUBECONFIG !== "" || existsSync(join(home, ".kube", "config")) || !existsSync(token)) return undefined
+  return {
+    server: `https://${host.includes(":") ? `[${host}]` : host}:${port}`,
+    // Read for each request, because the node replaces the token before it expires.
+    credentials: async () => ({
+      headers: { authorization: `Bearer ${(await readFile(token, "utf8")).trim()}` },
+      ca: await readFile(join(serviceAccount, "ca.crt"))
+    })
+  }
+}
+
+/** Finds the cluster. `load`: the client's module, which is replaced in tests of its absence. */
 export const login = Effect.fnUntraced(function*(
   { context, kubeconfig }: KubernetesSettings,
-  load: () => Promise<Pick<typeof Client, "KubeConfig">> = () => import("@kubernetes/client-node")
+  load: () => Promise<Pick<typeof Client, "KubeConfig">> = () => import("@kubernetes/client-node"),
+  surroundings: Surroundings = ownSurroundings
 ): Effect.fn.Return<ClusterAccess, PoolError> {
+  const own = kubeconfig === undefined && context === undefined ? ofOwnPod(surroundings) : undefined
+  if (own !== undefined) return own
   const { KubeConfig } = yield* Effect.tryPromise({
     try: load,
     catch: (cause) =>

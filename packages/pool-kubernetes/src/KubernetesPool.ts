@@ -22,6 +22,7 @@ import { createHash } from "node:crypto"
 import { hostname } from "node:os"
 import { resolve } from "node:path"
 import { login } from "./ClusterLogin.ts"
+import { RIGHTS } from "./ClusterRules.ts"
 import { isExisting, isPassing, isRefused, type KubernetesError } from "./KubernetesError.ts"
 import { type KubernetesSettings, settingsOf } from "./KubernetesSettings.ts"
 import type { Pod } from "./Pod.ts"
@@ -49,12 +50,16 @@ const START_LIMIT = "1 minute"
 const platformOf = (dataDir: string): string =>
   createHash("sha256").update(`${hostname()}\n${dataDir}`).digest("hex").slice(0, 32)
 
+/** `create, delete, list and watch of pods, and get of pods/log`. */
+const RIGHTS_TEXT = RIGHTS.map(({ resource, verbs }) => `${verbs.join(", ").replace(/, (\w+)$/, " and $1")} of ${resource}`)
+  .join(", and ")
+
 const unavailable = (error: KubernetesError, namespace: string): PoolError =>
   new PoolError({
     reason: new PoolUnavailable({
       problem: error.message.replace(/\.$/, ""),
       hint: isRefused(error, 401) || isRefused(error, 403)
-        ? `The platform needs a role in the namespace ${namespace} with create, delete, list and watch of pods, and get of pods/log.`
+        ? `The platform needs a role in the namespace ${namespace} with ${RIGHTS_TEXT}.`
         : "Check the cluster, and the settings in STINT_KUBERNETES."
     })
   })

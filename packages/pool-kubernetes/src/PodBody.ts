@@ -18,6 +18,7 @@ import { ModelMissing, PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
+import { WORKER_LABELS } from "./ClusterRules.ts"
 import type { PodSettings } from "./KubernetesSettings.ts"
 import { CONTAINER } from "./PodsApi.ts"
 
@@ -153,7 +154,7 @@ export const bodyOf = Effect.fnUntraced(function*(parts: PodParts) {
       name: nameOf(worker),
       labels: {
         ...settings.labels,
-        "app.kubernetes.io/managed-by": "stint",
+        ...WORKER_LABELS,
         [PLATFORM_LABEL]: platform,
         "stint/endpoint": labelOf(endpoint.id)
       },

@@ -5,7 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
-import { readFileSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
 import { login } from "../src/ClusterLogin.ts"
 import { argsIn, containerStatus, running, type StubPod, terminated, variablesIn } from "./StubCluster.ts"
 import { GREETING, IMAGE, until, variablesOf, world } from "./TestWorld.ts"
@@ -602,6 +603,48 @@ describe("the login", () => {
       const settings = { namespace: "jobs", platformUrl: "http://stint:4600" }
       const error = yield* Effect.flip(login(settings, () => Promise.reject(new Error("Cannot find package"))))
       assert.match(error.message, /Cannot find package\)\. Install it beside Stint: npm install @kubernetes\/client-node@2/)
+    }))
+
+  /** What a pod sees of its service account. */
+  const inPod = Effect.gen(function*() {
+    const { cluster } = yield* world
+    const serviceAccount = join(cluster.folder, "serviceaccount")
+    mkdirSync(serviceAccount)
+    writeFileSync(join(serviceAccount, "token"), "first\n")
+    writeFileSync(join(serviceAccount, "ca.crt"), "the certificate")
+    const env = { KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" }
+    return { env, home: cluster.folder, serviceAccount }
+  })
+  const settings = { namespace: "jobs", platformUrl: "http://stint:4600" }
+  const absent = () => Promise.reject(new Error("Cannot find package"))
+
+  it.live("uses the service account of the platform's own pod without the client, and its token of the moment", () =>
+    Effect.gen(function*() {
+      const surroundings = yield* inPod
+      const { credentials, server } = yield* login(settings, absent, surroundings)
+      assert.strictEqual(server, "https://10.96.0.1:443")
+      const ca = Buffer.from("the certificate")
+      assert.deepStrictEqual(yield* Effect.promise(credentials), { headers: { authorization: "Bearer first" }, ca })
+      writeFileSync(join(surroundings.serviceAccount, "token"), "second\n")
+      assert.deepStrictEqual(yield* Effect.promise(credentials), { headers: { authorization: "Bearer second" }, ca })
+      const env = { ...surroundings.env, KUBERNETES_SERVICE_HOST: "fd00::1" }
+      assert.strictEqual((yield* login(settings, absent, { ...surroundings, env })).server, "https://[fd00::1]:443")
+    }))
+
+  it.live("prefers a kubeconfig to the service account", () =>
+    Effect.gen(function*() {
+      const surroundings = yield* inPod
+      const needsClient = (...args: Parameters<typeof login>) =>
+        Effect.map(Effect.flip(login(...args)), ({ message }) => assert.match(message, /Cannot find package/))
+      const env = { ...surroundings.env, KUBECONFIG: "/etc/kubeconfig" }
+      yield* needsClient(settings, absent, { ...surroundings, env })
+      yield* needsClient({ ...settings, kubeconfig: "/etc/kubeconfig" }, absent, surroundings)
+      yield* needsClient({ ...settings, context: "production" }, absent, surroundings)
+      yield* needsClient(settings, absent, { ...surroundings, env: {} })
+      yield* needsClient(settings, absent, { ...surroundings, serviceAccount: "/none" })
+      mkdirSync(join(surroundings.home, ".kube"))
+      writeFileSync(join(surroundings.home, ".kube", "config"), "")
+      yield* needsClient(settings, absent, surroundings)
     }))
 
   it.live("sends the token of the kubeconfig's user", () =>

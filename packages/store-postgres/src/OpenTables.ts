@@ -51,8 +51,8 @@ const migrateRepeatedly = async (connection: Connection, database: string) => {
   }
 }
 
-/** Returns the number of the node. */
-export const openTables = async (connection: Connection, database: string): Promise<number> => {
+/** Brings the tables to the version of this program. */
+export const migrateTables = async (connection: Connection, database: string): Promise<void> => {
   try {
     const [version] = await connection.query(
       `SELECT current_setting('server_version_num')::int, current_setting('server_version')`
@@ -61,12 +61,17 @@ export const openTables = async (connection: Connection, database: string): Prom
       throw new PostgresOpenError({ database, reason: new ServerTooOld({ version: String(version?.[1]) }) })
     }
     await migrateRepeatedly(connection, database)
-    const [row] = await connection.query(
-      `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
-    )
-    return Number(row?.[0])
   } catch (cause) {
     if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
     throw cause
   }
+}
+
+/** Returns the number of the node. */
+export const openTables = async (connection: Connection, database: string): Promise<number> => {
+  await migrateTables(connection, database)
+  const [row] = await connection.query(
+    `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
+  )
+  return Number(row?.[0])
 }

@@ -175,7 +175,8 @@ export const problemOf = (cause: unknown): string => {
   return cause instanceof Error && cause.message !== "" ? cause.message : String(cause)
 }
 
-const openError = (database: string, cause: unknown): PostgresOpenError => {
+/** The error of a start, with its reason. */
+export const openError = (database: string, cause: unknown): PostgresOpenError => {
   if (cause instanceof PostgresOpenError) return cause
   const state = sqlStateOf(cause)
   const problem = problemOf(cause)

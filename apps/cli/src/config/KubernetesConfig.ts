@@ -5,6 +5,8 @@
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_KUBERNETES` | none: Docker or Podman runs the endpoints with an image | a JSON file with the settings of pods (docs/operations/kubernetes.md#the-settings). With it, workers with an image are pods of a cluster; the engine then only builds images |
+ *
+ * `$(NAME)` in the file is the variable of the platform's environment, so that nodes in pods share one file, although each has its own address.
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as Config from "effect/Config"
@@ -13,6 +15,7 @@ import * as Option from "effect/Option"
 import { open } from "node:fs/promises"
 import { CliFailure } from "../CliFailure.ts"
 import { setting } from "./Setting.ts"
+import { Environment } from "./SettingNames.ts"
 
 /** The largest file. Bytes. */
 const MAX_FILE = 1024 * 1024
@@ -35,6 +38,21 @@ const read = async (file: string): Promise<string> => {
   }
 }
 
+/** Replaces `$(NAME)`, as Kubernetes does in the variables of a pod. */
+const expand = (file: string, text: string, env: Readonly<Record<string, string | undefined>>) =>
+  Effect.suspend(() => {
+    const missing = new Set<string>()
+    const expanded = text.replaceAll(/\$\(([A-Za-z_]\w*)\)/g, (_, name: string) => {
+      const value = env[name]
+      if (value === undefined) missing.add(name)
+      // A quotation mark in the value does not end the text that contains it.
+      return JSON.stringify(value ?? "").slice(1, -1)
+    })
+    return missing.size === 0
+      ? Effect.succeed(expanded)
+      : Effect.fail(failure(file, `names variables that are not set: ${[...missing].join(", ")}`))
+  })
+
 /** Reads the setting, and the file. The schema is loaded only with the setting. */
 export const load: Effect.Effect<KubernetesSettings | undefined, CliFailure> = Effect.gen(function*() {
   const named = yield* setting(
@@ -44,10 +62,11 @@ export const load: Effect.Effect<KubernetesSettings | undefined, CliFailure> = E
   )
   if (Option.isNone(named)) return undefined
   const file = named.value
-  const text = yield* Effect.tryPromise({
+  const written = yield* Effect.tryPromise({
     try: () => read(file),
     catch: (cause) => failure(file, `cannot be read: ${cause instanceof Error ? cause.message : String(cause)}`)
   })
+  const text = yield* expand(file, written, yield* Environment)
   const { parse } = yield* Effect.promise(() => import("@stint/pool-kubernetes/KubernetesSettings"))
   return yield* Effect.mapError(parse(text), ({ message }) => failure(file, `is not valid: ${message.replace(/\.$/, "")}`))
 })

@@ -1,0 +1,12 @@
+/**
+ * What roles and network policies of a cluster must know about the pool.
+ */
+
+/** The rights that its requests need, as a Role says them (PodsApi.ts). */
+export const RIGHTS = [
+  { resource: "pods", verbs: ["create", "delete", "list", "watch"] },
+  { resource: "pods/log", verbs: ["get"] }
+] as const
+
+/** The label of all workers' pods. */
+export const WORKER_LABELS = { "app.kubernetes.io/managed-by": "stint" } as const
