@@ -52,6 +52,19 @@ const DELIVERY_ANSWERS = [
   "GET /api/v1/endpoints/{endpoint}/webhooks/deliveries/{delivery}"
 ]
 
+/** The operations that show a schedule, with its input and webhook, to operators. */
+const SCHEDULE_ANSWERS = [
+  "PUT /api/v1/endpoints/{endpoint}/schedules/{schedule}",
+  "GET /api/v1/endpoints/{endpoint}/schedules/{schedule}",
+  "GET /api/v1/schedules"
+]
+
+/** The operations that show a batch, with its webhook, to the key that created it. */
+const BATCH_ANSWERS = ["GET /v2/{endpoint}/batch", "GET /v2/{endpoint}/batch/{id}"]
+
+/** A webhook contains what its receiver has a right to: the job with its input, its output and its own address. */
+const WEBHOOKS = "the bodies of webhooks"
+
 /** The values that the test chooses. Those that the platform makes are added when it has made them. */
 const chosen = {
   /** `STINT_API_KEY`. */
@@ -102,11 +115,11 @@ const PERMITTED: { readonly [name in Name]: Permission } = {
   secretsKey: {},
   plain: { shownBy: ENDPOINT_ANSWERS, files: DATABASE },
   s3Secret: { files: DATABASE },
-  input: { shownBy: DELIVERY_ANSWERS.slice(1), files: DATABASE },
-  output: { shownBy: [...OUTPUT_ANSWERS, ...ENDPOINT_ANSWERS], files: DATABASE },
-  webhookQuery: { shownBy: DELIVERY_ANSWERS, files: DATABASE },
-  webhookPassword: { shownBy: DELIVERY_ANSWERS, files: DATABASE },
-  failingQuery: { shownBy: DELIVERY_ANSWERS, files: DATABASE },
+  input: { shownBy: [...DELIVERY_ANSWERS.slice(1), WEBHOOKS, ...SCHEDULE_ANSWERS, "GET /v2/{endpoint}/job-take/{worker}"], files: DATABASE },
+  output: { shownBy: [...OUTPUT_ANSWERS, ...ENDPOINT_ANSWERS, WEBHOOKS], files: DATABASE },
+  webhookQuery: { shownBy: [...DELIVERY_ANSWERS, WEBHOOKS, ...SCHEDULE_ANSWERS, ...BATCH_ANSWERS], files: DATABASE },
+  webhookPassword: { shownBy: [...DELIVERY_ANSWERS, WEBHOOKS], files: DATABASE },
+  failingQuery: { shownBy: [...DELIVERY_ANSWERS, WEBHOOKS], files: DATABASE },
   collectorKey: {},
   alertQuery: {},
   alertSecret: {},
@@ -135,6 +148,8 @@ const PERMITTED: { readonly [name in Name]: Permission } = {
 interface Text {
   readonly from: string
   readonly text: string
+  /** The HTTP status of an answer. */
+  readonly status?: number
 }
 
 interface Received {
@@ -182,6 +197,16 @@ const textAt = (value: unknown, ...path: ReadonlyArray<string | number>): string
   return found
 }
 
+const s3ConfigOf = (accessSecret: string) => ({
+  accessId: "id",
+  accessSecret,
+  endpointUrl: "https://s3.example.com",
+  bucketName: "bucket"
+})
+
+/** GET operations that do something: they submit a job, or act for a worker. */
+const EFFECTIVE = /\/(?:openai|job-|ping)/
+
 /** How long a test reads a stream of events. Milliseconds. */
 const STREAM_MILLIS = 500
 
@@ -198,6 +223,16 @@ describe("a value in each place of a secret", () => {
     const value = values.get(name)
     if (value === undefined) throw new Error(`${name} was not planted`)
     return value
+  }
+
+  /** What the platform tells its followers, from the start to the end. */
+  const events = { text: "", stop: new AbortController() }
+  const follow = async () => {
+    const { body } = await fetch(`${platform.url}/api/v1/events`, {
+      headers: { authorization: `Bearer ${chosen.adminKey}` },
+      signal: events.stop.signal
+    })
+    for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) events.text += part
   }
 
   /** Sends a request and keeps its answer under the name of the operation. */
@@ -228,7 +263,7 @@ describe("a value in each place of a secret", () => {
     } else {
       text = await response.text()
     }
-    texts.push({ from: operation, text: `${JSON.stringify([...response.headers])}\n${text}` })
+    texts.push({ from: operation, status: response.status, text: `${JSON.stringify([...response.headers])}\n${text}` })
     const isJson = response.headers.get("content-type")?.includes("json") === true && text !== ""
     const json: unknown = isJson ? JSON.parse(text) : undefined
     return { status: response.status, headers: response.headers, json, text }
@@ -264,8 +299,12 @@ describe("a value in each place of a secret", () => {
       OTEL_BSP_SCHEDULE_DELAY: "10",
       OTEL_METRIC_EXPORT_INTERVAL: "500"
     })
+    void follow().catch(() => {
+      // The platform has ended.
+    })
   }, 60_000)
   afterAll(async () => {
+    events.stop.abort()
     await platform[Symbol.asyncDispose]()
     hooks.close()
     collector.close()
@@ -315,13 +354,7 @@ describe("a value in each place of a secret", () => {
     const secret = await call("GET /api/v1/endpoints/{endpoint}/webhooks/secret", "/api/v1/endpoints/canary/webhooks/secret")
     values.set("webhookSecret", textAt(secret.json, "secret"))
     const webhook = `http://user:${chosen.webhookPassword}@${hooks.host}/hook?sig=${chosen.webhookQuery}`
-    const s3Config = {
-      accessId: "id",
-      accessSecret: chosen.s3Secret,
-      endpointUrl: "https://s3.example.com",
-      bucketName: "bucket"
-    }
-    const proof = await run({ how: "prove", text: chosen.input }, { webhook, s3Config }, jobsKey.secret)
+    const proof = await run({ how: "prove", text: chosen.input }, { webhook, s3Config: s3ConfigOf(chosen.s3Secret) }, jobsKey.secret)
     expect(proof.output).toMatchObject({
       token: digest(chosen.secret),
       plain: digest(chosen.plain),
@@ -355,7 +388,6 @@ describe("a value in each place of a secret", () => {
       key: valueOf("ownWorkerKey"),
       headers: { "stint-lease-token": "1" }
     })
-    texts.pop()
     const token = textAt(taken.json, "leaseToken")
     // The part that cannot be guessed.
     values.set("leaseToken", token.split(".")[1] ?? "")
@@ -418,7 +450,23 @@ describe("a value in each place of a secret", () => {
       "/api/v1/endpoints/canary/webhooks/deliveries"
     )
     const listed = at(deliveries, "deliveries")
+    const { json: batch } = await call("POST /v2/{endpoint}/batch", "/v2/canary/batch", {
+      body: {
+        requests: [{ input: { how: "print", text: chosen.input }, s3Config: s3ConfigOf(chosen.s3Secret) }],
+        webhook: `http://${hooks.host}/?sig=${chosen.webhookQuery}`
+      }
+    })
+    const { json: bulk } = await call("POST /api/v1/bulk", "/api/v1/bulk", {
+      body: { action: "cancel", query: "endpoint:canary tag:none", holdMs: 60_000 }
+    })
+    await call("PUT /api/v1/endpoints/{endpoint}/schedules/{schedule}", "/api/v1/endpoints/canary/schedules/nightly", {
+      body: { cron: "0 3 * * *", input: { text: chosen.input }, webhook: `http://${hooks.host}/?sig=${chosen.webhookQuery}` }
+    })
+    const { json: keys } = await call("GET /api/v1/keys", "/api/v1/keys")
     const known: Readonly<Record<string, ReadonlyArray<string>>> = {
+      batch: [textAt(batch, "id")],
+      bulk: [textAt(bulk, "id")],
+      key: [textAt(keys, "keys", 0, "id")],
       fingerprint: [textAt(groups, "groups", 0, "fingerprint"), textAt(groups, "groups", 1, "fingerprint")],
       delivery: Array.isArray(listed) ? listed.map((one) => textAt(one, "id")) : [],
       number: ["1"],
@@ -429,12 +477,12 @@ describe("a value in each place of a secret", () => {
     }
     expect(known["delivery"]?.length).toBeGreaterThan(4)
     for (const template of templates) {
-      // These requests have an effect: they wait for a worker, take a job, or show a key that the first test already has.
-      if (/\/(?:openai|job-|ping)/.test(template)) continue
+      if (EFFECTIVE.test(template)) continue
       for (const endpoint of template.includes("{endpoint}") ? ["canary", "outside"] as const : ["canary"] as const) {
         const names = [...template.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name).filter((name) => name !== "endpoint")
         const last = names.at(-1)
-        const ids = last === undefined ? [""] : last === "id" ? jobs[endpoint] : known[last] ?? ["none"]
+        const idsOf = (name: string) => known[name === "id" && template.includes("/batch/") ? "batch" : name] ?? jobs[endpoint]
+        const ids = last === undefined ? [""] : idsOf(last)
         for (const id of ids) {
           const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
             name === "endpoint" ? endpoint : name === last ? id : "none")
@@ -443,10 +491,11 @@ describe("a value in each place of a secret", () => {
       }
     }
     for (const path of ["/metrics", "/docs", "/", "/healthz", "/readyz"]) await call(`GET ${path}`, path)
-    const answered = (operation: string) => texts.some(({ from, text }) => from === operation && text.includes("200") || from === operation)
-    for (const operation of ["GET /api/v1/audit", "GET /api/v1/events", "GET /api/v1/errors/{endpoint}/{fingerprint}", "GET /metrics"]) {
-      expect(answered(operation), operation).toBe(true)
-    }
+    // Every other operation has answered with something to search, except for builds and runs of pipelines, of which there are none.
+    const isEmpty = (template: string) => EFFECTIVE.test(template) || /\/(?:build|steps|definitions\/)/.test(template)
+    const succeeded = new Set(texts.flatMap(({ from, status = 0 }) => status >= 200 && status < 300 ? [from] : []))
+    expect(templates.filter((template) => !isEmpty(template) && !succeeded.has(`GET ${template}`))).toEqual([])
+    expect(succeeded).toContain("GET /metrics")
     const logs = texts.filter(({ from }) => from === "GET /v2/{endpoint}/logs/{id}").map((one) => one.text).join("\n")
     expect(logs.match(/\[secret token\]/g)?.length).toBeGreaterThan(2)
   }, 120_000)
@@ -458,23 +507,25 @@ describe("a value in each place of a secret", () => {
       env: { STINT_URL: platform.url, STINT_API_KEY: chosen.adminKey, STINT_DATA_DIR: platform.dataDir, XDG_CONFIG_HOME: platform.configDir }
     })
     expect(backup.code).toBe(0)
-    const spans = await until("the span of the failed job", () => {
-      const found = collector.received.filter(({ url }) => url === "/v1/traces").map(({ body }) => body).join("\n")
-      return found.includes("401 Unauthorized: [secret token]") ? found : undefined
-    })
-    expect(spans).toContain("attempt canary")
-    const metrics = await until("metrics", () =>
-      collector.received.filter(({ url }) => url === "/v1/metrics").map(({ body }) => body).join("\n") || undefined)
-    expect(metrics).toContain("stint")
+    const exported = (path: string, part: string) =>
+      until(`${part} in ${path}`, () => collector.received.some(({ body, url }) => url === path && body.includes(part)) || undefined)
+    await exported("/v1/traces", "401 Unauthorized: [secret token]")
+    await exported("/v1/traces", "webhook completed")
+    await exported("/v1/metrics", "stint")
+    await until("the failed job in the events", () => events.text.includes("\"status\":\"FAILED\"") || undefined)
 
     const leaksOf = async (name: Name): Promise<ReadonlyArray<string>> => {
       const value = valueOf(name)
       const { files, shownBy = [] } = PERMITTED[name]
       const forms = formsOf(value)
-      const inText = [...texts, { from: "the output of the platform", text: platform.output }, { from: "traces", text: spans }, {
-        from: "metrics",
-        text: metrics
-      }].filter(({ from, text }) => !shownBy.includes(from) && forms.some((form) => text.includes(form))).map(({ from }) => from)
+      const written = [
+        ...texts,
+        { from: "the output of the platform", text: platform.output },
+        { from: "the stream of events", text: events.text },
+        { from: WEBHOOKS, text: hooks.received.map(({ body }) => body).join("\n") },
+        ...collector.received.map(({ body, url }) => ({ from: `the export to ${url}`, text: body }))
+      ]
+      const inText = written.filter(({ from, text }) => !shownBy.includes(from) && forms.some((form) => text.includes(form))).map(({ from }) => from)
       const inData = (await holdersOf(platform.dataDir, value)).filter((file) =>
         files === undefined || !files.test(relative(platform.dataDir, file))
       )
@@ -490,11 +541,44 @@ describe("a value in each place of a secret", () => {
     for (const [name, { files, shownBy = [] }] of Object.entries(PERMITTED) as ReadonlyArray<[Name, Permission]>) {
       const forms = formsOf(valueOf(name))
       const shown = texts.filter(({ text }) => forms.some((form) => text.includes(form))).map(({ from }) => from)
-      for (const operation of shownBy.slice(0, 1)) if (name !== "leaseToken") expect(shown, `${name} in ${operation}`).toContain(operation)
+      for (const operation of shownBy.slice(0, 1)) expect(shown, `${name} in ${operation}`).toContain(operation)
       if (files !== undefined) expect((await holdersOf(platform.dataDir, valueOf(name))).length, `${name} in a file`).toBeGreaterThan(0)
     }
 
     expect(await platform.end("SIGTERM")).toMatchObject({ code: 0 })
     expect(await search()).toEqual([])
   }, 120_000)
+})
+
+describe("the error of a platform that cannot start", () => {
+  const secret = random("start")
+  const bucket = {
+    STINT_PAYLOADS: "s3://bucket",
+    STINT_PAYLOADS_ENDPOINT: "http://127.0.0.1:1",
+    STINT_PAYLOADS_ACCESS_KEY_ID: "id",
+    STINT_PAYLOADS_SECRET_ACCESS_KEY: secret
+  }
+  it.each<readonly [setting: string, env: Readonly<Record<string, string>>]>([
+    ["STINT_API_KEY", { STINT_API_KEY: `${secret} ${secret}` }],
+    ["STINT_SECRETS_KEY", { STINT_SECRETS_KEY: secret }],
+    ["STINT_ALERT_URL", { STINT_ALERT_URL: `ftp://user:${secret}@host/?token=${secret}`, STINT_ALERT_SECRET: secret }],
+    ["STINT_ALERT_SECRET", { STINT_ALERT_URL: `https://host/?token=${secret}`, STINT_ALERT_SECRET: secret }],
+    ["PostgreSQL", { STINT_DATABASE: `postgres://user:${secret}@127.0.0.1:1/stint` }],
+    ["STINT_DATABASE", { STINT_DATABASE: `mysql://user:${secret}@host/stint` }],
+    ["127.0.0.1:1", bucket]
+  ])("names %s and contains no value of it", async (named, env) => {
+    const dataDir = await mkdtemp(join(tmpdir(), "stint-canary-start-"))
+    const { code, stderr, stdout } = await runCommand(["serve"], {
+      env: { STINT_DATA_DIR: dataDir, XDG_CONFIG_HOME: `${dataDir}-config`, STINT_API_KEY: random("key"), PORT: "0", ...env }
+    })
+    const files = await holdersOf(dataDir, secret)
+    await rm(dataDir, { recursive: true })
+    expect({ code, stdout: stdout.includes(secret), stderr: stderr.includes(secret), files }).toEqual({
+      code: 1,
+      stdout: false,
+      stderr: false,
+      files: []
+    })
+    expect(stderr).toContain(named)
+  }, 60_000)
 })
