@@ -18,11 +18,11 @@ import { DatabaseSync } from "node:sqlite"
 import { pipeline } from "node:stream/promises"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { settingsOf } from "../src/backup/BackupFormat.ts"
-import { SECRET_SETTING_NAMES, SETTING_NAMES } from "../src/config/SettingNames.ts"
 import * as BackupReader from "../src/backup/BackupReader.ts"
 import * as BackupWriter from "../src/backup/BackupWriter.ts"
 import * as Restore from "../src/backup/Restore.ts"
 import * as TarArchive from "../src/backup/TarArchive.ts"
+import { SECRET_SETTING_NAMES, SETTING_NAMES } from "../src/config/SettingNames.ts"
 
 const OWNER = "stint-0a1b2c3d"
 

@@ -115,7 +115,10 @@ const PERMITTED: { readonly [name in Name]: Permission } = {
   secretsKey: {},
   plain: { shownBy: ENDPOINT_ANSWERS, files: DATABASE },
   s3Secret: { files: DATABASE },
-  input: { shownBy: [...DELIVERY_ANSWERS.slice(1), WEBHOOKS, ...SCHEDULE_ANSWERS, "GET /v2/{endpoint}/job-take/{worker}"], files: DATABASE },
+  input: {
+    shownBy: [...DELIVERY_ANSWERS.slice(1), WEBHOOKS, ...SCHEDULE_ANSWERS, "GET /v2/{endpoint}/job-take/{worker}"],
+    files: DATABASE
+  },
   output: { shownBy: [...OUTPUT_ANSWERS, ...ENDPOINT_ANSWERS, WEBHOOKS], files: DATABASE },
   webhookQuery: { shownBy: [...DELIVERY_ANSWERS, WEBHOOKS, ...SCHEDULE_ANSWERS, ...BATCH_ANSWERS], files: DATABASE },
   webhookPassword: { shownBy: [...DELIVERY_ANSWERS, WEBHOOKS], files: DATABASE },
@@ -318,9 +321,16 @@ describe("a value in each place of a secret", () => {
       })
       return { id: textAt(json, "key", "id"), secret: textAt(json, "secret") }
     }
-    const [jobsKey, rotated, revoked, deploy] = [await newKey("jobs"), await newKey("jobs"), await newKey("jobs"), await newKey("deploy")]
+    const [jobsKey, rotated, revoked, deploy] = [
+      await newKey("jobs"),
+      await newKey("jobs"),
+      await newKey("jobs"),
+      await newKey("deploy")
+    ]
     values.set("jobsKey", jobsKey.secret).set("revokedKey", revoked.secret).set("deployKey", deploy.secret)
-    const { json: rotation } = await call("POST /api/v1/keys/{key}/rotate", `/api/v1/keys/${rotated.id}/rotate`, { body: { graceMs: 0 } })
+    const { json: rotation } = await call("POST /api/v1/keys/{key}/rotate", `/api/v1/keys/${rotated.id}/rotate`, {
+      body: { graceMs: 0 }
+    })
     values.set("rotatedKey", textAt(rotation, "secret"))
     await call("POST /api/v1/keys/{key}/revoke", `/api/v1/keys/${revoked.id}/revoke`, { body: {} })
     await call("PUT /api/v1/secrets/{secret}", "/api/v1/secrets/token", { body: { value: chosen.secret }, key: deploy.secret })
@@ -354,7 +364,11 @@ describe("a value in each place of a secret", () => {
     const secret = await call("GET /api/v1/endpoints/{endpoint}/webhooks/secret", "/api/v1/endpoints/canary/webhooks/secret")
     values.set("webhookSecret", textAt(secret.json, "secret"))
     const webhook = `http://user:${chosen.webhookPassword}@${hooks.host}/hook?sig=${chosen.webhookQuery}`
-    const proof = await run({ how: "prove", text: chosen.input }, { webhook, s3Config: s3ConfigOf(chosen.s3Secret) }, jobsKey.secret)
+    const proof = await run(
+      { how: "prove", text: chosen.input },
+      { webhook, s3Config: s3ConfigOf(chosen.s3Secret) },
+      jobsKey.secret
+    )
     expect(proof.output).toMatchObject({
       token: digest(chosen.secret),
       plain: digest(chosen.plain),
@@ -377,7 +391,10 @@ describe("a value in each place of a secret", () => {
     expect(() => verify(`whsec_${chosen.alertSecret}`, alert.headers, alert.body)).not.toThrow()
 
     const env = await call("GET /api/v1/endpoints/{endpoint}/worker-env", "/api/v1/endpoints/outside/worker-env")
-    const own = await call("GET /api/v1/endpoints/{endpoint}/worker-env (one worker)", "/api/v1/endpoints/outside/worker-env?worker=w-2")
+    const own = await call(
+      "GET /api/v1/endpoints/{endpoint}/worker-env (one worker)",
+      "/api/v1/endpoints/outside/worker-env?worker=w-2"
+    )
     values.set("workerKey", textAt(env.json, "variables", "RUNPOD_AI_API_KEY"))
     values.set("ownWorkerKey", textAt(own.json, "variables", "RUNPOD_AI_API_KEY"))
     values.set("workerSecret", (await readFile(join(platform.dataDir, "worker-secret"), "utf8")).trim())
@@ -410,7 +427,10 @@ describe("a value in each place of a secret", () => {
       expect(job.status).toBe(how === "throw" || how === "exit" ? "FAILED" : "COMPLETED")
     }
     await run({ how: "return" }, { webhook: `http://user:${chosen.webhookPassword}@127.0.0.1:1/?sig=${chosen.webhookQuery}` })
-    await until("failed deliveries", () => hooks.received.filter(({ url }) => url.includes(chosen.failingQuery)).length >= 4 || undefined)
+    await until(
+      "failed deliveries",
+      () => hooks.received.filter(({ url }) => url.includes(chosen.failingQuery)).length >= 4 || undefined
+    )
 
     const { adminKey, basic, cookie, header, headerKey, queryKey, wrongKey } = chosen
     const run_ = "/v2/canary/run"
@@ -418,14 +438,20 @@ describe("a value in each place of a secret", () => {
       const method = path.endsWith("/run") ? "POST" : "GET"
       const send = (query: string, key: string | null, headers: Readonly<Record<string, string>> = {}) =>
         call(`${method} ${path}`, path + query, { key, headers })
-      for (const name of ["wrongKey", "rotatedKey", "revokedKey", "workerKey", "ownWorkerKey"] as const) await send("", valueOf(name))
+      for (const name of ["wrongKey", "rotatedKey", "revokedKey", "workerKey", "ownWorkerKey"] as const) {
+        await send("", valueOf(name))
+      }
       await send("", null, { "x-api-key": headerKey })
       await send(`?api_key=${queryKey}&token=${queryKey}`, null)
       await send("", null, { cookie: `stint_session=${cookie}; other=${cookie}` })
       await send("", null, { authorization: `Basic ${Buffer.from(`user:${basic}`).toString("base64")}` })
       await send("", `${adminKey}${wrongKey}`)
       await send("", adminKey, { "x-secret": header, referer: `https://example.com/?key=${header}` })
-      await send("", adminKey, { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "a=b", "idempotency-key": "order" })
+      await send("", adminKey, {
+        traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+        tracestate: "a=b",
+        "idempotency-key": "order"
+      })
     }
     // Bodies that are refused: the key of a login, a secret that is too long, an s3Config of the wrong shape.
     const origin = { origin: platform.url }
@@ -434,7 +460,9 @@ describe("a value in each place of a secret", () => {
     await call("PUT /api/v1/secrets/{secret}", "/api/v1/secrets/token", { body: { value: [chosen.secret] } })
     await call("PUT /api/v1/secrets/{secret}", "/api/v1/secrets/token", { body: { value: chosen.secret.repeat(2_000) } })
     await call(`POST ${run_}`, run_, { body: { input: 1, s3Config: { accessSecret: chosen.s3Secret } } })
-    await call(`POST ${run_}`, run_, { body: { input: 1, webhook: `ftp://user:${chosen.webhookPassword}@host/?sig=${chosen.webhookQuery}` } })
+    await call(`POST ${run_}`, run_, {
+      body: { input: 1, webhook: `ftp://user:${chosen.webhookPassword}@host/?sig=${chosen.webhookQuery}` }
+    })
   }, 120_000)
 
   it("is in no answer: every GET of the OpenAPI document, for every endpoint and job", async () => {
@@ -484,8 +512,10 @@ describe("a value in each place of a secret", () => {
         const idsOf = (name: string) => known[name === "id" && template.includes("/batch/") ? "batch" : name] ?? jobs[endpoint]
         const ids = last === undefined ? [""] : idsOf(last)
         for (const id of ids) {
-          const path = template.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-            name === "endpoint" ? endpoint : name === last ? id : "none")
+          const path = template.replaceAll(
+            /\{(\w+)\}/g,
+            (_, name: string) => name === "endpoint" ? endpoint : name === last ? id : "none"
+          )
           for (const query of /\/status\//.test(template) ? ["", "?explain"] : [""]) await call(`GET ${template}`, path + query)
         }
       }
@@ -504,11 +534,19 @@ describe("a value in each place of a secret", () => {
     const archive = join(folder, "archive")
     await mkdir(archive)
     const backup = await runCommand(["backup", join(archive, "stint.tar")], {
-      env: { STINT_URL: platform.url, STINT_API_KEY: chosen.adminKey, STINT_DATA_DIR: platform.dataDir, XDG_CONFIG_HOME: platform.configDir }
+      env: {
+        STINT_URL: platform.url,
+        STINT_API_KEY: chosen.adminKey,
+        STINT_DATA_DIR: platform.dataDir,
+        XDG_CONFIG_HOME: platform.configDir
+      }
     })
     expect(backup.code).toBe(0)
     const exported = (path: string, part: string) =>
-      until(`${part} in ${path}`, () => collector.received.some(({ body, url }) => url === path && body.includes(part)) || undefined)
+      until(
+        `${part} in ${path}`,
+        () => collector.received.some(({ body, url }) => url === path && body.includes(part)) || undefined
+      )
     await exported("/v1/traces", "401 Unauthorized: [secret token]")
     await exported("/v1/traces", "webhook completed")
     await exported("/v1/metrics", "stint")
@@ -525,7 +563,9 @@ describe("a value in each place of a secret", () => {
         { from: WEBHOOKS, text: hooks.received.map(({ body }) => body).join("\n") },
         ...collector.received.map(({ body, url }) => ({ from: `the export to ${url}`, text: body }))
       ]
-      const inText = written.filter(({ from, text }) => !shownBy.includes(from) && forms.some((form) => text.includes(form))).map(({ from }) => from)
+      const inText = written.filter(({ from, text }) => !shownBy.includes(from) && forms.some((form) => text.includes(form))).map(
+        ({ from }) => from
+      )
       const inData = (await holdersOf(platform.dataDir, value)).filter((file) =>
         files === undefined || !files.test(relative(platform.dataDir, file))
       )
@@ -542,7 +582,9 @@ describe("a value in each place of a secret", () => {
       const forms = formsOf(valueOf(name))
       const shown = texts.filter(({ text }) => forms.some((form) => text.includes(form))).map(({ from }) => from)
       for (const operation of shownBy.slice(0, 1)) expect(shown, `${name} in ${operation}`).toContain(operation)
-      if (files !== undefined) expect((await holdersOf(platform.dataDir, valueOf(name))).length, `${name} in a file`).toBeGreaterThan(0)
+      if (files !== undefined) {
+        expect((await holdersOf(platform.dataDir, valueOf(name))).length, `${name} in a file`).toBeGreaterThan(0)
+      }
     }
 
     expect(await platform.end("SIGTERM")).toMatchObject({ code: 0 })

@@ -30,7 +30,16 @@ import {
   UNNAMED,
   wantedFor
 } from "./AuthorizationRules.ts"
-import { layer as layerWorld, type MatrixKey, MatrixWorld, type Populated, REVOKED_SESSION, type Seen, sender, type World } from "./AuthorizationWorld.ts"
+import {
+  layer as layerWorld,
+  type MatrixKey,
+  MatrixWorld,
+  type Populated,
+  REVOKED_SESSION,
+  type Seen,
+  sender,
+  type World
+} from "./AuthorizationWorld.ts"
 import { OPERATIONS } from "./OpenApiResponses.ts"
 
 /** Requests in flight. */
@@ -46,10 +55,18 @@ const BUSY_MILLIS = 120_000
 const SUMMARY = "/summary"
 const layerSummary = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const guards = yield* AuthGuards
-  yield* router.add("GET", SUMMARY, (request) =>
-    guards.reader(Effect.succeed(HttpServerResponse.text("all")), Redacted.make(request.headers["authorization"] ?? ""), "summary").pipe(
-      Effect.catch(HttpServerRespondable.toResponse)
-    ))
+  yield* router.add(
+    "GET",
+    SUMMARY,
+    (request) =>
+      guards.reader(
+        Effect.succeed(HttpServerResponse.text("all")),
+        Redacted.make(request.headers["authorization"] ?? ""),
+        "summary"
+      ).pipe(
+        Effect.catch(HttpServerRespondable.toResponse)
+      )
+  )
 }))
 
 const layerTest = layerServer({
@@ -93,7 +110,13 @@ interface Case {
 
 const placesOf = (rule: Rule): ReadonlyArray<Place> => addressesEndpoint(rule) ? PLACES : ["own"]
 
-const casesOf = (rule: Rule, world: World, place: Place, who: Pick<Case, "headers" | "key">, name: string): ReadonlyArray<Case> => {
+const casesOf = (
+  rule: Rule,
+  world: World,
+  place: Place,
+  who: Pick<Case, "headers" | "key">,
+  name: string
+): ReadonlyArray<Case> => {
   const isAllowed = who.key !== undefined && wantedFor(rule, who.key.scopes, who.key.isLimited, place) === "allowed"
   if (isAllowed && DESTRUCTIVE.has(rule.id) && place !== "missing") return []
   const { body, path } = requestOf(rule, world, place, world.own)
@@ -103,7 +126,8 @@ const casesOf = (rule: Rule, world: World, place: Place, who: Pick<Case, "header
 }
 
 /** What an answer must not contain, because the key does not permit the endpoint. */
-const secretsOf = ({ other }: World, isNamed: boolean): ReadonlyArray<string> => isNamed ? [other.tag] : [other.id, other.tag, other.job]
+const secretsOf = ({ other }: World, isNamed: boolean): ReadonlyArray<string> =>
+  isNamed ? [other.tag] : [other.id, other.tag, other.job]
 
 /** An answer without what differs between two endpoints that a caller must not tell apart. */
 const anonymous = ({ endpoints }: World, { text }: Seen): string =>
@@ -130,9 +154,16 @@ const sendAll = Effect.fnUntraced(function*(
 })
 
 /** The cases whose endpoint exists and those whose endpoint does not, which must have the same answers. */
-const tellApart = (world: World, answers: ReadonlyMap<string, Seen>, cases: ReadonlyArray<Case>, exists: Place): ReadonlyArray<string> =>
+const tellApart = (
+  world: World,
+  answers: ReadonlyMap<string, Seen>,
+  cases: ReadonlyArray<Case>,
+  exists: Place
+): ReadonlyArray<string> =>
   cases.flatMap(({ name, path, place }) => {
-    const missing = answers.get(name.replace(` at ${exists} `, " at missing ").replace(world.endpoints[exists], world.endpoints.missing))
+    const missing = answers.get(
+      name.replace(` at ${exists} `, " at missing ").replace(world.endpoints[exists], world.endpoints.missing)
+    )
     const seen = answers.get(name)
     if (place !== exists || seen === undefined) return []
     if (missing === undefined) return path.includes(world.endpoints[exists]) ? [`${name}: no case to compare with`] : []
@@ -147,7 +178,9 @@ const problemOf = (world: World, { body = "", key, path, place, rule }: Case, { 
   if (wanted === "allowed" && (status === 401 || status === 403)) return "expected to be admitted"
   if (status === 500) return "expected no failure"
   if (!key.isLimited) return undefined
-  const leaked = secretsOf(world, decodeURIComponent(path + body).includes(world.other.id)).filter((secret) => text.includes(secret))
+  const leaked = secretsOf(world, decodeURIComponent(path + body).includes(world.other.id)).filter((secret) =>
+    text.includes(secret)
+  )
   return leaked.length > 0 ? `expected nothing of another endpoint, ${leaked.join()},` : undefined
 }
 
@@ -175,37 +208,45 @@ describe("the rules of the matrix", () => {
 })
 
 layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the authorization matrix", (it) => {
-  it.effect("admits every key to what its scopes and endpoints permit and refuses the rest, and no answer to a limited key shows another endpoint", (context) =>
-    Effect.gen(function*() {
-      const world = yield* MatrixWorld
-      for (const one of [world.own, world.other]) {
-        yield* one.worker.serve(({ id }) => Effect.succeed({ output: id }))
-      }
-      const keys = [...world.limited, ...world.forAll, ...world.sessions]
-      const cases = RULES.flatMap((rule) =>
-        keys.flatMap((key) => placesOf(rule).filter((place) => key.isLimited || place !== "gone").flatMap((place) => casesOf(rule, world, place, { key, headers: key.headers }, key.name)))
-      )
-      // Workers last: a request for a job would take the one that a request of the OpenAI route waits for.
-      const isOfWorker = ({ rule }: Case) => rule.permission?.guard === "worker"
-      const { answers, wrong } = yield* sendAll(
-        world,
-        [...cases.filter((one) => !isOfWorker(one)), ...cases.filter(isOfWorker)],
-        (one, seen) => problemOf(world, one, seen)
-      )
-      expect(wrong.slice(0, SHOWN)).toEqual([])
-      expect(tellApart(world, answers, cases.filter(({ key }) => key?.isLimited === true), "other").slice(0, SHOWN)).toEqual([])
-      // The lists do contain other endpoints, for keys that permit them.
-      const shown = cases.filter(({ key, name, path, rule }) => {
-        const { status, text } = answers.get(name) ?? assert.fail(name)
-        return key?.isLimited === false && key.scopes.includes("admin") && path === rule.template && status === 200 &&
-          (rule.permission?.guard === "viewer" || rule.permission?.guard === "manager") && text.includes(world.other.id)
-      })
-      expect(new Set(shown.map(({ rule }) => rule.id))).toEqual(
-        new Set(["bulk.searchJobs", "bulk.listBulk", "errors.listErrors", "overview.overview", "usage.getUsage"])
-      )
-      reportChaos(context, { cases: cases.length })
-      process.stdout.write(`authorization matrix: ${cases.length} cases of valid keys on ${RULES.length} operations\n`)
-    }).pipe(Effect.scoped), BUSY_MILLIS)
+  it.effect(
+    "admits every key to what its scopes and endpoints permit and refuses the rest, and no answer to a limited key shows another endpoint",
+    (context) =>
+      Effect.gen(function*() {
+        const world = yield* MatrixWorld
+        for (const one of [world.own, world.other]) {
+          yield* one.worker.serve(({ id }) => Effect.succeed({ output: id }))
+        }
+        const keys = [...world.limited, ...world.forAll, ...world.sessions]
+        const cases = RULES.flatMap((rule) =>
+          keys.flatMap((key) =>
+            placesOf(rule).filter((place) => key.isLimited || place !== "gone").flatMap((place) =>
+              casesOf(rule, world, place, { key, headers: key.headers }, key.name)
+            )
+          )
+        )
+        // Workers last: a request for a job would take the one that a request of the OpenAI route waits for.
+        const isOfWorker = ({ rule }: Case) => rule.permission?.guard === "worker"
+        const { answers, wrong } = yield* sendAll(
+          world,
+          [...cases.filter((one) => !isOfWorker(one)), ...cases.filter(isOfWorker)],
+          (one, seen) => problemOf(world, one, seen)
+        )
+        expect(wrong.slice(0, SHOWN)).toEqual([])
+        expect(tellApart(world, answers, cases.filter(({ key }) => key?.isLimited === true), "other").slice(0, SHOWN)).toEqual([])
+        // The lists do contain other endpoints, for keys that permit them.
+        const shown = cases.filter(({ key, name, path, rule }) => {
+          const { status, text } = answers.get(name) ?? assert.fail(name)
+          return key?.isLimited === false && key.scopes.includes("admin") && path === rule.template && status === 200 &&
+            (rule.permission?.guard === "viewer" || rule.permission?.guard === "manager") && text.includes(world.other.id)
+        })
+        expect(new Set(shown.map(({ rule }) => rule.id))).toEqual(
+          new Set(["bulk.searchJobs", "bulk.listBulk", "errors.listErrors", "overview.overview", "usage.getUsage"])
+        )
+        reportChaos(context, { cases: cases.length })
+        process.stdout.write(`authorization matrix: ${cases.length} cases of valid keys on ${RULES.length} operations\n`)
+      }).pipe(Effect.scoped),
+    BUSY_MILLIS
+  )
 
   it.effect("answers 401 to every operation with a key that is missing, unknown, malformed, expired, rotated or revoked, alike whether the endpoint exists", (context) =>
     Effect.gen(function*() {
@@ -222,7 +263,8 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
         return status === 401 && challenge === "Bearer realm=\"stint\"" ? undefined : "expected 401 and a challenge"
       })
       expect(wrong.slice(0, SHOWN)).toEqual([])
-      expect(tellApart(world, answers, cases.filter(({ name }) => !name.endsWith(REVOKED_SESSION)), "own").slice(0, SHOWN)).toEqual([])
+      expect(tellApart(world, answers, cases.filter(({ name }) => !name.endsWith(REVOKED_SESSION)), "own").slice(0, SHOWN))
+        .toEqual([])
       reportChaos(context, { cases: cases.length })
       process.stdout.write(`authorization matrix: ${cases.length} cases of keys that are not valid\n`)
     }))
@@ -233,7 +275,10 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
       const env = (id: string) => `/api/v1/endpoints/${world.own.id}/worker-env?worker=${id}`
       const { call } = yield* ServerTest
       const keyOf = (id: string) =>
-        Effect.map(Effect.flatMap(call(env(id)), expectJson(200, WorkerEnv)), ({ variables }) => variables["RUNPOD_AI_API_KEY"] ?? "")
+        Effect.map(
+          Effect.flatMap(call(env(id)), expectJson(200, WorkerEnv)),
+          ({ variables }) => variables["RUNPOD_AI_API_KEY"] ?? ""
+        )
       const keys = {
         endpoint: world.own.worker.key,
         worker: yield* keyOf("w"),
@@ -288,7 +333,9 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
         const statusOf = (method: string, path: string, body?: string) =>
           Effect.map(send(method, path, { ...key.headers, origin: world.baseUrl }, body), ({ status }) => status)
         expect(yield* statusOf("GET", "/api/v1/session"), key.name).toBe(sees(key) ? 200 : 403)
-        expect(yield* statusOf("POST", "/api/v1/session", JSON.stringify({ key: key.secret })), key.name).toBe(sees(key) ? 200 : 403)
+        expect(yield* statusOf("POST", "/api/v1/session", JSON.stringify({ key: key.secret })), key.name).toBe(
+          sees(key) ? 200 : 403
+        )
         expect(yield* statusOf("GET", SUMMARY), key.name).toBe(sees(key) && !key.isLimited ? 200 : 403)
       }
       for (const [name, headers] of Object.entries(world.dead)) {

@@ -1,7 +1,7 @@
 /**
  * Writes docs/reference/authorization.md. `vitest -u` on AuthorizationMatrix.test.ts updates the page.
  */
-import { KeyScope } from "@stint/contract/AccessKey"
+import type { KeyScope } from "@stint/contract/AccessKey"
 import type { Guard } from "@stint/contract/Permission"
 import { addressesEndpoint, NAMED, OPEN, type Rule } from "./AuthorizationRules.ts"
 

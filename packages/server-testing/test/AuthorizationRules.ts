@@ -45,7 +45,8 @@ export const RULES: ReadonlyArray<Rule> = OPERATIONS.map(({ method, name, templa
 export const OPEN: Readonly<Record<string, string>> = {
   "probes.healthz": "Load balancers and supervisors have no key, and the answer says nothing but that the platform runs.",
   "probes.readyz": "The same, whether it is ready.",
-  "builds.buildHook": "Git hosts have no key: the signature of the request is checked instead, and an unknown endpoint answers like a wrong signature."
+  "builds.buildHook":
+    "Git hosts have no key: the signature of the request is checked instead, and an unknown endpoint answers like a wrong signature."
 }
 
 /** An operation that names an endpoint in its query or its body, which a key that is limited to other endpoints must not use. */

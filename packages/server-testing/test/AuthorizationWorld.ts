@@ -40,7 +40,9 @@ export const sender = (baseUrl: string) => {
           port,
           method,
           path,
-          headers: body === undefined ? headers : { ...headers, "content-type": "application/json", "content-length": Buffer.byteLength(body) }
+          headers: body === undefined
+            ? headers
+            : { ...headers, "content-type": "application/json", "content-length": Buffer.byteLength(body) }
         }, (response) => {
           let text = ""
           const finish = () =>
@@ -147,16 +149,26 @@ const make = Effect.gen(function*() {
     }
     return { ...key, secret }
   })
-  const limited = yield* Effect.forEach(SCOPE_SETS.filter((scopes) => !isForEveryEndpoint(scopes)), (scopes) => valid(scopes, true))
+  const limited = yield* Effect.forEach(
+    SCOPE_SETS.filter((scopes) => !isForEveryEndpoint(scopes)),
+    (scopes) => valid(scopes, true)
+  )
   const forAll = yield* Effect.forEach(FOR_ALL, (scopes) => valid(scopes, false))
 
   /** Logs a browser in with a key. */
   const login = Effect.fnUntraced(function*(secret: string) {
-    const { headers } = yield* call("/api/v1/session", { json: { key: secret }, authorization: null, headers: { origin: baseUrl } })
+    const { headers } = yield* call("/api/v1/session", {
+      json: { key: secret },
+      authorization: null,
+      headers: { origin: baseUrl }
+    })
     return { cookie: headers.get("set-cookie")?.split(";", 1)[0] ?? "", origin: baseUrl }
   })
   const sessions = yield* Effect.forEach(
-    [...limited.filter(({ scopes }) => ["jobs", "jobs:read"].includes(scopes.join())), ...forAll.filter(({ scopes }) => scopes.join() === "admin")],
+    [
+      ...limited.filter(({ scopes }) => ["jobs", "jobs:read"].includes(scopes.join())),
+      ...forAll.filter(({ scopes }) => scopes.join() === "admin")
+    ],
     (key) => Effect.map(login(key.secret), (headers): MatrixKey => ({ ...key, name: `a session of ${key.name}`, headers }))
   )
 

@@ -44,7 +44,8 @@ export const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
 
 const isMissing = (key: Redacted.Redacted): boolean => /^(?:bearer)?$/i.test(Redacted.value(key))
 
-const hasOne = ({ scopes }: Caller, accepted: ReadonlyArray<KeyScope>): boolean => accepted.some((scope) => scopes.includes(scope))
+const hasOne = ({ scopes }: Caller, accepted: ReadonlyArray<KeyScope>): boolean =>
+  accepted.some((scope) => scopes.includes(scope))
 
 const allowsEndpoint = ({ endpoints }: Caller, endpoint: string): boolean => endpoints === "all" || endpoints.includes(endpoint)
 
