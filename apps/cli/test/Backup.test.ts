@@ -22,6 +22,7 @@ import * as BackupReader from "../src/backup/BackupReader.ts"
 import * as BackupWriter from "../src/backup/BackupWriter.ts"
 import * as Restore from "../src/backup/Restore.ts"
 import * as TarArchive from "../src/backup/TarArchive.ts"
+import { SECRET_SETTING_NAMES, SETTING_NAMES } from "../src/config/SettingNames.ts"
 
 const OWNER = "stint-0a1b2c3d"
 
@@ -66,6 +67,18 @@ const writeArchive = async (dataDir: string, file: string): Promise<void> => {
   await pipeline(BackupWriter.write({ dataDir, database, settings }), createWriteStream(file))
   await rm(copy)
 }
+
+describe("the settings in a backup", () => {
+  it("leave out every setting that may not be shown, and name it", () => {
+    const values = Object.fromEntries(SETTING_NAMES.map((name) => [name, `https://user:of-${name}@host/?token=of-${name}`]))
+    const { secrets, settings } = settingsOf(values)
+    for (const name of SECRET_SETTING_NAMES) {
+      expect(secrets).toContain(name)
+      expect(JSON.stringify(settings)).not.toContain(`of-${name}@`)
+    }
+    expect(Object.keys(settings)).toEqual(expect.arrayContaining(["PORT", "STINT_ALERT_WINDOW", "STINT_DURABILITY"]))
+  })
+})
 
 const restore = (dataDir: string, options: Partial<Restore.Options> = {}) =>
   resultOf(Restore.run({

@@ -6,6 +6,7 @@ import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/pro
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { holdersOf } from "./CanarySearch.ts"
 import { runCommand } from "./CommandInProcess.ts"
 import { listen, type OtlpCollector } from "./OtlpCollector.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
@@ -16,22 +17,6 @@ const API_KEY = "a-key-for-this-test"
 const newValue = () => `hf_"canary"_${randomBytes(16).toString("hex")}`
 
 const reversed = (text: string) => text.split("").toReversed().join("")
-
-/** The files of a folder that contain a text as it is, in JSON, or in base64 at any offset. */
-const holdersOf = async (folder: string, text: string): Promise<ReadonlyArray<string>> => {
-  const base64 = [0, 1, 2].map((offset) => Buffer.from(" ".repeat(offset) + text).toString("base64").slice(4, -4))
-  const forms = [text, JSON.stringify(text).slice(1, -1), encodeURIComponent(text), ...base64]
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-  const found = await Promise.all(
-    entries.filter((entry) => entry.isFile()).map(async (entry) => {
-      const file = join(entry.parentPath, entry.name)
-      // Workers may replace a file of the compile cache meanwhile.
-      const content = await readFile(file).catch(() => Buffer.alloc(0))
-      return forms.some((form) => content.includes(form)) ? [file] : []
-    })
-  )
-  return found.flat()
-}
 
 /** Starts `stint serve` with settings that must stop it, and returns what it printed. */
 const failToStart = async (dataDir: string, env: Readonly<Record<string, string>> = {}): Promise<string> => {

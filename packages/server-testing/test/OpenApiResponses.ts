@@ -20,6 +20,7 @@ interface Media {
 }
 
 interface Operation {
+  readonly parameters?: ReadonlyArray<{ readonly name: string; readonly in: string }>
   readonly requestBody?: { readonly content?: Readonly<Record<string, Media>> }
   readonly responses: Readonly<Record<string, Response>>
 }

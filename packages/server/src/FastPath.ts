@@ -14,6 +14,7 @@
  *
  * This file only selects the path. A URL with an encoded character, a doubled slash or a query that needs decoding takes the router path.
  */
+import { jobScopeOf } from "@stint/contract/AccessKey"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -111,7 +112,13 @@ const make = Effect.gen(function*() {
     switch (operation) {
       case "run":
         return Effect.interruptible(
-          guards.caller((endpoint, caller) => run(endpoint, caller, request), credential, call.endpoint, operation, "jobs:submit")
+          guards.caller(
+            (endpoint, caller) => run(endpoint, caller, request),
+            credential,
+            call.endpoint,
+            operation,
+            jobScopeOf(operation)
+          )
         )
       case "runsync":
         return Effect.interruptible(
@@ -120,7 +127,7 @@ const make = Effect.gen(function*() {
             credential,
             call.endpoint,
             operation,
-            "jobs:submit"
+            jobScopeOf(operation)
           )
         )
       case "job-take":

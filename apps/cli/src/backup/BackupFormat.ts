@@ -13,6 +13,7 @@
  * ```
  */
 import * as Schema from "effect/Schema"
+import { SECRET_SETTING_NAMES } from "../config/SettingNames.ts"
 
 /** The version of this format. A change that an older `stint restore` cannot read increases it. */
 export const FORMAT = 2
@@ -61,13 +62,15 @@ export const folderOf = (location: string): string | undefined => /^dir:(.+)$/s.
 
 const SECRET = /KEY|SECRET|TOKEN|PASSWORD/
 
+const isSecret = (name: string): boolean => SECRET.test(name) || SECRET_SETTING_NAMES.some((one) => one === name)
+
 /** The variables of a platform, and the names of the secret ones. */
 export const settingsOf = (environment: Readonly<Record<string, string | undefined>>): Pick<Manifest, "settings" | "secrets"> => {
   const set = Object.entries(environment).filter(([name, value]) =>
     (name.startsWith("STINT_") || name === "PORT") && value !== ""
   )
   return {
-    settings: Object.fromEntries(set.flatMap(([name, value]) => SECRET.test(name) || value === undefined ? [] : [[name, value]])),
-    secrets: set.map(([name]) => name).filter((name) => SECRET.test(name)).sort()
+    settings: Object.fromEntries(set.flatMap(([name, value]) => isSecret(name) || value === undefined ? [] : [[name, value]])),
+    secrets: set.map(([name]) => name).filter(isSecret).sort()
   }
 }

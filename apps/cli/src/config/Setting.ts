@@ -4,7 +4,7 @@
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import { CliFailure } from "../CliFailure.ts"
-import type { SettingName } from "./SettingNames.ts"
+import type { SecretSettingName, SettingName } from "./SettingNames.ts"
 
 /** Longer values are truncated in messages. Characters. */
 const SHOWN_CHARACTERS = 80
@@ -30,8 +30,11 @@ export const setting = <A>(name: SettingName, shape: string, config: Config.Conf
   )
 
 /** Like {@link setting}, for a variable whose value must not be shown. */
-export const secretSetting = <A>(name: SettingName, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
-  Effect.catch(config, (error) => Effect.fail(invalid(name, "invalid", shape, error)))
+export const secretSetting = <A>(
+  name: SecretSettingName,
+  shape: string,
+  config: Config.Config<A>
+): Effect.Effect<A, CliFailure> => Effect.catch(config, (error) => Effect.fail(invalid(name, "invalid", shape, error)))
 
 /** The parts of a comma-separated setting, without spaces around them and without empty parts. */
 export const commaSeparated = (text: string): ReadonlyArray<string> =>

@@ -75,6 +75,19 @@ export const SETTING_NAMES = [
   "STINT_WORKER_USER"
 ] as const
 
+/** The settings whose values are never shown: in messages, and in backups. An address may contain a password or a token. */
+export const SECRET_SETTING_NAMES = [
+  "STINT_ALERT_SECRET",
+  "STINT_ALERT_URL",
+  "STINT_API_KEY",
+  "STINT_DATABASE",
+  "STINT_PAYLOADS_SECRET_ACCESS_KEY",
+  "STINT_SECRETS_KEY"
+] as const satisfies ReadonlyArray<(typeof SETTING_NAMES)[number]>
+
+/** The name of a setting whose value is never shown. */
+export type SecretSettingName = (typeof SECRET_SETTING_NAMES)[number]
+
 /** The name of a setting. */
 export type SettingName = (typeof SETTING_NAMES)[number]
 

@@ -10,6 +10,7 @@
  */
 import type { JobsScope, KeyScope } from "@stint/contract/AccessKey"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { CALLER_SCOPES, GUARD_SCOPES } from "@stint/contract/Permission"
 import {
   type EndpointNotFound,
   Forbidden,
@@ -42,6 +43,9 @@ export const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
   Redacted.make(Redacted.value(credential).replace(/^bearer\s+/i, "").trim())
 
 const isMissing = (key: Redacted.Redacted): boolean => /^(?:bearer)?$/i.test(Redacted.value(key))
+
+const hasOne = ({ scopes }: Caller, accepted: ReadonlyArray<KeyScope>): boolean =>
+  accepted.some((scope) => scopes.includes(scope))
 
 const allowsEndpoint = ({ endpoints }: Caller, endpoint: string): boolean => endpoints === "all" || endpoints.includes(endpoint)
 
@@ -194,17 +198,15 @@ const makeCaller = (rejectKey: RejectKey) =>
         )
       }
       const { caller } = presented
-      if (!caller.scopes.includes("admin")) {
-        if (!caller.scopes.includes("jobs") && !caller.scopes.includes(scope)) {
-          // A key without any scope of the jobs API most likely belongs to another API.
-          const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
-          const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
-          return yield* hasPart
-            ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
-            : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
-        }
-        if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
+      if (!hasOne(caller, CALLER_SCOPES[scope])) {
+        // A key without any scope of the jobs API most likely belongs to another API.
+        const hasPart = caller.scopes.some((one) => one.startsWith("jobs:"))
+        const hint = `Use a key with the scope "${hasPart ? scope : "jobs"}" that is valid for the endpoint "${excerpt(id)}".`
+        return yield* hasPart
+          ? AuthErrors.wrongScope(baseUrl, caller, `operation "${operation}"`, scope, hint)
+          : AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
       }
+      if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
       const endpoint = yield* findEndpoint(id, caller.endpoints === "all")
       const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
       if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) {
@@ -226,16 +228,10 @@ const makeOperator = (identify: Identify) =>
       const wanted = `the platform's API key, or a key with the scope ${scope === "admin" ? `"admin"` : `"deploy" or "admin"`}`
       const surface = scope === "admin" ? "control API of keys" : "control API"
       const caller = yield* identify(credential, surface, wanted)
-      if (caller.scopes.includes("admin") || caller.scopes.includes(scope)) return yield* respond(caller)
+      if (hasOne(caller, GUARD_SCOPES[scope === "admin" ? "owner" : "operator"])) return yield* respond(caller)
       return yield* AuthErrors.wrongScope(baseUrl, caller, surface, scope, `Use ${wanted}.`)
     })
   })
-
-/** The scopes that see the state of endpoints. */
-const READERS: ReadonlyArray<KeyScope> = ["admin", "deploy", "jobs", "jobs:read"]
-
-/** The scopes that change jobs. */
-const MANAGERS: ReadonlyArray<KeyScope> = ["admin", "jobs", "jobs:manage"]
 
 const makeViewer = (identify: Identify) =>
   Effect.gen(function*() {
@@ -249,7 +245,7 @@ const makeViewer = (identify: Identify) =>
       endpoint?: string
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
       const caller = yield* identify(credential, surface, wanted)
-      if (!READERS.some((scope) => caller.scopes.includes(scope))) {
+      if (!hasOne(caller, GUARD_SCOPES.viewer)) {
         return yield* AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:read", `Use ${wanted}.`)
       }
       if (endpoint !== undefined && !allowsEndpoint(caller, endpoint)) {
@@ -270,7 +266,7 @@ const makeManager = (identify: Identify) =>
       surface: string
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
       const caller = yield* identify(credential, surface, wanted)
-      if (MANAGERS.some((scope) => caller.scopes.includes(scope))) return yield* respond(caller)
+      if (hasOne(caller, GUARD_SCOPES.manager)) return yield* respond(caller)
       return yield* AuthErrors.wrongScope(baseUrl, caller, surface, "jobs:manage", `Use ${wanted}.`)
     })
   })
@@ -286,7 +282,7 @@ const makeReader = (identify: Identify) =>
       surface: string
     ): Effect.fn.Return<A, E | Unauthorized | Forbidden | TooManyRequests, R | HttpServerRequest.HttpServerRequest> {
       const caller = yield* identify(credential, surface, wanted)
-      const isReader = READERS.some((scope) => caller.scopes.includes(scope))
+      const isReader = hasOne(caller, GUARD_SCOPES.viewer)
       if (isReader && caller.endpoints === "all") return yield* respond
       return yield* (isReader
         ? AuthErrors.notAllEndpoints(baseUrl, caller, surface)
@@ -316,7 +312,7 @@ const makeWorker = (countFailure: Effect.Success<typeof makeCountFailure>) =>
       const presented = yield* keys.identify(key)
       if (presented._tag === "Caller") {
         const { caller } = presented
-        if (!caller.scopes.includes("worker")) return AuthErrors.wrongScope(baseUrl, caller, "worker API", "worker", hint)
+        if (!hasOne(caller, GUARD_SCOPES.worker)) return AuthErrors.wrongScope(baseUrl, caller, "worker API", "worker", hint)
         return allowsEndpoint(caller, endpoint) ? undefined : AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
       }
       yield* countFailure(key)

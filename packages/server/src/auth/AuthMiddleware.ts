@@ -14,6 +14,7 @@ import {
 import { BulkAuthorization, CurrentManager } from "@stint/contract/BulkApi"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
 import { CurrentViewer, ViewerAuthorization } from "@stint/contract/OverviewApi"
+import { bulkGuardOf } from "@stint/contract/Permission"
 import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -131,7 +132,7 @@ const layerBulk = Layer.effect(
   BulkAuthorization,
   Effect.map(AuthGuards, ({ manager, viewer }) => ({
     key: (respond, { credential, endpoint, group }) => {
-      const guard = jobScopeOf(endpoint.identifier) === "jobs:read" ? viewer : manager
+      const guard = bulkGuardOf(endpoint.identifier) === "viewer" ? viewer : manager
       return Effect.catchIf(
         guard(
           ({ endpoints, id, limits, name }) =>

@@ -98,7 +98,8 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "overviewOfEndpoint",
         Effect.fnUntraced(function*({ params }) {
-          const { overview, workers } = yield* read(yield* findEndpoint(params.endpoint, true))
+          const { endpoints: permitted } = yield* CurrentViewer
+          const { overview, workers } = yield* read(yield* findEndpoint(params.endpoint, permitted === "all"))
           const list = workers.toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state))
           return { ...overview, list: list.slice(0, MAX_LISTED_WORKERS).map(workerOf) }
         })
