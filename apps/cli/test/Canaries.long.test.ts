@@ -433,8 +433,8 @@ describe("a value in each place of a secret", () => {
     )
 
     const { adminKey, basic, cookie, header, headerKey, queryKey, wrongKey } = chosen
-    const run_ = "/v2/canary/run"
-    for (const path of [run_, "/v2/nowhere/run", "/api/v1/endpoints", "/no-such-path", "/metrics", "/v2/canary/job-take/w"]) {
+    const submit = "/v2/canary/run"
+    for (const path of [submit, "/v2/nowhere/run", "/api/v1/endpoints", "/no-such-path", "/metrics", "/v2/canary/job-take/w"]) {
       const method = path.endsWith("/run") ? "POST" : "GET"
       const send = (query: string, key: string | null, headers: Readonly<Record<string, string>> = {}) =>
         call(`${method} ${path}`, path + query, { key, headers })
@@ -459,8 +459,8 @@ describe("a value in each place of a secret", () => {
     await call("POST /api/v1/session (refused)", "/api/v1/session", { body: { key: [wrongKey] }, key: null, headers: origin })
     await call("PUT /api/v1/secrets/{secret}", "/api/v1/secrets/token", { body: { value: [chosen.secret] } })
     await call("PUT /api/v1/secrets/{secret}", "/api/v1/secrets/token", { body: { value: chosen.secret.repeat(2_000) } })
-    await call(`POST ${run_}`, run_, { body: { input: 1, s3Config: { accessSecret: chosen.s3Secret } } })
-    await call(`POST ${run_}`, run_, {
+    await call(`POST ${submit}`, submit, { body: { input: 1, s3Config: { accessSecret: chosen.s3Secret } } })
+    await call(`POST ${submit}`, submit, {
       body: { input: 1, webhook: `ftp://user:${chosen.webhookPassword}@host/?sig=${chosen.webhookQuery}` }
     })
   }, 120_000)

@@ -12,7 +12,7 @@ export const formsOf = (text: string): ReadonlyArray<string> => {
 }
 
 /** All files of a folder. */
-export const filesIn = async (folder: string): Promise<ReadonlyArray<string>> => {
+const filesIn = async (folder: string): Promise<ReadonlyArray<string>> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 }

@@ -48,14 +48,14 @@ export interface Permission {
 }
 
 /** The permission of each kind of guard, by the key of its middleware. */
-const guards: ReadonlyMap<string, (operation: string) => Guard> = new Map([
-  [JobsAuthorization.key, () => "caller" as const],
-  [OpenAiAuthorization.key, () => "caller" as const],
+const guards: ReadonlyMap<string, (operation: string) => Guard> = new Map<string, (operation: string) => Guard>([
+  [JobsAuthorization.key, () => "caller"],
+  [OpenAiAuthorization.key, () => "caller"],
   [BulkAuthorization.key, bulkGuardOf],
-  [ViewerAuthorization.key, () => "viewer" as const],
-  [ControlAuthorization.key, () => "operator" as const],
-  [KeysAuthorization.key, () => "owner" as const],
-  [WorkerAuthorization.key, () => "worker" as const]
+  [ViewerAuthorization.key, () => "viewer"],
+  [ControlAuthorization.key, () => "operator"],
+  [KeysAuthorization.key, () => "owner"],
+  [WorkerAuthorization.key, () => "worker"]
 ])
 
 /** The keys that an operation accepts; undefined: it needs no key. */
