@@ -63,7 +63,8 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
       sql.startsWith("SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at")
     // The open runs of an endpoint are sorted by their ids, for a person who asks. An index would cost every run a write.
     const isOpenRuns = ({ detail, sql }: (typeof suspicious)[number]) =>
-      detail === "USE TEMP B-TREE FOR ORDER BY" && sql.endsWith("AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0")
+      detail === "USE TEMP B-TREE FOR ORDER BY" &&
+      sql.endsWith("AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0")
     assert.deepStrictEqual(
       suspicious.filter((one) =>
         !isRecovery(one) && !isListOrder(one) && !isVersions(one) && !isOpenRuns(one)
