@@ -3,7 +3,7 @@
  */
 import type { KeyScope } from "@stint/contract/AccessKey"
 import type { Guard } from "@stint/contract/Permission"
-import { addressesEndpoint, NAMED, OPEN, type Rule } from "./AuthorizationRules.ts"
+import { NAMED, OPEN, type Rule } from "./AuthorizationRules.ts"
 
 const SCOPES: ReadonlyArray<KeyScope> = ["jobs:submit", "jobs:read", "jobs:manage", "jobs", "worker", "deploy", "admin"]
 
@@ -18,12 +18,12 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
 }
 
 /** What a key that is limited to endpoints gets for others. */
-const limitOf = (rule: Rule): string => {
-  const { id, permission, template } = rule
+const limitOf = ({ id, permission, template }: Rule): string => {
   if (permission === undefined || permission.guard === "operator" || permission.guard === "owner") return ""
   if (template.includes("{endpoint}")) return "403"
-  const lists = id in NAMED ? NAMED[id]?.answer === "forbidden" ? "left out; 403 if named" : "left out" : "left out"
-  return addressesEndpoint(rule) || id !== "bulk.getBulk" && id !== "bulk.cancelBulk" ? lists : "404"
+  // A bulk operation belongs to the key that started it.
+  if (template.includes("{bulk}")) return "404"
+  return NAMED[id]?.answer === "forbidden" ? "left out; 403 if named" : "left out"
 }
 
 const TITLES: { readonly [guard in Guard]: string } = {
