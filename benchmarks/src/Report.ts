@@ -43,7 +43,7 @@ const targetsIn = (page: string): ReadonlyMap<string, string> =>
   )
 
 /** The index page. `figures`: the page with the targets, and `link`: its path from the folder. */
-export const indexPage = (
+const indexPage = (
   rows: ReadonlyArray<Pick<Row, "id" | "title" | "elsewhere">>,
   reports: ReadonlyMap<string, Circumstances>,
   figures: string,
