@@ -117,13 +117,16 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
   const define = db.statement(`INSERT OR IGNORE INTO definitions (endpoint, hash, graph, at) VALUES (?, ?, ?, ?)`)
 
   const definitions = db.statement(`SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at DESC, hash LIMIT ? + 0`)
-  // Reads the runs of all endpoints from `after` on, for a person who asks. An index would cost every run a write.
+  // Reads the runs of all endpoints from `after` on. Only users cause this scan; an index would cost every run a write.
   const openRuns = db.statement(
     `SELECT run, runs.endpoint AS endpoint, definition, phase, undo, last, wanted, held FROM runs JOIN jobs ON jobs.id = runs.run
      WHERE run > ? AND runs.endpoint = ? AND jobs.finished_at IS NULL ORDER BY run LIMIT ? + 0`
   )
 
-  /** The endpoints with definitions. After a rolled-back transaction, the set may contain one too many, which costs a read per job. */
+  /**
+   * The endpoints with definitions. After a rolled-back transaction, the set may contain an endpoint without definitions, which only costs a read per
+   * job.
+   */
   const pipelines = new Set(
     db.statement(`SELECT DISTINCT endpoint FROM definitions`).all().map((row) => decodeEndpoint(row).endpoint)
   )

@@ -8,8 +8,8 @@
  * ```
  *
  * The stores find the jobs of an endpoint, of a status, of a time and with a tag by their indexes. The other terms are compared here, on the rows of
- * the list: so every store finds the same jobs, and a page never examines more than {@link SCAN_LIMIT} of them. It then ends early, and its cursor
- * continues behind the last examined job.
+ * the list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its cursor
+ * continues after the last examined job.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
@@ -102,7 +102,7 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       createdBefore: earlier(range.createdBefore, createdBefore)
     }
     const wanted = search.status.length === 0 && search["error-group"].length > 0 ? FAILED : search.status
-    // The index of tags has no status.
+    // The index of tags does not contain the status.
     const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : wanted
     const sources = endpoints.flatMap((endpoint) =>
       statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
