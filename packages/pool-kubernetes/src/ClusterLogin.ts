@@ -1,7 +1,7 @@
 /**
  * Logs in to a cluster with `@kubernetes/client-node`, an optional peer dependency, which is loaded only here.
  *
- * Of the client, only the reading of kubeconfig files is used, with their certificates, tokens, proxies and login programs
+ * Only the part of the client that reads kubeconfig files is used, with their certificates, tokens, proxies and exec plugins
  * (docs/decisions/0067-pods.md).
  */
 import type * as Client from "@kubernetes/client-node"
@@ -14,7 +14,7 @@ const unavailable = (problem: string, hint: string) => new PoolError({ reason: n
 
 const wordsOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "")
 
-/** The module. `load` is replaced in tests of its absence. */
+/** The module. Tests of its absence replace `load`. */
 export const login = Effect.fnUntraced(function*(
   { context, kubeconfig }: KubernetesSettings,
   load: () => Promise<Pick<typeof Client, "KubeConfig">> = () => import("@kubernetes/client-node")
@@ -49,7 +49,7 @@ export const login = Effect.fnUntraced(function*(
   }
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol)) {
     return yield* unavailable(
-      `the server "${cluster.server}" of the kubeconfig is not an address with https://`,
+      `the server "${cluster.server}" of the kubeconfig is not an https:// address`,
       "Correct the file, or kubeconfig and context in STINT_KUBERNETES."
     )
   }

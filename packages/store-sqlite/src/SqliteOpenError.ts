@@ -67,7 +67,7 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
         return `${file} was written by a newer Stint (its tables have version ${reason.version}, this one knows ${reason.supported}). ` +
           `Start ${version} to keep all jobs. ${
             reason.copy === null
-              ? "To go back to this version, restore a backup that it made: the folder has no copy from before the upgrade."
+              ? "To go back to this version, restore a backup that it made: there is no copy from before the upgrade."
               : `To go back to this version without the jobs since the upgrade, use the copy from before the upgrade: mv ${file} ${file}.newer && ` +
                 `rm -f ${file}-wal && cp ${reason.copy} ${file}`
           }`
