@@ -103,7 +103,7 @@ export const layer = HttpApiBuilder.group(
               ["StoreError", "EndpointGone", "QuotaExceeded", "BudgetReached"],
               (error) => mapSubmitErrors(Effect.fail(error))
             ),
-            // Only requests with an idempotency key of their own can conflict.
+            // Only requests with their own idempotency key can conflict.
             Effect.catchTag("Conflict", Effect.die)
           )
           return { id, status: "IN_QUEUE" as const }

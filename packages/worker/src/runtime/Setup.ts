@@ -9,8 +9,8 @@
  *                       +--fails, or exceeds its limit--> ERROR line --> one ping: status=unhealthy --> process ends with 1
  * ```
  *
- * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. It is sent
- * while the setup runs, and repeated once a second while the platform does not answer, so it delays no cold start.
+ * The ping announces how long the setup may take. Without it, the platform kills a worker that has not called within 7 minutes. It is sent while the
+ * setup runs, and repeated once a second while the platform does not respond, so it does not delay the cold start.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"
@@ -30,7 +30,7 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
 
 /**
- * The default limit: the time that a platform gives a worker for its whole start. A shorter limit tells waiting jobs sooner that a load hangs; a
+ * The default limit: the time that a platform gives a worker for its whole start. A shorter limit reports a hung setup to waiting jobs sooner; a
  * longer one lets large models load from slow disks.
  */
 const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
@@ -44,7 +44,7 @@ export interface Setup<R, Needs> {
 
 /** What a setup function receives. */
 export interface SetupContext {
-  /** Aborted when the setup exceeds its limit, and when the worker is stopped meanwhile. */
+  /** Aborted when the setup exceeds its limit, and when the worker is stopped during the setup. */
   readonly signal: AbortSignal
 }
 
@@ -56,7 +56,7 @@ export const fromFunction = (run: (context: SetupContext) => unknown): Layer.Lay
 
 const secondsText = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-/** Tells the platform that the setup has begun, and its limit. A late notice changes nothing, so only its repetition ends with the setup. */
+/** Tells the platform that the setup has begun, and its limit. A late notice has no effect, so only the retries end with the setup. */
 const announce = (limit: number, isRunning: () => boolean) =>
   Effect.gen(function*() {
     const { identity } = yield* WorkerConfig
@@ -66,12 +66,12 @@ const announce = (limit: number, isRunning: () => boolean) =>
         schedule: Schedule.spaced("1 second"),
         while: ({ reason }) => reason._tag === "Unreachable" && isRunning()
       }),
-      // A platform that does not know the notice may refuse it, and the setup does not depend on it.
-      Effect.catch((error) => Effect.logDebug(`The platform did not accept that the setup began: ${error.message}.`))
+      // A platform that does not support the notice may reject it. The setup does not depend on it.
+      Effect.catch((error) => Effect.logDebug(`The platform did not accept the notice that the setup began: ${error.message}.`))
     )
   })
 
-/** Completes when the setup has. Its services are available to the layers that it is provided to. */
+/** Completes when the setup has completed. Its services are available to the layers that it is provided to. */
 export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, Needs | JobSource | WorkerConfig> =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.gen(function*() {
