@@ -14,7 +14,7 @@ import { open } from "node:fs/promises"
 import { CliFailure } from "../CliFailure.ts"
 import { setting } from "./Setting.ts"
 
-/** The largest file. Bytes. */
+/** The maximum size of the file. Bytes. */
 const MAX_FILE = 1024 * 1024
 
 const HINT = "See docs/operations/kubernetes.md for its members, or unset STINT_KUBERNETES."
@@ -28,14 +28,14 @@ const read = async (file: string): Promise<string> => {
     const stats = await opened.stat()
     if (!stats.isFile()) throw new Error("it is not a file")
     const { size } = stats
-    if (size > MAX_FILE) throw new Error(`it has ${size} bytes, and at most ${MAX_FILE} are read`)
+    if (size > MAX_FILE) throw new Error(`it has ${size} bytes; the limit is ${MAX_FILE}`)
     return await opened.readFile("utf8")
   } finally {
     await opened.close()
   }
 }
 
-/** Reads the setting, and the file. The schema is loaded only with the setting. */
+/** Reads the setting and the file. The schema is loaded only if the setting is present. */
 export const load: Effect.Effect<KubernetesSettings | undefined, CliFailure> = Effect.gen(function*() {
   const named = yield* setting(
     "STINT_KUBERNETES",
