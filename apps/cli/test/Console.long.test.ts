@@ -81,7 +81,7 @@ describe("the web console in a browser", () => {
       ["job-waiting", `/console/jobs/archive/${scene.waiting}`, "Why it waits"],
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
-      ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["playground", "/console/playground?endpoint=stories", "The same call as a program"],
       ["pipelines", "/console/pipelines", "Open runs"],
       ["pipeline", "/console/pipelines/album", "Definition"],
       ["run-waiting", `/console/pipelines/album/${waitingRun}`, "Send the event"],
@@ -242,7 +242,7 @@ describe("the web console in a browser", () => {
       expect(await browser.violations(page)).toEqual([])
       await browser.picture(page, "bulk-held")
       await page.getByRole("button", { name: "Take back" }).click()
-      await page.getByText("Taken back. No job was changed.").waitFor()
+      await page.getByText("Cancelled. No job was changed.").waitFor()
       expect(await statuses()).toEqual(["IN_QUEUE", "IN_QUEUE", "IN_QUEUE"])
 
       await start()

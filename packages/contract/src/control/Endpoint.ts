@@ -157,10 +157,10 @@ export const WorkerLimits = Schema.Struct({
 export type WorkerLimits = typeof WorkerLimits.Type
 
 /**
- * The maxima of what callers may ask for. A request that asks for more is rejected with 400 (docs/spec/endpoints.md#limits-for-callers).
+ * The maxima that callers may request. A request for more is rejected with 400 (docs/spec/endpoints.md#limits-for-callers).
  *
  * When a spec sets `executionTimeoutMs` or `ttlMs` but not its maximum, the value is the maximum too ({@link withImpliedLimits}): an operator who
- * allows 5 s means 5 s. When a spec sets neither, callers may ask for up to 7 days, as on RunPod.
+ * allows 5 s means 5 s. When a spec sets neither, callers may request up to 7 days, as on RunPod.
  */
 const CallerLimits = Schema.Struct({
   /** The maximum of `policy.executionTimeout`. */
@@ -255,7 +255,7 @@ export const EndpointSpec = Schema.Struct({
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
   /** Limits how many jobs with the same key run at a time. Default: no limit. */
   concurrency: Schema.optionalKey(Concurrency),
-  /** The maxima of what callers may ask for. */
+  /** The maxima that callers may request. */
   limits: withDefault(CallerLimits, {}),
   /**
    * `required`: workers that use the endpoint's shared key must send the lease token of a job with every write

@@ -195,7 +195,7 @@ class Checker {
       [...path, "all", second],
       `The part "${first}" of "${
         name ?? ""
-      }" runs at the same time and contains a stream too. The chunks of a run are those of one stream at a time: ` +
+      }" runs at the same time and also contains a stream. A run can only stream one of them at a time: ` +
         "put the streams one after the other, or make one of them a step."
     )
   }
