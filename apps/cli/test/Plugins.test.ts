@@ -190,7 +190,7 @@ const BROKEN: ReadonlyArray<
   [
     "the same name twice",
     { endpoints: { words: { handler: "./main.js" } }, pipelines: ["./words.pipeline.json"] },
-    "p: It contributes the endpoint \"words\" twice. Rename one of them.",
+    "p contributes the endpoint \"words\" twice. Rename one of them.",
     piped([{ name: "a", run: "mail" }])
   ]
 ]

@@ -429,7 +429,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
         y: [{ name: "c", branch: "z", parts: { z: [{ name: "d", ...say }] } }]
       }
     }),
-    "steps[0].all.y: The part \"x\" of \"a\" runs at the same time and contains a stream too.",
+    "steps[0].all.y: The part \"x\" of \"a\" runs at the same time and also contains a stream.",
     false
   ],
   [
