@@ -212,11 +212,11 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     "steps[1].name: The name \"a\" is already used. Recorded results are identified by name: choose another one.",
     false
   ],
-  ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is taken.", false],
+  ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is already used.", false],
   [
     "a name that is taken inside of a part",
     two(split, { all: { x: [{ name: "a", run: "anything" }] } }),
-    "steps[1].all.x[0].name: The name \"a\" is taken.",
+    "steps[1].all.x[0].name: The name \"a\" is already used.",
     false
   ],
   [
@@ -713,7 +713,7 @@ describe("a contributed kind", () => {
 
   it("has a name by which files can use it", () => {
     expect(() => StepKind.make("a b", { input: Schema.Json, output: Schema.Json, run: () => null })).toThrow(
-      "\"a b\" is not a name of a kind of step."
+      "\"a b\" is not a valid name for a kind of step."
     )
   })
 })

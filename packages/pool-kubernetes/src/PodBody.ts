@@ -86,7 +86,7 @@ const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source
     )
   }
   if (source.gpus === "all") {
-    return yield* unsupported(endpoint.id, "a pod needs a number of GPUs, not "all"", `Set its gpus to a number.`)
+    return yield* unsupported(endpoint.id, "a pod needs a number of GPUs, not \"all\"", `Set its gpus to a number.`)
   }
   if (source.user !== undefined && !/^\d+(?::\d+)?$/.test(source.user)) {
     return yield* unsupported(

@@ -104,7 +104,7 @@ describe("the endpoint's model in explain", () => {
   }
   const failed = {
     _tag: "Failed" as const,
-    reason: "The model acme/whisper cannot be downloaded: the hub answered 503. The platform will retry.",
+    reason: "The model acme/whisper cannot be downloaded: the hub responded with status 503. The platform will retry.",
     retryAt: NOW + 12_000
   }
 
@@ -124,7 +124,7 @@ describe("the endpoint's model in explain", () => {
     const { cause, nextRetryAt, reason, words } = explain(facts({ endpoint, model: failed }))
     expect(reason).toBe("failing")
     expect(words).toBe(
-      "It is first in the queue. The model acme/whisper cannot be downloaded: the hub answered 503. The platform will retry. The next attempt " +
+      "It is first in the queue. The model acme/whisper cannot be downloaded: the hub responded with status 503. The platform will retry. The next attempt " +
         "is in 12 s."
     )
     expect([cause, nextRetryAt]).toEqual([failed.reason, NOW + 12_000])

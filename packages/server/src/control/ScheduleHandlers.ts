@@ -58,7 +58,7 @@ export const layer = HttpApiBuilder.group(
           const name = params.schedule
           if (!isName(name)) {
             return yield* new InvalidRequest(problemMembers(
-              `"${excerpt(name)}" is not a name of a schedule.`,
+              `"${excerpt(name)}" is not a valid name for a schedule.`,
               "Use 1 to 50 letters, digits, - _ or ., starting with a letter or a digit."
             ))
           }
