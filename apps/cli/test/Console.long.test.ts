@@ -90,9 +90,9 @@ describe("the web console in a browser", () => {
       ["schedule", "/console/schedules/stories/nightly", "Next firings"],
       ["schedule-new", "/console/schedules/new", "The next times"],
       ["errors", "/console/errors", "the card number <n> has expired"],
-      ["keys", "/console/keys", "No key was created yet"],
+      ["keys", "/console/keys", "No keys have been created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
-      ["unknown", "/console/nothing", "There is no page here"]
+      ["unknown", "/console/nothing", "There is no page at this address"]
     ]
     for (const dark of [false, true]) {
       for (const phone of [false, true]) {

@@ -375,7 +375,7 @@ describe("explain", () => {
       words:
         `${cause} It follows the definition 6dcd4ce23d88. Every minute it returns to the queue, until a worker whose definition fits takes ` +
         "it. To finish it as it began, let a worker of the earlier release run, for example after `stint rollback e`. To continue it with the " +
-        `new definition, forget what it recorded from that node on: POST /v2/e/retry/${job.id}?from=NODE. Or cancel it: POST /v2/e/cancel/${job.id}.`
+        `new definition, discard its records from that node on: POST /v2/e/retry/${job.id}?from=NODE. Or cancel it: POST /v2/e/cancel/${job.id}.`
     })
     expect(explained({ held: cause, phase: "undoing" }).words).toMatch(/`stint rollback e`\.$/)
     expect(explain(facts({ job: parked, ahead: null }))).toMatchObject({ reason: "parked" })
