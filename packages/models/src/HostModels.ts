@@ -276,7 +276,8 @@ export const make = Effect.fnUntraced(function*(
             if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
               yield* Effect.logError(`The download of the model ${model} failed in an unexpected way.`, exit.cause)
             }
-            const reason = `The model ${model} cannot be downloaded: its download was stopped. The platform's log may contain the reason.`
+            const reason =
+              `The model ${model} cannot be downloaded: its download was stopped. The platform's log may contain the reason.`
             entry.state = { _tag: "Failed", reason, retryAt: now + RETRY_AFTER.transient }
           }
           yield* Deferred.succeed(entry.looked, undefined)

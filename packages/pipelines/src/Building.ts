@@ -86,7 +86,10 @@ export class Building {
   #add(node: NamedNode): Building {
     this.#check(node.name)
     if (this.#taken.has(node.name)) {
-      throw invalid(this.#name, `the name "${node.name}" is already used. Recorded results are identified by name: choose another one.`)
+      throw invalid(
+        this.#name,
+        `the name "${node.name}" is already used. Recorded results are identified by name: choose another one.`
+      )
     }
     return new Building(this.#name, this.#input, [...this.nodes, node], new Set([...this.#taken, node.name]))
   }

@@ -71,7 +71,8 @@ export const make = Effect.fnUntraced(function*(
         if ("text" in result) {
           return yield* Effect.mapError(
             decodeResponse(result.text),
-            (error) => new JournalRefused({ message: `The platform returned an invalid response to run-journal: ${error.message}` })
+            (error) =>
+              new JournalRefused({ message: `The platform returned an invalid response to run-journal: ${error.message}` })
           )
         }
         const decision = decisionOf(result.error)

@@ -212,7 +212,12 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     "steps[1].name: The name \"a\" is already used. Recorded results are identified by name: choose another one.",
     false
   ],
-  ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is already used.", false],
+  [
+    "the name input",
+    { ...words, steps: [{ ...split, name: "input" }] },
+    "steps[0].name: The name \"input\" is already used.",
+    false
+  ],
   [
     "a name that is taken inside of a part",
     two(split, { all: { x: [{ name: "a", run: "anything" }] } }),

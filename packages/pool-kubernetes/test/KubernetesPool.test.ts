@@ -443,7 +443,10 @@ describe("changes", () => {
     Effect.gen(function*() {
       const { cluster, logged } = yield* withWorker
       cluster.write(`{"type":"MODIFIED","object":{"spec":{"env":[{"value":"hunter22"}]}}}`)
-      yield* until("the warning", () => logged.find((line) => line.includes("a watch contains an event that is not from Kubernetes")))
+      yield* until(
+        "the warning",
+        () => logged.find((line) => line.includes("a watch contains an event that is not from Kubernetes"))
+      )
       assert.notInclude(logged.join(), "hunter22")
     }))
 
@@ -560,7 +563,10 @@ describe("a restarted platform", () => {
       yield* pool()
       yield* until("the removal", () => cluster.pods.has("lost") ? undefined : true)
       assert.deepStrictEqual([...cluster.pods.keys()], ["other"])
-      assert.include(logged.join(), "Removing the pod lost, which has the label of this platform but belongs to none of its workers.")
+      assert.include(
+        logged.join(),
+        "Removing the pod lost, which has the label of this platform but belongs to none of its workers."
+      )
     }))
 })
 

@@ -367,7 +367,9 @@ describe("explain", () => {
       }, in 90 s).`
     )
     expect(explained({ steps: [child, child, child, child, child], more: true }).words).toContain("and more than 2 more.")
-    expect(explained({ phase: "undoing", steps: [child] }).words).toMatch(/^It was cancelled, is running its compensations, and waits/)
+    expect(explained({ phase: "undoing", steps: [child] }).words).toMatch(
+      /^It was cancelled, is running its compensations, and waits/
+    )
     expect(explained({}).words).toBe("It has recorded its progress and is about to continue.")
     const cause = "The run has recorded the node \"stamp\", which the definition of the worker does not have."
     expect(explained({ held: cause })).toMatchObject({

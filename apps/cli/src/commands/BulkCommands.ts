@@ -159,7 +159,9 @@ const cancelBulk = Command.make(
   Effect.fnUntraced(function*({ json, operation }) {
     yield* Output.print(json, yield* call((api) => api.bulk.cancelBulk({ params: { bulk: operation } })), text)
   })
-).pipe(Command.withDescription("Cancel a bulk operation during its hold, or stop it; jobs that it has already changed stay changed"))
+).pipe(
+  Command.withDescription("Cancel a bulk operation during its hold, or stop it; jobs that it has already changed stay changed")
+)
 
 /** `stint jobs bulk` and its subcommands. */
 export const bulk = Command.make("bulk").pipe(

@@ -151,7 +151,9 @@ export const command = Command.make(
     ),
     message: messageFlag,
     canary: Flag.Int("canary").pipe(
-      Flag.withDescription("Give the release only this percentage of the jobs, 1 to 50, until it is promoted with `stint releases promote`"),
+      Flag.withDescription(
+        "Give the release only this percentage of the jobs, 1 to 50, until it is promoted with `stint releases promote`"
+      ),
       Flag.optional
     ),
     canaryJobs: Flag.Int("canary-jobs").pipe(
@@ -159,7 +161,9 @@ export const command = Command.make(
       Flag.optional
     ),
     canaryPoints: Flag.Finite("canary-points").pipe(
-      Flag.withDescription("Roll the canary back when its error rate is higher by more than this many percentage points; default 5"),
+      Flag.withDescription(
+        "Roll the canary back when its error rate is higher by more than this many percentage points; default 5"
+      ),
       Flag.optional
     ),
     expected: Flag.Int("expected").pipe(

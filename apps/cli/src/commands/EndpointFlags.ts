@@ -169,7 +169,10 @@ export const settingFlags = {
     Flag.withDescription("Maximum number of a key's batches that have not ended"),
     Flag.optional
   ),
-  limitBatchRequests: Flag.Int("limit-batch-requests").pipe(Flag.withDescription("Maximum number of requests in a batch"), Flag.optional),
+  limitBatchRequests: Flag.Int("limit-batch-requests").pipe(
+    Flag.withDescription("Maximum number of requests in a batch"),
+    Flag.optional
+  ),
   limitWaitingJobs: Flag.Int("limit-waiting-jobs").pipe(
     Flag.withDescription("Maximum number of waiting jobs of the endpoint; further submissions get 429"),
     Flag.optional

@@ -307,7 +307,10 @@ const update = Command.make(
     yield* orNone(Option.isSome(limit), noLimit, "limit")
     const setsQuotas = Option.isSome(flags.maxWaitingJobs) || Option.isSome(flags.maxStoredBytes)
     if (setsQuotas && noQuotas) {
-      return yield* new CliFailure({ message: "Give either --no-quotas, or --max-waiting-jobs and --max-stored-bytes.", hint: "" })
+      return yield* new CliFailure({
+        message: "Give either --no-quotas, or --max-waiting-jobs and --max-stored-bytes.",
+        hint: ""
+      })
     }
     // A patch replaces all quotas of a key, so the ones that stay are sent again.
     const now = setsQuotas ? (yield* call((api) => api.keys.getKey({ params: { key } }))).limits : undefined

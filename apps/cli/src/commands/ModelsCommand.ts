@@ -22,7 +22,9 @@ const INTERVAL = "500 millis"
 const OUTAGE_SECONDS = 30
 
 const progressOf = ({ receivedBytes, totalBytes }: ModelDownload): string =>
-  totalBytes === undefined ? "requesting the list of files from the hub" : `${bytesText(receivedBytes)} of ${bytesText(totalBytes)}`
+  totalBytes === undefined
+    ? "requesting the list of files from the hub"
+    : `${bytesText(receivedBytes)} of ${bytesText(totalBytes)}`
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 

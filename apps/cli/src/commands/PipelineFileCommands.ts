@@ -105,7 +105,9 @@ export const schema = Command.make(
       fs.writeFileString(output.value, text),
       ({ message }) => new CliFailure({ message: `${output.value} cannot be written: ${message}`, hint: "" })
     )
-    yield* Output.text(`Wrote ${Output.inline(output.value)}. In a pipeline file in the same folder: "$schema": "./${output.value}"`)
+    yield* Output.text(
+      `Wrote ${Output.inline(output.value)}. In a pipeline file in the same folder: "$schema": "./${output.value}"`
+    )
   })
 ).pipe(
   Command.withDescription("Print the JSON Schema of pipeline files, with the installed kinds of steps and the endpoints"),

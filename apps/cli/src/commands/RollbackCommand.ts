@@ -69,6 +69,9 @@ export const command = Command.make(
   Command.withDescription("Return an endpoint to an earlier release"),
   Command.withExamples([
     { command: "stint rollback words", description: "To the previous release" },
-    { command: "stint rollback words --to 3 -m \"Release 4 loses hyphens\" --yes", description: "To a specific release, with a message" }
+    {
+      command: "stint rollback words --to 3 -m \"Release 4 loses hyphens\" --yes",
+      description: "To a specific release, with a message"
+    }
   ])
 )

@@ -57,7 +57,10 @@ export const resolve = Effect.fnUntraced(function*(
   { database, durability, payloads }: Others
 ): Effect.fn.Return<Redacted.Redacted | undefined, CliFailure> {
   if (Option.isSome(flag) && !isAddress(flag.value)) {
-    return yield* new CliFailure({ message: "The value of --database is not a PostgreSQL address.", hint: `It must be ${SHAPE}.` })
+    return yield* new CliFailure({
+      message: "The value of --database is not a PostgreSQL address.",
+      hint: `It must be ${SHAPE}.`
+    })
   }
   const address = Option.getOrUndefined(Option.orElse(Option.map(flag, (text) => Redacted.make(text)), () => database))
   if (address === undefined) return undefined

@@ -101,7 +101,10 @@ const end = (child: ChildProcess) =>
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
     if (source.type !== "handler") {
-      return yield* failed(id, `only handler files can be started for a comparison, and the endpoint's source is "${source.type}".`)
+      return yield* failed(
+        id,
+        `only handler files can be started for a comparison, and the endpoint's source is "${source.type}".`
+      )
     }
     const found = yield* Deferred.make<PipelineGraph, CliFailure>()
     const server = yield* serve(found)

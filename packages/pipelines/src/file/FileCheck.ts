@@ -130,7 +130,10 @@ class Checker {
     } else if (name !== undefined && select !== undefined) {
       this.report([...path, "name"], "A step with select has no name, because it is not recorded. Remove it.")
     } else if (name !== undefined && results.has(name)) {
-      this.report([...path, "name"], `The name "${name}" is already used. Recorded results are identified by name: choose another one.`)
+      this.report(
+        [...path, "name"],
+        `The name "${name}" is already used. Recorded results are identified by name: choose another one.`
+      )
     }
   }
 

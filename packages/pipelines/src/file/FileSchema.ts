@@ -46,8 +46,7 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
   key: { type: "string", description: "Distinguishes the events of several runs" },
   otherwise: { type: "string", pattern: STEP_NAME.source, description: "The part for every other value" },
   undo: {
-    description:
-      "Undoes the step when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
+    description: "Undoes the step when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
     type: "object",
     additionalProperties: false,
     properties: { use: { type: "string" }, with: { type: "object" }, run: { type: "string" } },

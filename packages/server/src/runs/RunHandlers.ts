@@ -57,7 +57,12 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const remedy = remedyFor("Put the data in an object store and send its URL.", "STINT_LIMIT_CHUNK", false, limits)
 
-    const graphRemedy = remedyFor("The graph of a pipeline is never this large. Check the body.", "STINT_LIMIT_CHUNK", false, limits)
+    const graphRemedy = remedyFor(
+      "The graph of a pipeline is never this large. Check the body.",
+      "STINT_LIMIT_CHUNK",
+      false,
+      limits
+    )
 
     const find = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
       const found = yield* mapStoreErrors(

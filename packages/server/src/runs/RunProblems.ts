@@ -20,7 +20,9 @@ export const notARun = (id: string, endpoint: EndpointId): Conflict =>
 /** 507: space becomes free only when runs wait for the kept events, or when these expire. */
 export const tooManyEvents = ({ endpoint }: TooManyEvents): InsufficientStorage =>
   new InsufficientStorage(problemMembers(
-    `No run of "${excerpt(endpoint)}" waits for this event, and the endpoint has reached its limit of events that are kept for later runs: ` +
+    `No run of "${
+      excerpt(endpoint)
+    }" waits for this event, and the endpoint has reached its limit of events that are kept for later runs: ` +
       `${MAX_KEPT_EVENTS.toLocaleString("en")} events, or ${
         MAX_KEPT_EVENT_BYTES / 1024 / 1024
       } MiB of their data. The event was not stored.`,
