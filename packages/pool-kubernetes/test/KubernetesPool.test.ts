@@ -258,7 +258,7 @@ describe("a start", () => {
   const failures: ReadonlyArray<readonly [StubPod["status"], RegExp]> = [
     [
       containerStatus("Pending", { waiting: { reason: "ImagePullBackOff", message: "Back-off pulling image" } }),
-      /^SpawnFailed: .*ImagePullBackOff: Back-off pulling image\. Correct the image of endpoint tested, or name its credentials/
+      /^SpawnFailed: .*ImagePullBackOff: Back-off pulling image\. Correct the image of endpoint tested, or add its credentials/
     ],
     [
       containerStatus("Pending", {
