@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 export class CliFailure extends Schema.TaggedError<CliFailure>()("CliFailure", {
   message: Schema.String,
   hint: Schema.String,
-  /** What went wrong, in a stable form: the last part of a problem's `type`, or a code of the command line. Default: `failed`. */
+  /** A stable error code: the last part of a problem's `type`, or a code of the command line. Default: `failed`. */
   code: Schema.optionalKey(Schema.String),
   /** The status of the platform's response. */
   status: Schema.optionalKey(Schema.Int),

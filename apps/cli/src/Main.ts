@@ -11,7 +11,7 @@ import { command } from "./Cli.ts"
 import * as ErrorOutput from "./output/ErrorOutput.ts"
 import { teardown } from "./Signals.ts"
 
-/** Runs the command of this process's arguments, then ends the process. */
+/** Runs the command in this process's arguments, then ends the process. */
 export const run = (): void =>
   Command.run(command, { version: manifest.version }).pipe(
     Effect.provide([NodeServices.layer, ErrorOutput.layer(process.argv.slice(2))]),

@@ -1,6 +1,6 @@
 /**
- * The Node versions that run the platform. `bin.ts` checks them before it loads anything else, because an older Node fails with a syntax
- * error or a missing built-in module, which does not say what to do. So this module imports nothing and uses only old syntax.
+ * The Node versions that run the platform. `bin.ts` checks them before it loads anything else, because an older Node fails with an unhelpful syntax
+ * error or a missing built-in module. So this module imports nothing and uses only old syntax.
  */
 
 /**
@@ -9,7 +9,7 @@
  */
 export const SUPPORTED = "^22.19.0 || >=24"
 
-/** What to install when `version` (`process.versions.node`) cannot run the platform; undefined when it can. */
+/** What to install if `version` (`process.versions.node`) cannot run the platform; undefined if it can. */
 export const problemOf = (version: string): string | undefined => {
   const [major = 0, minor = 0] = version.split(".").map(Number)
   if (major >= 24 || (major === 22 && minor >= 19)) return undefined

@@ -2,7 +2,7 @@
  * Shutdown of a long-running command.
  *
  * The first SIGTERM, SIGINT or SIGHUP closes everything in order, with exit code 0; so does the exit of the package manager that started the
- * process (see `PackageManagerWatch`). A second SIGTERM or SIGINT ends the process immediately, with {@link FORCED_EXIT_CODE}, and its workers with it.
+ * process (see `PackageManagerWatch`). A second SIGTERM or SIGINT ends the process and its workers immediately, with {@link FORCED_EXIT_CODE}.
  */
 import { FORCED_EXIT_CODE } from "@stint/pool-process/ProcessPool"
 import * as Cause from "effect/Cause"

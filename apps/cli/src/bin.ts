@@ -6,7 +6,7 @@ import { problemOf } from "./NodeVersion.ts"
 
 const problem = problemOf(process.versions.node)
 if (problem === undefined) {
-  // Node 22 and 24 warn that `node:sqlite` is experimental. Stint's tests cover the supported versions, and a user cannot act on the warning.
+  // Node 22 and 24 warn that `node:sqlite` is experimental. Stint's tests cover the supported versions, and users cannot act on the warning.
   const emitWarning: (...args: ReadonlyArray<never>) => void = process.emitWarning.bind(process)
   Object.defineProperty(process, "emitWarning", {
     configurable: true,

@@ -152,7 +152,7 @@ describe("alerts of a platform", () => {
         expect(resolved?.message.resolvedAt).toBeGreaterThan(firing?.message.firedAt ?? Infinity)
         expect(firing?.id).not.toBe(resolved?.id)
         expect(hooks.rejected).toEqual([])
-        expect((yield* cli("alerts", "list")).stdout).toContain("No alert fires.")
+        expect((yield* cli("alerts", "list")).stdout).toContain("No alert is firing.")
       }).pipe(Effect.scoped),
     60_000
   )

@@ -105,7 +105,7 @@ describe("stint backup and stint restore", () => {
       await using restored = await PlatformProcess.create(CONFIG, settings, async (dataDir) => {
         const restore = await stint(undefined, ["restore", archive], { ...settings, STINT_DATA_DIR: dataDir })
         expect(restore.stderr).toBe("")
-        expect(restore.stdout).toContain(`Restored everything until ${time}`)
+        expect(restore.stdout).toContain(`Restored everything up to ${time}`)
       })
       // The new folder has no copy of the key, but the platform accepts it.
       restored.key = platform.key

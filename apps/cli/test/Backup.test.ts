@@ -291,7 +291,7 @@ describe("a restore", () => {
       }
     })
     expect(await restore(dataDir, { file: await rewritten("\"format\": 2", "\"format\": 3") })).toMatchObject({
-      failure: { message: "The backup has format 3, and this version of Stint knows 2." }
+      failure: { message: "The backup has format 3; this version of Stint supports up to 2." }
     })
   })
 

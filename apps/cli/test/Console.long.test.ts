@@ -86,7 +86,7 @@ describe("the web console in a browser", () => {
       ["job-waiting", `/console/jobs/archive/${scene.waiting}`, "Why it waits"],
       ["job-running", `/console/jobs/stories/${scene.running}`, "Once upon a time"],
       ["job-finished", `/console/jobs/stories/${scene.finished}`, "importing its model"],
-      ["playground", "/console/playground?endpoint=stories", "The same as a program"],
+      ["playground", "/console/playground?endpoint=stories", "The same call as a program"],
       ["pipelines", "/console/pipelines", "Open runs"],
       ["pipeline", "/console/pipelines/album", "Definition"],
       ["run-waiting", `/console/pipelines/album/${waitingRun}`, "Send the event"],
@@ -97,9 +97,9 @@ describe("the web console in a browser", () => {
       ["workers", "/console/workers", "Heartbeat"],
       ["usage", "/console/usage", "Total"],
       ["errors", "/console/errors", "the card number <n> has expired"],
-      ["keys", "/console/keys", "No key was created yet"],
+      ["keys", "/console/keys", "No keys have been created yet"],
       ["audit", "/console/audit", "secrets.setSecret"],
-      ["unknown", "/console/nothing", "There is no page here"]
+      ["unknown", "/console/nothing", "There is no page at this address"]
     ]
     for (const dark of [false, true]) {
       for (const phone of [false, true]) {
@@ -249,7 +249,7 @@ describe("the web console in a browser", () => {
       expect(await browser.violations(page)).toEqual([])
       await browser.picture(page, "bulk-held")
       await page.getByRole("button", { name: "Take back" }).click()
-      await page.getByText("Taken back. No job was changed.").waitFor()
+      await page.getByText("Cancelled. No job was changed.").waitFor()
       expect(await statuses()).toEqual(["IN_QUEUE", "IN_QUEUE", "IN_QUEUE"])
 
       await start()

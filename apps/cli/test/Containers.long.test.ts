@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     await noContainer()
     await until("no record", async () => (await readdir(join(platform.dataDir, "containers"))).length === 0 ? true : undefined)
     expect(platform.output).toContain(
-      "The image localhost/stint-contained:1 of endpoint one is a name that can move to another image."
+      "The image localhost/stint-contained:1 of endpoint one is a name that can later refer to another image."
     )
   }, 300_000)
 

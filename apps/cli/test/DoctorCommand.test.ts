@@ -57,7 +57,7 @@ describe("stint doctor", () => {
     expect(hostile.stdout + hostile.stderr).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
     expect(await doctor("--database", "mysql://db")).toMatchObject({
       code: 1,
-      stderr: expect.stringContaining("no PostgreSQL address")
+      stderr: expect.stringContaining("not a PostgreSQL address")
     })
   })
 })

@@ -63,7 +63,7 @@ describe("stint events", () => {
       expect(stdout.split("\n")).toEqual([
         "14:00:07  job.submitted     hello  one",
         "14:00:07  worker.failed     hello  worker=w-1  reason=\\u001b[31mred\\nline",
-        "14:00:07  missed  3 events: this reader was too slow or away",
+        "14:00:07  missed  3 events: this reader was too slow or disconnected",
         ""
       ])
       expect(asked).toEqual([

@@ -68,7 +68,7 @@ describe("STINT_KUBERNETES", () => {
       assert.match(yield* problemOf("{"), /kubernetes\.json of STINT_KUBERNETES is not valid/)
       const valid = { namespace: "jobs", platformUrl: "http://stint:4600" }
       assert.match(yield* problemOf(JSON.stringify({ ...valid, pods: { nodeSelectors: {} } })), /nodeSelectors/)
-      assert.match(yield* problemOf(JSON.stringify({ ...valid, namespace: "Jobs" })), /Expected the name of an object/)
+      assert.match(yield* problemOf(JSON.stringify({ ...valid, namespace: "Jobs" })), /Expected a valid Kubernetes object name/)
       assert.match(yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://stint/path" })), /address without a path/)
       assert.match(
         yield* problemOf(JSON.stringify({ ...valid, platformUrl: "http://me:secret@stint" })),

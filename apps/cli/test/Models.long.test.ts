@@ -43,7 +43,7 @@ it("starts the worker when its model is there, and shows the download and its fa
       const { explain } = await look(job)
       return explain.reason === "failing" ? explain : undefined
     })
-    expect(failing.words).toMatch(/The model acme\/whisper cannot be downloaded: the hub answered 401 \(GatedRepo\)/)
+    expect(failing.words).toMatch(/The model acme\/whisper cannot be downloaded: the hub responded with status 401 \(GatedRepo\)/)
     expect(failing.cause).toMatch(/Accept them at .+ \(stint secrets set hf-token\)/)
 
     let open = () => {}

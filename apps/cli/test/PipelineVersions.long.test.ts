@@ -101,7 +101,7 @@ it("lets a run wait whose recorded step is another one, and the release before f
   await deploy()
   await approve("bob")
   const words = await heldWords(bob)
-  expect(words).toContain("the output of the node \"write\", whose type is another one")
+  expect(words).toContain("the output of the node \"write\", whose type is different")
   expect(words).toContain("stint rollback letters")
   expect(await ok("pipelines", "steps", "letters", bob)).toContain("held     The run has recorded the output of the node")
   expect(await ok("pipelines", "list")).toMatch(/letters +1 +1 /)

@@ -111,5 +111,5 @@ it("runs its endpoint, its pipeline and its schedule, and loads its kinds in the
   await writeFile(file, JSON.stringify(manifest))
   await platform.start()
   expect(await stored()).toMatchObject({ paused: true, spec: { cron: "0 4 * * *" } })
-  expect(platform.output).toContain("No package contributes the schedule \"nightly\" of words any more. It keeps firing.")
+  expect(platform.output).toContain("No package contributes the schedule \"nightly\" of words any longer. It keeps firing.")
 }, 4 * GENEROUS)

@@ -113,7 +113,7 @@ const BROKEN: ReadonlyArray<
   [
     "a secret",
     { endpoints: { a: { handler: "./main.js", env: { KEY: { secret: "stripe-key" } } } } },
-    "p: stint.contributes.endpoints.a.env.KEY: a package gives texts only. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
+    "p: stint.contributes.endpoints.a.env.KEY: a package may only set texts. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
   ],
   [
     "the token of a model",
@@ -190,7 +190,7 @@ const BROKEN: ReadonlyArray<
   [
     "the same name twice",
     { endpoints: { words: { handler: "./main.js" } }, pipelines: ["./words.pipeline.json"] },
-    "p: It contributes the endpoint \"words\" twice. Rename one of them.",
+    "p contributes the endpoint \"words\" twice. Rename one of them.",
     piped([{ name: "a", run: "mail" }])
   ]
 ]
@@ -353,7 +353,7 @@ describe("the project", () => {
       endpoints: [{ id: "x", source: { type: "handler" } }]
     })
     expect(await run(Project.load(join(folder, "y.mjs")))).toContain(
-      "name: It is \"x\", but the configuration calls the endpoint \"y\". Give both the same name."
+      "name: The name is \"x\", but the configuration calls the endpoint \"y\". Use the same name in both."
     )
   })
 
@@ -429,7 +429,7 @@ describe("the schedules of packages", () => {
     const plan = SchedulePlan.make([stored({ cron: "0 4 * * *" })], [declared], NOW)
     expect(plan).toMatchObject({ set: [], own: [{ name: "nightly" }] })
     expect(SchedulePlan.keptLines(plan)).toEqual([
-      "The schedule \"nightly\" of words is kept as Ada has set it. For the package's: stint schedules remove words nightly"
+      "The schedule \"nightly\" of words is kept as Ada has set it. To use the package's version: stint schedules remove words nightly"
     ])
   })
 
@@ -437,7 +437,7 @@ describe("the schedules of packages", () => {
     const plan = SchedulePlan.make([stored({ cron: "0 3 * * *", tags: ["plugin:p"] })], [], NOW)
     expect(plan).toMatchObject({ set: [], own: [], undeclared: [{ name: "nightly" }] })
     expect(SchedulePlan.keptLines(plan)[0]).toMatch(
-      /^No package contributes the schedule "nightly" of words any more\. It keeps firing\./
+      /^No package contributes the schedule "nightly" of words any longer\. It keeps firing\./
     )
     expect(SchedulePlan.make([stored({ cron: "0 3 * * *" })], [], NOW)).toMatchObject({ undeclared: [] })
   })

@@ -156,7 +156,7 @@ describe("stint secrets set and endpoints create", () => {
     const cases: ReadonlyArray<readonly [args: ReadonlyArray<string>, stdin: string, expected: string]> = [
       [["secrets", "set", "hf-token", value], "", ""],
       [["secrets", "set", "hf-token"], "\n", "The value is empty."],
-      [["secrets", "set", "hf token"], value, "is not a name of a secret."],
+      [["secrets", "set", "hf token"], value, "is not a valid name for a secret."],
       [["secrets", "set", "hf-token"], value.repeat(10_000), "more than 65536 bytes"],
       [["secrets", "set", "hf-token", "--value-file", join(root, "none")], "", "cannot be read from"]
     ]

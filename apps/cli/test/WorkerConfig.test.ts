@@ -103,7 +103,7 @@ describe("warnings at the start", () => {
       /can read the environment and the files of other workers.*200000-265535/
     )
     expect(isolationOf({ workerUser: "per-endpoint" })).toBe(
-      "The worker processes of each endpoint run as a user of their own. Their CPU, memory and number of processes are not limited. Workers in " +
+      "The worker processes of each endpoint run as their own user. Their CPU, memory and number of processes are not limited. Workers in " +
         "containers are isolated and limited."
     )
   })

@@ -15,7 +15,7 @@ const SESSION = ["session"]
 const queryClient: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // A wrong request stays wrong. Everything else is asked again once, and then by the next poll.
+      // A request that was rejected is not retried. Any other failed request is retried once, and then by the next poll.
       retry: (failures, error) => failures < 1 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
       retryDelay: 500,
       staleTime: 1_000
@@ -23,7 +23,7 @@ const queryClient: QueryClient = new QueryClient({
   },
   queryCache: new QueryCache({
     onError: (error, query) => {
-      // The session ended: the shell asks for it again, and shows the login.
+      // The session has ended, so the shell reads it again and shows the login.
       if (error instanceof ApiError && error.status === 401 && query.queryKey[0] !== "session") {
         queryClient.setQueryData(SESSION, null)
       }

@@ -27,7 +27,7 @@ describe("bulk operations", () => {
     expect(bulkSummary(operation({ state: "done", done: 1, skipped: { changed: 2, missing: 1, endpoint: 0 }, failed: 3 }))).toBe(
       "Retried 1 job, skipped 2 whose status had changed, skipped 1 that had been removed, 3 failed."
     )
-    expect(bulkSummary(operation({ state: "cancelled", done: 0 }))).toBe("Taken back. No job was changed.")
+    expect(bulkSummary(operation({ state: "cancelled", done: 0 }))).toBe("Cancelled. No job was changed.")
     expect(bulkSummary(operation({ state: "cancelled", action: "cancel" }))).toBe("Cancelled 120 jobs. Then stopped.")
   })
 

@@ -147,7 +147,7 @@ describe("texts", () => {
 
   it("take the problem of an error response, or the status of a response that has none", () => {
     expect(problemOf(403, "{\"error\":\"no\",\"hint\":\"do\"}")).toMatchObject({ status: 403, message: "no", hint: "do" })
-    expect(problemOf(502, "<html>")).toMatchObject({ status: 502, message: "The platform answered with status 502." })
+    expect(problemOf(502, "<html>")).toMatchObject({ status: 502, message: "The platform responded with status 502." })
     expect(queryOf({ a: 1, b: undefined, c: "", d: "x y" })).toBe("?a=1&d=x+y")
   })
 })

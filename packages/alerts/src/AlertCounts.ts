@@ -1,6 +1,6 @@
 /**
- * What alerts remember of the platform's events, in bounded memory: a few numbers for each endpoint and for each failing receiver of webhooks.
- * An event of a job costs a look-up and an addition.
+ * Counts the platform's events for alerts, in bounded memory: a few numbers for each endpoint and each failing receiver of webhooks. An event of a
+ * job costs a lookup and an addition.
  */
 import type { Listener } from "@stint/queue/PlatformEvents"
 import type { EndpointObservation, HostObservation } from "./AlertRules.ts"
@@ -9,7 +9,7 @@ import { EventWindow } from "./EventWindow.ts"
 /** The maximum number of endpoints whose jobs are counted. One window takes about 300 bytes. */
 export const MAX_ENDPOINTS = 5_000
 
-/** The maximum number of failing receivers. Callers choose their addresses. The one that failed first is forgotten. */
+/** The maximum number of failing receivers, whose addresses callers choose. Beyond it, the one that failed first is removed. */
 export const MAX_HOSTS = 500
 
 const HOUR = 3_600_000
@@ -21,7 +21,7 @@ export interface AlertCounts {
   /** Endpoints, and the number of the build that failed last. */
   readonly failedBuilds: () => ReadonlyArray<readonly [endpoint: string, build: number]>
   readonly hosts: (now: number) => ReadonlyArray<HostObservation>
-  /** Forgets all other endpoints. */
+  /** Removes all other endpoints. */
   readonly retain: (endpoints: ReadonlySet<string>) => void
 }
 

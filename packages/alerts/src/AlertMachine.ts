@@ -1,5 +1,5 @@
 /**
- * Decides what to say about the conditions that hold. Pure: the state and the conditions give the next state and the messages.
+ * Decides which messages to send about the conditions that hold. Pure: computes the next state and the messages from the state and the conditions.
  *
  * ```
  *   holds for `forMs`        still holds, every `repeatMs`       has not held for `resolveMs`
@@ -7,9 +7,8 @@
  * ```
  *
  * - A condition that holds is reported once, and then repeated at most every `repeatMs`.
- * - Every alert that fired is resolved once, when its condition has not held for `resolveMs`. So a condition that comes and goes does not send a
- *   message each time.
- * - At most {@link MAX_ALERTS} of one kind are tracked. The conditions beyond are reported when there is room.
+ * - Every alert that fired is resolved once, when its condition has not held for `resolveMs`. So a flapping condition does not send a message each time.
+ * - At most {@link MAX_ALERTS} of one kind are tracked. Further conditions are reported when there is room.
  */
 import type { Alert, AlertKind } from "@stint/contract/Alert"
 import { createHash } from "node:crypto"
@@ -27,14 +26,14 @@ export interface Pace {
 /** A condition that holds, or that has fired and is not resolved yet. All times are in milliseconds since 1970. */
 export interface TrackedAlert {
   readonly condition: Condition
-  /** Since when it holds. */
+  /** When it began to hold. */
   readonly since: number
   /** Null: it has not fired yet. */
   readonly firedAt: number | null
   readonly saidAt: number
   /** The number of messages so far. */
   readonly notices: number
-  /** Since when it does not hold; null: it holds. */
+  /** When it stopped holding; null while it holds. */
   readonly clearSince: number | null
 }
 
@@ -86,7 +85,7 @@ const holds = (
   ]
 }
 
-/** A condition that does not hold any more. Undefined: it is forgotten. */
+/** A condition that no longer holds. Undefined: it is removed. */
 const ends = (known: TrackedAlert, now: number, { resolveMs }: Pace): readonly [TrackedAlert | undefined, Notice | undefined] => {
   const { condition, firedAt, notices } = known
   if (firedAt === null) return [undefined, undefined]

@@ -1,5 +1,5 @@
 /**
- * What is wrong with a platform. Pure: an observation and the thresholds give the conditions that hold now.
+ * Finds what is wrong with a platform. Pure: computes the conditions that hold now from an observation and the thresholds.
  *
  * | kind | holds while | fires after |
  * |---|---|---|
@@ -18,7 +18,7 @@ import type { BudgetState } from "@stint/queue/Budgets"
 export interface Thresholds {
   /** Percent of the ended jobs. Cancelled jobs do not count. */
   readonly failedPercent: number
-  /** So that one failed job of two does not wake anybody. */
+  /** A minimum, so that one failed job of two causes no alert. */
   readonly failedJobs: number
   /** The time over which jobs are counted. Milliseconds. */
   readonly windowMs: number
@@ -45,7 +45,7 @@ export interface EndpointObservation {
   readonly id: string
   /** Jobs that ended within the window, without cancelled ones. */
   readonly ended: number
-  /** Those of them that failed or timed out. */
+  /** How many of them failed or timed out. */
   readonly failed: number
   /** When the oldest ready job became ready. Milliseconds since 1970; null without one. */
   readonly oldestQueuedAt: number | null
@@ -58,7 +58,7 @@ export interface EndpointObservation {
 /** A receiver of webhooks. */
 export interface HostObservation {
   readonly host: string
-  /** Deliveries that failed for good in the last hour, since the last one that succeeded. */
+  /** Deliveries that failed permanently in the last hour and since the last success. */
   readonly failed: number
   readonly reason: string
 }
@@ -119,7 +119,7 @@ const ofEndpoint = (
     add(
       "queue_old",
       `The oldest waiting job of endpoint ${id} has waited for ${inWords(now - oldestQueuedAt)}.`,
-      `Ask why it waits: stint jobs list ${id} --status IN_QUEUE, then stint status ${id} JOB --explain. More workers: stint endpoints update ${id} --workers-max N.`
+      `Find out why it waits: stint jobs list ${id} --status IN_QUEUE, then stint status ${id} JOB --explain. More workers: stint endpoints update ${id} --workers-max N.`
     )
   }
   if (failedBuild !== undefined) {
@@ -144,7 +144,7 @@ const diskLow: Condition = {
 const ofHost = ({ failed, host, reason }: HostObservation): Condition => ({
   fingerprint: `webhook_receiver_gone/${host}`,
   kind: "webhook_receiver_gone",
-  summary: `${failed} webhooks to ${host} failed for good within an hour: ${firstLine(reason)}`,
+  summary: `${failed} webhooks to ${host} failed permanently within an hour: ${firstLine(reason)}`,
   action:
     "When the receiver works again: stint webhooks list ENDPOINT --state failed, then stint webhooks resend ENDPOINT DELIVERY.",
   forMs: 0

@@ -30,16 +30,16 @@ export interface Receivers {
   readonly timeout: Duration.Duration
 }
 
-/** The maximum number of messages that wait for one receiver: more than one check of all kinds can send, and about a megabyte. */
+/** The maximum number of messages that wait for one receiver: more than a single check can send, and about a megabyte. */
 const MAX_WAITING = 1_000
 
-/** The pauses between attempts: 2 s, doubled each time, at most 5 minutes, and each varied by a fifth. */
+/** The pauses between attempts: 2 s, doubled each time, at most 5 minutes, each with a jitter of a fifth. */
 const PAUSES = Schedule.exponential("2 seconds").pipe(
   Schedule.modifyDelay(({ duration }) => Effect.succeed(Duration.min(duration, Duration.minutes(5)))),
   Schedule.jittered
 )
 
-/** Together with {@link PAUSES}, more than half an hour: longer than a receiver's restart, and shorter than the interval of repetitions. */
+/** With {@link PAUSES}, the attempts take more than half an hour: longer than a receiver's restart, and shorter than the interval of repetitions. */
 const RETRIES = 13
 
 /** An attempt that may be repeated. */
@@ -48,7 +48,7 @@ class Undelivered extends Schema.TaggedError<Undelivered>()("Undelivered", { pro
 export interface AlertSender {
   /** Sends a message to every receiver, in the background. `id`: the same for every attempt. */
   readonly send: (id: string, message: AlertMessage) => Effect.Effect<void>
-  /** Sends a message once to every receiver, and waits for their answers. */
+  /** Sends a message once to every receiver, and waits for the responses. */
   readonly test: (id: string, message: AlertMessage) => Effect.Effect<AlertTest>
   readonly receivers: Effect.Effect<ReadonlyArray<AlertReceiver>>
 }
@@ -119,7 +119,7 @@ export const make = Effect.fnUntraced(function*(
         Effect.andThen(
           Queue.sizeUnsafe(waiting) < MAX_WAITING
             ? Effect.void
-            : Effect.logWarning(`An alert to ${origin} is dropped: ${MAX_WAITING} wait.`),
+            : Effect.logWarning(`An alert to ${origin} is dropped, because ${MAX_WAITING} others are waiting.`),
           Queue.offer(waiting, outgoing)
         )
       )

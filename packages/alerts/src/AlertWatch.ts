@@ -1,5 +1,5 @@
 /**
- * The duty that finds and reports what an operator must know. It runs only if receivers are configured.
+ * Finds problems and reports them to operators. Runs only if receivers are configured.
  *
  * ```
  *   events --> AlertCounts        at once, in memory
@@ -9,10 +9,10 @@
  * | option | default | |
  * |---|---|---|
  * | `interval` | 15 s | time between checks; each reads the list of endpoints, and one depth and the workers of each. PostgreSQL counts a depth with a query |
- * | `resolve` | 2 min | how long a condition must not hold before its alert is resolved; shorter times report conditions that come and go more often |
+ * | `resolve` | 2 min | how long a condition must not hold before its alert is resolved; shorter times report flapping conditions more often |
  *
- * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; one whose condition ended
- * meanwhile is not resolved by a message, so receivers close an alert that was not repeated.
+ * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; if the condition has ended
+ * meanwhile, no message resolves the alert, so receivers must close alerts that are no longer repeated.
  */
 import type { AlertMessage } from "@stint/contract/Alert"
 import { EndpointId } from "@stint/contract/Ids"
@@ -40,7 +40,7 @@ import * as AlertSender from "./AlertSender.ts"
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** What to watch, and whom to tell. */
+/** What to watch, and where to send alerts. */
 export interface Options {
   readonly receivers: AlertSender.Receivers
   readonly thresholds: AlertRules.Thresholds
@@ -83,7 +83,7 @@ const make = Effect.fnUntraced(
       } satisfies AlertRules.EndpointObservation
     })
 
-    /** Endpoints whose first build failed, so that they do not exist yet. Their builds are removed with them. */
+    /** Endpoints that do not exist yet because their first build failed. Their builds are removed with them. */
     const unbuilt = Effect.fnUntraced(function*(listed: ReadonlySet<string>, now: number) {
       const found: Array<AlertRules.EndpointObservation> = []
       for (const [id, build] of counts.failedBuilds()) {
@@ -93,7 +93,9 @@ const make = Effect.fnUntraced(
       return found
     })
 
-    /** The alerts without those of endpoints that have moved to another node. It reports them: a resolved message from here would close them. */
+    /**
+     * The alerts without those of endpoints that have moved to another node. That node reports them; a resolved message from here would close them.
+     */
     const withoutMoved = Effect.fnUntraced(function*(watched: ReadonlySet<string>) {
       const kept = new Map(state)
       for (const [fingerprint, { condition: { endpoint } }] of state) {
@@ -135,7 +137,7 @@ const make = Effect.fnUntraced(
         endpoints: observed,
         hosts: counts.hosts(now),
         isDiskLow: storeCondition.isLow(),
-        // Each node knows the budgets of all endpoints, and reports those of its own.
+        // Each node knows the budgets of all endpoints, but reports only those of its own endpoints.
         budgets: budgets.list().filter(({ id, scope }) => scope === "key" || watched.has(id))
       }, thresholds)
       const next = AlertMachine.step(yield* withoutMoved(watched), conditions, now, pace)
@@ -144,10 +146,10 @@ const make = Effect.fnUntraced(
     })
 
     const outage = OutageLog.make({
-      onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Trying again.`),
+      onFailure: (problem) => Effect.logError(`Alerts cannot be checked: ${problem}. Retrying.`),
       onRecovery: Effect.logInfo("Alerts are checked again.")
     })
-    // The first check is not at once: at the start, all workers are new.
+    // The first check is delayed, because all workers are new at the start.
     yield* outage.watch(check).pipe(
       Effect.delay(interval),
       Effect.repeat(Schedule.forever),

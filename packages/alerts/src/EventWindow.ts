@@ -1,6 +1,6 @@
 /**
- * Counts events of the last minutes in {@link PARTS} parts, so that its size does not depend on their number. It forgets a part at a time: the
- * counted time is between nine tenths of the window and all of it.
+ * Counts events of the last minutes in {@link PARTS} parts, so that its size does not depend on their number. It drops one part at a time, so the
+ * counted time is between nine tenths of the window and the whole window.
  */
 
 const PARTS = 10
@@ -16,7 +16,7 @@ export class EventWindow {
     this.#partMs = windowMs / PARTS
   }
 
-  /** Forgets the parts that are older than the window. A clock that was set back keeps the newest part. */
+  /** Drops the parts that are older than the window. A clock that was set back keeps the newest part. */
   #advance(now: number): number {
     const part = Math.floor(now / this.#partMs)
     if (part > this.#newest) {

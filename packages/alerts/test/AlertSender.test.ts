@@ -114,7 +114,7 @@ describe("the sender of alerts", () => {
       assert.strictEqual(receiver.received.filter(({ url }) => url.includes("b.example")).length, 1_100)
       assert.strictEqual((yield* sender.receivers)[0]?.waiting, 1_000)
       assert.deepStrictEqual([...new Set(logged.filter((text) => text.includes("dropped")))], [
-        "An alert to https://hangs.example is dropped: 1000 wait."
+        "An alert to https://hangs.example is dropped, because 1000 others are waiting."
       ])
     }).pipe(Effect.provide(Logger.layer([Logger.make(({ message: text }) => void logged.push(String(text)))])), Effect.scoped)
   )

@@ -132,7 +132,7 @@ export const layer = (
     })
 
     let secretsRevision = secrets.revision()
-    /** The list that was reconciled last. Undefined when there is more to do for it: a loop has ended, and its endpoint may exist again. */
+    /** The list that was reconciled last. Undefined if it must be reconciled again, because a loop has ended and its endpoint may exist again. */
     let reconciled: ReadonlyArray<Endpoint> | undefined
     let endedLoops = 0
     const loopEnded = (id: EndpointId) =>
@@ -173,7 +173,7 @@ export const layer = (
         if (pool.supports.includes(type) && endpoint.release === undefined) {
           yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
         }
-        // A change may be the remedy of a failed download, so it is tried at once.
+        // A change may fix a failed download, so the download is retried at once.
         if (endpoint.model !== undefined) yield* Effect.forkScoped(models.prepare(endpoint, "again"))
         if (type === "external" || pool.supports.includes(type)) unsupported.delete(endpoint.id)
         else if (!unsupported.has(endpoint.id)) {
@@ -193,7 +193,7 @@ export const layer = (
         entry.endpoint = undefined
         entry.workers.update(undefined)
       }
-      // Only now: after a failure above, the next look reconciles the same list again.
+      // Set last, so that after a failure above the next check reconciles the same list again.
       reconciled = endedLoops === endedBefore ? endpoints : undefined
     })
 

@@ -3,10 +3,9 @@
  *
  * Rules, all of which the property tests check:
  *
- * - The workers of the active release are scaled as without a canary, with room for the canary's: both together are at most one more than
- *   `max`.
- * - Until the first worker of the canary has been ready, one starts, also when no job waits: a release that does not start is found at once.
- * - Afterwards, the canary has workers while the active release has: its share of them, rounded up.
+ * - The workers of the active release are scaled as without a canary, but leave room for the canary's: the total is at most `max` plus one.
+ * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is found at once.
+ * - Afterwards, the canary's number of workers is its share of those of the active release, rounded up.
  */
 import { decideRoll } from "./RollPolicy.ts"
 import type { Decision, Observation, PolicyWorker } from "./ScalingPolicy.ts"
@@ -34,7 +33,7 @@ export const decideCanary = (observation: CanaryObservation): CanaryDecision => 
   const { canary, depth, limits, now, startable, workers } = observation
   const own = canary.workers.filter(isPresent)
   const most = Math.max(1, Math.floor((limits.max * canary.percent) / 100))
-  // One worker more than `max`, as in a roll: an endpoint with one worker could not have a canary otherwise.
+  // One worker more than `max`, as in a roll. Otherwise, an endpoint with one worker could not have a canary.
   const max = Math.max(0, Math.min(limits.max, limits.max + 1 - Math.max(most, canary.workers.length)))
   const decision = decideRoll({ ...observation, limits: { ...limits, max, min: Math.min(limits.min, max) } })
 

@@ -1,5 +1,5 @@
 /**
- * Supervises the canary of one endpoint: gives its workers their share of the jobs, and decides when it is rolled back.
+ * Supervises the canary of one endpoint: limits its workers to their share of the jobs, and decides when it is rolled back.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -18,7 +18,7 @@ export interface CanaryState {
 }
 
 export interface CanarySupervisor {
-  /** Checks the canary; undefined: there is none. Returns the reason to roll it back, if there is one. */
+  /** Checks the canary (undefined: there is none). Returns the reason to roll it back, if any. */
   readonly check: (state: CanaryState | undefined) => Effect.Effect<string | undefined>
   /** Whether a worker of this canary has been ready. */
   readonly isProven: (canary: CanaryTemplate) => boolean

@@ -1,6 +1,6 @@
 /**
- * The model of one endpoint's workers. A worker is started only when its model is there: one that was started before would only wait, and
- * count as one that does not start.
+ * The model of one endpoint's workers. A worker is started only after its model is available. Otherwise it would only wait, and would count as a
+ * failed start.
  */
 import { Models, type ModelState } from "@stint/models/Models"
 import { ModelMissing, PoolError } from "@stint/pool/PoolError"
@@ -10,7 +10,9 @@ import type * as Scope from "effect/Scope"
 import type { WorkerTemplate } from "./WorkerTemplate.ts"
 
 export interface EndpointModel {
-  /** Where the model of a template is. Starts its download. `onSettled` runs when a download has ended, in a child of the calling fiber. */
+  /**
+   * The state of the model of a template. Starts its download if needed. `onSettled` runs when a download has ended, in a child of the calling fiber.
+   */
   readonly state: (template: WorkerTemplate) => Effect.Effect<ModelState>
   /** The model for a worker. It is not removed from the cache while the scope is open. */
   readonly hold: (endpoint: WorkerTemplate["endpoint"]) => Effect.Effect<WorkerModel | undefined, PoolError, Scope.Scope>

@@ -92,7 +92,7 @@ const CLOCK_JUMP_MILLIS = 5_000
  */
 const QUIET_INTERVALS = 5
 
-/** The fingerprint of workers of an earlier platform, which only finish their jobs. */
+/** The fingerprint of workers that an earlier platform started. They only finish their jobs. */
 const ADOPTED = ""
 
 /** `fibers` owns the workers: closing its scope kills them. */
@@ -124,7 +124,7 @@ export const make = Effect.fnUntraced(function*(
   const wakeUp = yield* Latch.make()
   const model = yield* EndpointModel.make(wakeUp.open)
   let lastStartAt: number | null = null
-  /** When the last worker of a release that is being tried was started. Only a lack of capacity makes it necessary to try again. */
+  /** When the last worker of a release that is being verified was started. Another start is needed only after a lack of capacity. */
   let triedAt = -Infinity
   /** Scheduled time of the next check. */
   let plannedAt = now()
@@ -174,7 +174,7 @@ export const make = Effect.fnUntraced(function*(
       return Effect.andThen(returned, yield* failures.crashed(failed, [], withLastOutput(life.failure, exit.log)))
     }
     if (kind !== "left" && roll.isTrying(target, life.fingerprint)) {
-      // The jobs that a worker of a canary loses count towards its error rate.
+      // The lost jobs of a canary's worker count towards its error rate.
       if (kind === "crashed" && target?.canary !== undefined && (status?.jobs.length ?? 0) > 0) {
         return Effect.andThen(returned, Effect.logWarning(`Endpoint ${id} lost a worker of its canary. ${reason}`))
       }
@@ -191,7 +191,7 @@ export const make = Effect.fnUntraced(function*(
     )
   })
 
-  /** The new release does not work: the previous one keeps serving. Returns the remaining work, which stores the end of the roll. */
+  /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the roll. */
   const stopRoll = (reason: string) => Effect.sync(() => target === undefined ? Effect.void : roll.failed(target, reason))
 
   /** Returns the remaining work for a worker that never ran. */
@@ -259,11 +259,11 @@ export const make = Effect.fnUntraced(function*(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
     } else endedEarlier.add(orphan.id)
-    // Its model may be another one, or be gone: the worker runs already. A platform that stops meanwhile must end it, too.
+    // The worker is already running, so its model may have changed or been removed. If the platform stops meanwhile, it must end this worker, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
       Effect.andThen(Effect.forkScoped(Effect.ignore(model.hold(initial.endpoint))), adopting).pipe(
-        // One that has exited has been counted by the platform that started it, or not at all.
+        // An exited worker was counted by the platform that started it, or not at all.
         Effect.tap((handle) => orphan.isRunning ? metered(handle, initial.endpoint, true) : Effect.void)
       ),
       orphan.id,
@@ -302,7 +302,7 @@ export const make = Effect.fnUntraced(function*(
     countResults(life, status)
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt, tookJob } = life
-      // A worker of a canary may leave waiting jobs to the others.
+      // A canary's worker may be idle while jobs wait for the other workers.
       const isHeldBack = life.fingerprint === target?.canary?.fingerprint
       const oldest = isHeldBack ? null : oldestQueuedAt
       const assessment = assessHealth(
@@ -373,7 +373,7 @@ export const make = Effect.fnUntraced(function*(
     }
   }
 
-  /** Gives the canary its share of the jobs, and rolls it back when they fail. */
+  /** Limits the canary to its share of the jobs, and rolls it back when they fail. */
   const superviseCanary = Effect.fnUntraced(function*(known: ReadonlyMap<string, WorkerStatus>) {
     const canary = target === undefined ? undefined : roll.canaryOf(target)
     const active = target?.endpoint.release
@@ -457,7 +457,7 @@ export const make = Effect.fnUntraced(function*(
         yield* beginDrain(life, time)
         times.push(yield* finishDrain(life, known.get(worker)))
       }
-      // The failures of a release that is being tried end its roll, so they delay no start.
+      // Failures of a release that is being verified end its roll, so they do not delay starts.
       const tried = canary !== undefined && decision.startCanary > 0
         ? canary
         : previous !== undefined && decision.start > 0 && !roll.hasFailed(from)
@@ -519,7 +519,7 @@ export const make = Effect.fnUntraced(function*(
   })
 
   /**
-   * The first release of an endpoint that ran from its files is made of the same files, a moment later: its workers are not outdated.
+   * The first release of an endpoint that ran from its files contains the same files, so its workers are not outdated.
    */
   const relabel = (before: EndpointTarget, next: EndpointTarget) => {
     if (before.endpoint.release !== undefined || next.endpoint.release !== 1) return
@@ -529,7 +529,7 @@ export const make = Effect.fnUntraced(function*(
     }
   }
 
-  /** A release with the same fingerprint as the one before replaces no worker: the present workers run it. */
+  /** A release with the same fingerprint as the previous one replaces no worker: the current workers run it. */
   const label = ({ canary, current, previous }: EndpointTarget) => {
     for (const template of [previous, canary, current]) {
       if (template === undefined) continue

@@ -9,22 +9,22 @@
  *
  * Rules, all of which the property tests check:
  *
- * - While the new release is proven, exactly one worker of it starts, also when no job waits. The workers of the previous release are
+ * - While the new release is being verified, exactly one worker of it is started, even if no job waits. The workers of the previous release are
  *   scaled as without a roll, and none of them is retired for being outdated.
  * - Afterwards, an outdated worker is retired only when a ready new worker takes its place, or when it is not needed.
- * - At most `max` workers and one more are alive while outdated ones are.
- * - Workers of a release that a later deployment replaced while it was tried are retired.
+ * - While outdated workers are alive, there are at most `max` + 1 workers.
+ * - Workers of a release that a later deployment replaced before it was verified are retired.
  * - Without workers of the previous release, none are started: the first worker of the new release takes the waiting jobs.
  */
 import { decide, type Decision, type Observation, type PolicyWorker } from "./ScalingPolicy.ts"
 
-/** The workers that run besides `max` during a roll. */
+/** The number of workers beyond `max` during a roll. */
 const SURGE = 1
 
 const isPresent = (worker: PolicyWorker): boolean => worker.state !== "draining"
 const isReady = (worker: PolicyWorker): boolean => worker.state === "idle" || worker.state === "running"
 
-/** Idle workers first, those that are idle for longest before the others; busy workers last. */
+/** Idle workers first, longest idle first; busy workers last. */
 const RETIRE_ORDER = { idle: 0, starting: 1, running: 2, draining: 3 } as const
 const byCost = (a: PolicyWorker, b: PolicyWorker): number =>
   RETIRE_ORDER[a.state] - RETIRE_ORDER[b.state] || (a.idleSince ?? 0) - (b.idleSince ?? 0)

@@ -1,14 +1,14 @@
 /**
  * Decides whether a running worker is still healthy. Pure.
  *
- * The decision depends only on the worker's calls to the platform. These cases are checked in order:
+ * The decision depends only on the worker's calls to the platform. These cases are checked in this order:
  *
  * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
  *   (docs/spec/endpoints.md#worker-supervision).
  * - *setup*: it reported that its setup began, and how long it may take. It ends itself after that time. A setup that blocks its thread
  *   cannot, so the worker is killed `stopGrace` later.
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
- * - *announced its exit*: it takes no more jobs, because of a signal that it received. Its exit is requested when it does not exit.
+ * - *announced its exit*: it takes no more jobs because it received a signal. Its exit is requested if it does not exit.
  * - *asked to be replaced*: a result of it had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
  *   handler returns `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker).
  * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has

@@ -25,7 +25,10 @@ export type WorkerOutcome =
 export interface WorkerLifecycle {
   readonly id: WorkerId
   readonly startedAt: number
-  /** The settings with which the worker was started. It is outdated when they change. Replaced when a release is made of what it runs. */
+  /**
+   * The settings with which the worker was started. The worker is outdated when they change. Updated when a release is made from what it already
+   * runs.
+   */
   fingerprint: string
   /** Whether the worker has called the platform. */
   ready: boolean

@@ -1,5 +1,5 @@
 /**
- * Counts the workers of an endpoint for the bill, from their start until their exit.
+ * Counts the usage of an endpoint's workers, from their start until their exit.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -9,8 +9,8 @@ import * as Effect from "effect/Effect"
 import { readdirSync } from "node:fs"
 
 /**
- * The number of GPUs of this machine, for workers that receive all of them: the device files of the NVIDIA driver. At least 1, because such a
- * worker runs where there is one.
+ * The number of GPUs of this machine, for workers that receive all of them: the device files of the NVIDIA driver. At least 1, because such a worker
+ * runs only on a machine with a GPU.
  */
 const hostGpus = (): number => {
   try {
@@ -20,7 +20,7 @@ const hostGpus = (): number => {
   }
 }
 
-/** Returns a function that counts a worker until the scope closes. `isReady`: it was ready before, on an earlier platform. */
+/** Returns a function that counts a worker until the scope closes. `isReady`: it was already ready under an earlier platform. */
 export const make = (id: EndpointId) =>
   Effect.map(
     UsageMeter,

@@ -17,7 +17,7 @@ export interface WorkerTemplate {
   readonly code: string | undefined
   /** Workers with another fingerprint are outdated. Contains the versions of the secrets that they receive. */
   readonly fingerprint: string
-  /** The fingerprint of workers that run the same settings from the present files. */
+  /** The fingerprint of workers that run the same settings from the current files. */
   readonly filesFingerprint: string
 }
 
@@ -27,7 +27,7 @@ export interface EndpointTarget {
   readonly current: WorkerTemplate
   /** The release that serves until a worker of `current` is ready. Undefined when no roll is in progress. */
   readonly previous: WorkerTemplate | undefined
-  /** The release that is tried with a part of the jobs, and its rule. */
+  /** The canary's release, and its rule. */
   readonly canary: CanaryTemplate | undefined
 }
 
@@ -44,7 +44,7 @@ const templateOf = (endpoint: Endpoint, code: string | undefined, { versionOf }:
   return { endpoint, code, fingerprint: fingerprint(code), filesFingerprint: fingerprint(undefined) }
 }
 
-/** The target of an endpoint. An endpoint without releases runs its present files. */
+/** The target of an endpoint. An endpoint without releases runs its current files. */
 export const targetOf = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   secrets: SecretsService

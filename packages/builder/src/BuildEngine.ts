@@ -9,7 +9,7 @@ import type { BuildFailed } from "./BuildError.ts"
 export interface EngineProgram {
   /** `docker` or `podman`. */
   readonly command: string
-  /** Options before the subcommand: where the engine is. */
+  /** Options before the subcommand, such as the engine's address. */
   readonly args: ReadonlyArray<string>
   /** Options of the subcommand `build`. */
   readonly buildArgs: ReadonlyArray<string>
@@ -31,7 +31,7 @@ export class BuildEngine extends Context.Service<BuildEngine, {
   readonly program: Effect.Effect<EngineProgram, BuildFailed>
   /** Undefined for an unknown image. */
   readonly image: (reference: string) => Effect.Effect<EngineImage | undefined, BuildFailed>
-  /** Pushes `name:tag` to its registry, and returns the digest that the registry has for it: `sha256:...` */
+  /** Pushes `name:tag` to its registry, and returns its digest in the registry: `sha256:...` */
   readonly push: (reference: string) => Effect.Effect<string, BuildFailed>
   /** The platform of the images that this machine runs, such as `linux/amd64`. */
   readonly machine: string

@@ -22,5 +22,5 @@ export class BuildMissing extends Schema.TaggedError<BuildMissing>()("BuildMissi
   number: Schema.UndefinedOr(Schema.Int)
 }) {}
 
-/** A failure with what is wrong and what to do, as sentences. Default for `hint`: none. */
+/** Fails with what is wrong and what to do, as sentences. Default for `hint`: none. */
 export const failed = (problem: string, hint = ""): BuildFailed => new BuildFailed({ problem, hint })

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 
-/** The size of a log, in characters, from which lines are left out. */
+/** The size of a log, in characters, beyond which lines are omitted. */
 const MAX_BYTES = 2 * 1024 * 1024
 
 /** The number of last lines of a longer log that are stored when the build ends. */
@@ -28,7 +28,7 @@ export interface BuildLog {
 
 type Line = Omit<BuildLogLine, "number">
 
-/** The log of a build. Lines are stored as long as the scope is open. A store that fails loses lines, not the build. */
+/** The log of a build. Lines are stored while the scope is open. If the store fails, lines are lost, but the build continues. */
 export const make = Effect.fnUntraced(function*(
   store: BuildStore["Service"],
   { endpoint, number }: Pick<Build, "endpoint" | "number">,
@@ -72,7 +72,7 @@ export const make = Effect.fnUntraced(function*(
     },
     finish: Effect.suspend(() => {
       const time = clock.currentTimeMillisUnsafe()
-      if (leftOut > 0) waiting.push({ time, text: `[${leftOut} lines left out: a log has at most ${maxBytes} characters]` })
+      if (leftOut > 0) waiting.push({ time, text: `[${leftOut} lines omitted: a log has at most ${maxBytes} characters]` })
       waiting.push(...last)
       last = []
       return flush

@@ -30,7 +30,7 @@ export interface Repository {
 
 const DOCKERFILE = /(?:^|\/)(?:Dockerfile|Containerfile)(?:\.[^/]*)?$/i
 
-/** The files that a repository without Dockerfile may have its handler in. */
+/** The file names of possible handlers in a repository without a Dockerfile. */
 const HANDLER = /^(?:src\/)?(?:handler|rp_handler|main|index)\.(?:py|ts|js|mjs)$/
 
 const has = (files: ReadonlyArray<string>, path: string): boolean =>
@@ -46,7 +46,7 @@ const folderText = (folder: string): string => folder === "" ? "the repository's
 const change = (endpoint: string, flag: string, value: string): string =>
   `stint builds settings ${endpoint} ${flag} ${value === "" ? "." : value}`
 
-/** Whether a file calls `start()`. Comments and texts count, too: the answer is only advice. */
+/** Whether a file calls `start()`. Calls in comments and strings count too, because the result is only advice. */
 const callsStart = (text: string): boolean => /\bstart\s*\(/.test(text)
 
 const SOURCE = /\.(?:py|[cm]?[jt]s)$/
@@ -54,10 +54,10 @@ const SOURCE = /\.(?:py|[cm]?[jt]s)$/
 /** The number of files that are searched for `start()`. */
 const MAX_SEARCHED = 500
 
-/** The number of characters that are searched for `start()`: the platform waits for the search. */
+/** The number of characters that are searched for `start()`. Limited, because the search blocks the platform. */
 const MAX_SEARCHED_LENGTH = 8 * 1024 * 1024
 
-/** Advice when no file of the context calls `start()`. Undefined also when not all files can be searched. */
+/** Advice if no file of the context calls `start()`. Also undefined if not all files can be searched. */
 export const startAdvice = ({ files, read }: Repository, { context }: BuildPlan): string | undefined => {
   const sources = files.filter((file) => SOURCE.test(file) && (context === "" || file.startsWith(`${context}/`)))
   if (sources.length > MAX_SEARCHED) return undefined

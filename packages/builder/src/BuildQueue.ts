@@ -6,7 +6,7 @@
  *                                                                 |--> failed, with the reason
  * ```
  *
- * Nothing of a build is loaded before the first one. Builds that were running when an earlier platform ended are marked as failed at the start.
+ * The code of builds is loaded by the first build. At the start, builds that were running when the platform last ended are marked as failed.
  */
 import { type Build, hasEnded } from "@stint/contract/Build"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -117,7 +117,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     ))
   }
 
-  /** Masks the present values: a secret can change while the build waits. */
+  /** Masks the current values, because a secret can change while the build waits. */
   const maskOf = (using: Parameters<typeof secrets.maskOf>[0]) => {
     let made: { readonly revision: number; readonly mask: ((text: string) => string) | undefined } | undefined
     return (text: string): string => {
@@ -127,22 +127,22 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
   }
 
-  /** Deploys an image with the present settings of the endpoint. */
+  /** Deploys an image with the current settings of the endpoint. */
   const release = Effect.fnUntraced(function*(build: Build, image: string, createdBy: string, message: string) {
-    // The endpoint was removed while the build waited for its turn to deploy: a release would create the endpoint again.
+    // The endpoint was removed while the build waited to deploy. A release would create the endpoint again.
     if (removing.has(build.endpoint) || (yield* store.get(build.endpoint, build.number)) === undefined) {
       return yield* failed(`The endpoint ${build.endpoint} was deleted.`)
     }
     const spec = specOf(build.endpoint, yield* endpoints.get(build.endpoint), image)
     const deployed = yield* releases.deploy({ spec, createdBy, message }).pipe(
-      // No other release was expected.
+      // No release was expected, so a conflict is impossible.
       Effect.catchTag("ReleaseConflict", Effect.die),
       Effect.catchTag("CodeError", ({ message }) => Effect.fail(failed(message)))
     )
     return deployed.release
   }, (effect) => deploying.withPermit(effect))
 
-  /** Builds and deploys. Interruption leaves the record as it is. */
+  /** Builds and deploys. Interruption does not change the record. */
   const work = Effect.fnUntraced(function*(queued: Build, log: BuildLog, mask: (text: string) => string) {
     const { endpoint, settings } = queued
     let build: Build = { ...queued, state: "running", startedAt: yield* Clock.currentTimeMillis }
@@ -177,7 +177,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
           `Raise the limit if it needs more: stint builds settings ${endpoint} --timeout 2h`
         ))
     }))
-    // From here on, a cancellation comes too late.
+    // From here on, the build can no longer be cancelled.
     return yield* Effect.uninterruptible(Effect.gen(function*() {
       build = { ...build, ...output }
       const { number } = yield* release(build, output.image, build.createdBy, releaseMessage(build))
@@ -193,7 +193,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* store.update({ ...build, state, reason, endedAt: yield* Clock.currentTimeMillis })
   })
 
-  /** Runs a build when it is its turn, and stores how it ended. */
+  /** Waits until the build is next, runs it, and stores its result. */
   const runOne = (build: Build) =>
     Effect.scoped(Effect.gen(function*() {
       const { make } = yield* Effect.promise(() => import("./BuildLog.ts"))
@@ -211,7 +211,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
           return Effect.andThen(log.finish, end(build, "failed", reason)).pipe(
             Effect.andThen(Effect.logWarning(`Build ${build.number} of endpoint ${build.endpoint} failed. ${reason}`)),
             Effect.catch((stored) =>
-              Effect.logError(`The end of build ${build.number} of ${build.endpoint} was not stored: ${stored.message}`)
+              Effect.logError(`The result of build ${build.number} of ${build.endpoint} was not stored: ${stored.message}`)
             )
           )
         }),
@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       if ((yield* store.settings(request.endpoint)) === undefined) {
         return yield* new BuildMissing({ endpoint: request.endpoint, number: undefined })
       }
-      // A platform that cannot build says so at once, instead of in the log of a failed build.
+      // A platform that cannot build fails at once, instead of in the log of a failed build.
       yield* (yield* options.engine).program
       const { isInstalled } = yield* Effect.promise(() => import("./Program.ts"))
       if (!(yield* isInstalled("git"))) {
@@ -241,7 +241,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
-    // A caller that disconnects while the programs end must not leave a build that runs forever.
+    // A caller that disconnects while the programs end must not leave the build in the state running forever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))

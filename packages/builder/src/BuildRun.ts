@@ -1,5 +1,5 @@
 /**
- * Runs one build: from the repository to an image that the engine or a registry has by digest.
+ * Runs one build: from the repository to an image with a digest in the engine or a registry.
  *
  * ```
  *   clone at the ref -> checks -> docker|podman build -> check the platform -> push -> name@digest
@@ -46,7 +46,7 @@ export interface BuildInput {
 /** The result of a build. */
 export interface BuildOutput {
   readonly commit: string
-  /** By digest, or the id of an image that only the engine has. */
+  /** By digest, or the id of an image that exists only in the engine. */
   readonly image: string
   readonly warnings: ReadonlyArray<string>
 }
@@ -67,14 +67,16 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
           "Check its permissions and free space."
         )
     }),
-    // Not in one step: a repository may have a million files, and the platform would not respond to any request meanwhile.
+    // Runs in several steps. A repository may have a million files, and a single step would block all requests.
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 3 }))
   )
 
-/** Larger files of the repository are not read: the platform waits for each. A handler that is bundled with its packages has a few MiB. Bytes. */
+/**
+ * The maximum size of a file that is read, in bytes, because the read blocks the platform. A handler that is bundled with its packages has a few MiB.
+ */
 const MAX_READ = 8 * 1024 * 1024
 
-/** Reads a file of the repository. A link that leads out of the repository is not followed. */
+/** Reads a file of the repository. A link to a file outside the repository is not followed. */
 const reader = (root: string) => {
   const real = realpathSync(root)
   return (file: string): string | undefined => {
@@ -92,7 +94,7 @@ const isReadable = (path: string): boolean => {
   return stat.isFile() && stat.size <= MAX_READ
 }
 
-/** Fails when a path leads out of the repository through a link: the engine would read files of the platform's machine. */
+/** Fails when a path leaves the repository through a link, because the engine would read files of the platform's machine. */
 const checkInside = (root: string, path: string, what: string): Effect.Effect<string, BuildFailed> =>
   Effect.try({
     try: () => {
@@ -151,7 +153,7 @@ const explain = (
   )
 }
 
-/** Advice about base images whose name can move to another image, with the digest that this build used. */
+/** Advice about base images whose name can later refer to another image, with the digest that this build used. */
 const baseAdvice = Effect.fnUntraced(function*(engine: BuildEngine["Service"], dockerfile: string) {
   const warnings: Array<string> = []
   for (const base of parse(dockerfile).bases) {
@@ -159,9 +161,9 @@ const baseAdvice = Effect.fnUntraced(function*(engine: BuildEngine["Service"], d
     const found = yield* Effect.orElseSucceed(engine.image(base), () => undefined)
     const digest = found?.digests[0]
     warnings.push(
-      `FROM ${base} is a name that can move to another image.${
+      `FROM ${base} is a name that can later refer to another image.${
         found === undefined ? "" : ` This build used ${digest ?? found.id}.`
-      }${digest === undefined ? " Name it by digest to build the same again." : ` To build the same again: FROM ${digest}`}`
+      }${digest === undefined ? " Name it by digest for reproducible builds." : ` For reproducible builds: FROM ${digest}`}`
     )
   }
   return warnings

@@ -46,8 +46,8 @@ export interface BuildsService {
     limit: number
   ) => Effect.Effect<ReadonlyArray<BuildLogLine>, StoreError>
   /**
-   * Removes an endpoint with `remove`, cancels its builds, and removes them with their settings. No build creates the endpoint again. Changes
-   * nothing when `remove` answers `busy`.
+   * Removes an endpoint with `remove`, cancels its builds, and removes them with their settings. Afterwards, no build creates the endpoint again.
+   * Changes nothing if `remove` returns `busy`.
    */
   readonly forget: (
     endpoint: EndpointId,
@@ -57,7 +57,7 @@ export interface BuildsService {
 
 const missing = (endpoint: EndpointId, number?: number) => Effect.fail(new BuildMissing({ endpoint, number }))
 
-/** A server that builds nothing, for the given reason. */
+/** A server that cannot build, for the given reason. */
 export const unavailable = (why: BuildFailed): BuildsService => ({
   settings: (endpoint) => missing(endpoint),
   saveSettings: () => Effect.fail(why),
@@ -71,7 +71,7 @@ export const unavailable = (why: BuildFailed): BuildsService => ({
   forget: (_, remove) => remove
 })
 
-/** Default: a server that builds nothing. */
+/** Default: a server that cannot build. */
 export const Builds = Context.Reference<BuildsService>("@stint/builder/Builds", {
-  defaultValue: () => unavailable(failed("This server builds no endpoints.", "Build with the platform: stint serve"))
+  defaultValue: () => unavailable(failed("This server cannot build endpoints.", "Build with the platform: stint serve"))
 })

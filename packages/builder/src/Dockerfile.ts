@@ -1,6 +1,6 @@
 /**
- * Reads from a Dockerfile what the checks need: base images and copied files. Pure. Instructions that are not understood are skipped, because
- * the engine decides what is valid.
+ * Reads from a Dockerfile what the checks need: base images and copied files. Pure. Unknown instructions are skipped, because the engine decides what
+ * is valid.
  */
 
 /** A Dockerfile. */
@@ -45,7 +45,7 @@ const words = (rest: string): ReadonlyArray<string> => {
       const parsed: unknown = JSON.parse(text)
       if (Array.isArray(parsed)) return parsed.map(String)
     } catch {
-      // Not the JSON form.
+      // The JSON form is not parsed here.
     }
   }
   return text.split(/\s+/).filter((word) => word !== "").map((word) => word.replaceAll(/^["']|["']$/g, ""))

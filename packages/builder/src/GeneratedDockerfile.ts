@@ -1,8 +1,8 @@
 /**
- * Writes a Dockerfile for a repository that has a handler and none of its own. Pure.
+ * Generates a Dockerfile for a repository that has a handler but no Dockerfile. Pure.
  */
 
-/** The official images that are used when the settings name none. */
+/** The official images that are used if the settings name none. */
 const BASES = { node: "node:26-slim", python: "python:3.12-slim" } as const
 
 /** `handler` and `files` are relative to the build context. */

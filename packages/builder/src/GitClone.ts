@@ -1,8 +1,8 @@
 /**
  * Clones a repository at a branch, tag or commit, with Git's own program.
  *
- * Credentials are passed in variables and files, never as arguments, which every user of the machine can read. The programs cannot ask for a
- * password, and no protocol but those of the settings is used, also not for redirects.
+ * Credentials are passed in variables and files, never as arguments, which every user of the machine can read. The programs cannot prompt for a
+ * password, and only the protocols in the settings are used, even for redirects.
  */
 import * as Effect from "effect/Effect"
 import { chmodSync, realpathSync, writeFileSync } from "node:fs"
@@ -69,7 +69,7 @@ const checkLocal = (path: string, folders: ReadonlyArray<string>): Effect.Effect
   )
 }
 
-/** The command uses nothing of the platform's user (`~/.ssh`, an agent): builds may not read what the user may. */
+/** The command does not use the platform user's `~/.ssh` or agent, because builds must not have that user's access. */
 const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHosts">, hasKey: boolean): string =>
   [
     ...["ssh", "-F", "/dev/null", "-o", "IdentityAgent=none"],
@@ -82,8 +82,8 @@ const sshCommand = ({ keys, knownHosts }: Pick<CloneRequest, "keys" | "knownHost
 const globalSettings = ({ keys }: Pick<CloneRequest, "keys">): string => join(keys, ".gitconfig")
 
 /**
- * Lets Git read a repository of another user on this machine: the operator has allowed its folder. Also the clone, for file systems that
- * change owners. In a file, because Git does not pass the settings in its variables on to the program that reads the repository.
+ * Lets Git read a repository of another user on this machine, whose folder the operator has allowed, and the clone itself, for file systems that
+ * change owners. In a file, because Git does not forward settings from variables to the program that reads the repository.
  */
 const writeSafeFolders = (request: CloneRequest, path: string | undefined): void => {
   const folders = new Set([request.folder, ...(path === undefined ? [] : [resolve(path), realpathSync(path)])])
@@ -94,7 +94,7 @@ const writeSafeFolders = (request: CloneRequest, path: string | undefined): void
 
 const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
 
-/** A helper that gives Git the token. Hosts accept any user name beside a token. */
+/** A helper that passes the token to Git. Hosts accept any user name with a token. */
 const CREDENTIAL_HELPER = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
 
 /** The variables of Git, with its settings for this clone. */
@@ -103,7 +103,7 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
   const settings: Array<readonly [string, string]> = [["advice.detachedHead", "false"], ["core.hooksPath", "/dev/null"]]
   const hasToken = credential !== undefined && isHttp(repository)
   if (hasToken) {
-    // Git chooses a credential anew for each host. A header in the settings would also be sent to the host of a redirect.
+    // Git selects a credential for each host. A header in the settings would also be sent to the host of a redirect.
     settings.push(["credential.helper", ""], [`credential.${new URL(repository).origin}.helper`, CREDENTIAL_HELPER])
   }
   return {
@@ -123,7 +123,7 @@ const environment = (request: CloneRequest): Readonly<Record<string, string>> =>
   }
 }
 
-/** Whether Git did not follow a redirect, or was redirected to another host, which does not receive the token. */
+/** Whether Git refused a redirect, or followed one to another host, which does not receive the token. */
 const isRedirected = (repository: string, words: string): boolean => {
   if (!isHttp(repository)) return false
   const asked = /could not read (?:Username|Password) for '(https?:[^']+)'/.exec(words)?.[1]
@@ -173,14 +173,14 @@ const explain = ({ credential, ref, repository }: CloneRequest, { tail }: Progra
   if (/not found|does not exist|does not appear to be a git repository|HTTP 404|error: 404/i.test(words)) {
     return failed(
       `There is no repository at ${repository} (${words}).`,
-      "Correct `repository` in the build settings. Hosts also say this when a private repository is asked for without a token."
+      "Correct `repository` in the build settings. Hosts also report this for a private repository that is requested without a token."
     )
   }
   if (
     /Could not resolve host|Connection refused|timed out|unable to access|Connection reset|Network is unreachable/i.test(words)
   ) {
     return failed(
-      `The platform does not reach ${repository} (${words}).`,
+      `The platform cannot reach ${repository} (${words}).`,
       "Check the address, and the network of the platform's machine."
     )
   }

@@ -38,7 +38,7 @@ const hostOf = (headers: Headers): "GitHub" | "Gitea" | "GitLab" | undefined =>
     ? "GitHub"
     : undefined
 
-/** Compares in a time that does not depend on where the texts differ. */
+/** Compares in constant time. */
 const isSame = (given: string, expected: string): boolean => {
   const digest = (text: string) => createHmac("sha256", "compare").update(text).digest()
   return timingSafeEqual(digest(given), digest(expected))
@@ -78,7 +78,7 @@ const BRANCH = "refs/heads/"
 
 const isDeleted = (commit: string): boolean => /^0+$/.test(commit)
 
-/** Reads the event. `body` is the parsed JSON. Undefined when the request is of no known host. */
+/** Reads the event. `body` is the parsed JSON. Undefined if the request is not from a known host. */
 export const read = (headers: Headers, body: unknown): GitEvent | undefined => {
   const host = hostOf(headers)
   if (host === undefined) return undefined
@@ -113,7 +113,7 @@ export const read = (headers: Headers, body: unknown): GitEvent | undefined => {
   return other(`The event "${event}" starts no build: only pushes and releases do.`)
 }
 
-/** Whether an event starts a build, and of what (docs/operations/builds.md#webhooks). */
+/** Whether an event starts a build, and of which ref (docs/operations/builds.md#webhooks). */
 export type HookDecision = { readonly ref: string; readonly reason: string } | { readonly ref?: never; readonly reason: string }
 
 /** The rule: a release always builds; a push to the settings' branch builds until a build has succeeded, and then only with `onPush`. */

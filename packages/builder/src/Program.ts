@@ -14,7 +14,7 @@ export interface ProgramRequest {
   readonly cwd?: string
   /** In addition to the variables of this process, without those of the platform. */
   readonly env?: Readonly<Record<string, string>>
-  /** Hides secrets in each line, before it is cut: a part of a secret is not found. */
+  /** Masks secrets in each line before it is cut, because a partial secret would not be found. */
   readonly mask?: (text: string) => string
   /** Receives each masked line of both outputs. */
   readonly onLine?: (line: string) => void
@@ -35,7 +35,7 @@ export interface ProgramEnd {
   readonly error?: string
 }
 
-/** The longest standard output that is kept, in characters: names of a million files. */
+/** The maximum standard output that is kept, in characters: the names of a million files. */
 const MAX_OUTPUT = 64 * 1024 * 1024
 
 /** The number of last lines that are kept. */
@@ -44,10 +44,10 @@ const TAIL_LINES = 40
 /** Longer lines are cut. Characters. */
 const MAX_LINE = 4_000
 
-/** The longest form of a secret that a mask finds: JSON writes a byte with up to 6 characters. */
+/** The maximum length of a masked form of a secret. JSON encodes a byte with up to 6 characters. */
 const LONGEST_SECRET = 6 * MAX_SECRET_BYTES
 
-/** Of a line that has not ended, so many characters are read. The rest is dropped. */
+/** The maximum number of characters that are read of an unfinished line. The rest is dropped. */
 const MAX_OPEN = 2 * LONGEST_SECRET
 
 /** The default of `stopGraceMs`. */
@@ -98,8 +98,7 @@ const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => st
 }
 
 /**
- * Runs the program, and ends it with all that it started when the platform is killed: the standard input is a pipe that only the platform has
- * open.
+ * Runs the program, and ends it with its child processes when the platform is killed: the standard input is a pipe that only the platform holds open.
  */
 const WITH_PLATFORM =
   `exec 3<&0 </dev/null; (cat <&3; kill -TERM 0) >/dev/null 2>&1 & "$@" 3<&-; code=$?; kill $! 2>/dev/null; exit $code`
@@ -107,7 +106,7 @@ const WITH_PLATFORM =
 /** The exit code of a shell for a program that does not exist. */
 const NO_PROGRAM = 127
 
-/** Signals the program and all that it started: it leads a process group of its own. */
+/** Signals the program and its child processes, which form a separate process group. */
 const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
   if (child.pid === undefined) return
   try {

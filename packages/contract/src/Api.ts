@@ -30,7 +30,7 @@ import { WorkerApi } from "./workers/WorkerApi.ts"
 /** Markdown, for the first section of the API reference. */
 const DESCRIPTION = [
   "Typed serverless jobs on your own machines.",
-  "Send a key in the header `Authorization`, as `Bearer KEY` or on its own. `stint keys print` prints the platform's key on its machine.",
+  "Send a key in the header `Authorization`, as `Bearer KEY` or without a prefix. On the platform's machine, `stint keys print` prints the platform's key.",
   "Every error is an RFC 9457 problem with two additional members: `error` says what is wrong, and `hint` says what to do.",
   "When a rate limit applies, every response has the headers `RateLimit`, with the remaining calls, and `RateLimit-Policy`. A call over " +
   "the limit gets a 429 with `Retry-After`, in seconds.",

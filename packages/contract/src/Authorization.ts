@@ -47,7 +47,7 @@ export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthori
 /** The key of an operator's request, after the server has checked it. The platform's own key has the id `platform`. */
 export class CurrentOperator extends Context.Service<CurrentOperator, {
   readonly key: string
-  /** In words, such as `the key "ci"`. */
+  /** For messages, such as `the key "ci"`. */
   readonly name: string
 }>()("@stint/contract/CurrentOperator") {}
 

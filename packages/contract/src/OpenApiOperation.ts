@@ -30,7 +30,7 @@ export interface OperationDocs {
   readonly summary: string
   readonly description: string
   readonly parameters?: ReadonlyArray<ExtraParameter>
-  /** An example of the request body. A request form starts with it, so it must have no effect outside the platform. */
+  /** An example of the request body. Request forms are prefilled with it, so it must have no effect outside the platform. */
   readonly request?: unknown
   /** More examples of the request body, by name. */
   readonly moreRequests?: Readonly<Record<string, unknown>>
@@ -90,7 +90,7 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
         schema: { type: "integer" },
         example: 3
       },
-      // A full queue is also 429, without a rate limit.
+      // A full queue also returns 429, but not because of a rate limit.
       ...limitHeaders
     }
   }
@@ -107,8 +107,7 @@ const recordAt = (value: unknown, key: string): Record<string, unknown> => {
 }
 
 /**
- * Adds examples to each JSON media type of a body. The plural `examples` is the form that tools with a request form read: they start with
- * the example named `default`.
+ * Adds examples to each JSON media type of a body. Tools with a request form read the plural `examples`, and start with the one named `default`.
  */
 const withExamples = (content: Record<string, unknown>, values: Record<string, unknown>) => {
   const examples = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value }]))

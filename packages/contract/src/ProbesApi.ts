@@ -1,6 +1,6 @@
 /**
- * The probes of the process, for service managers, containers and load balancers (docs/operations/service.md#probes). They require no key and
- * return no data of the platform.
+ * The probes of the process, for service managers, containers and load balancers (docs/operations/service.md#probes). They require no key and return
+ * no data of the platform.
  */
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
@@ -14,17 +14,17 @@ export class ProbesApi extends HttpApiGroup.make("probes")
       success: Schema.Struct({ status: Schema.Literal("alive") })
     }).annotateMerge(operationDocs({
       summary: "Check that the process is alive",
-      description: "Returns 200 as long as the process responds, also when its store is out of order. Requires no key.",
+      description: "Returns 200 as long as the process responds, even when its store does not work. Requires no key.",
       responses: { 200: { status: "alive" } }
     })),
     HttpApiEndpoint.get("readyz", "/readyz", {
       success: Schema.Struct({ status: Schema.Literal("ready") }),
       error: Unavailable
     }).annotateMerge(operationDocs({
-      summary: "Check that the platform does its work",
+      summary: "Check that the platform is ready",
       description:
-        "Returns 200 when the store answers and workers can claim jobs. Returns 503 with the reason when the store is out of order or does not " +
-        "answer within 5 s, and while the platform shuts down. Reads the store at most once per second, however often it is called. Requires " +
+        "Returns 200 when the store responds and workers can claim jobs. Returns 503 with the reason when the store fails or does not " +
+        "respond within 5 s, and while the platform shuts down. Reads the store at most once per second, however often it is called. Requires " +
         "no key.",
       responses: { 200: { status: "ready" } }
     }))

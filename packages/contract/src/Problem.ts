@@ -26,7 +26,7 @@ export class Unauthorized extends HttpApiError.Problem<Unauthorized>()("Unauthor
   title: "Unauthorized"
 }, members) {}
 
-/** 402: the endpoint or the key has used its budget. Repeating the request does not help before the next period begins. */
+/** 402: the endpoint or the key has used its budget. A retry fails until the next period begins. */
 export class BudgetReached extends HttpApiError.Problem<BudgetReached>()("BudgetReached", {
   type: "/problems/budget-reached",
   status: 402,
@@ -61,7 +61,7 @@ export class KeyNotFound extends HttpApiError.Problem<KeyNotFound>()("KeyNotFoun
   title: "Key not found"
 }, members) {}
 
-/** 404: the release does not exist, or is not stored any more. */
+/** 404: the release does not exist or is no longer stored. */
 export class ReleaseNotFound extends HttpApiError.Problem<ReleaseNotFound>()("ReleaseNotFound", {
   type: "/problems/release-not-found",
   status: 404,
@@ -75,7 +75,7 @@ export class DefinitionNotFound extends HttpApiError.Problem<DefinitionNotFound>
   title: "Definition not found"
 }, members) {}
 
-/** 404: the build does not exist, is not stored any more, or the endpoint has no build settings. */
+/** 404: the build does not exist or is no longer stored, or the endpoint has no build settings. */
 export class BuildNotFound extends HttpApiError.Problem<BuildNotFound>()("BuildNotFound", {
   type: "/problems/build-not-found",
   status: 404,
@@ -103,7 +103,7 @@ export class BulkNotFound extends HttpApiError.Problem<BulkNotFound>()("BulkNotF
   title: "Bulk operation not found"
 }, members) {}
 
-/** 404: the endpoint has no error group with this fingerprint, or not any more. */
+/** 404: the endpoint has no error group with this fingerprint, or no longer has it. */
 export class ErrorGroupNotFound extends HttpApiError.Problem<ErrorGroupNotFound>()("ErrorGroupNotFound", {
   type: "/problems/error-group-not-found",
   status: 404,
@@ -158,7 +158,7 @@ export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("To
   title: "Too many requests"
 }, { ...members, retryAfter: Schema.Int }) {}
 
-/** 507: the stored jobs of the endpoint or of the key reached their quota of bytes, or an endpoint keeps as many events as it may. */
+/** 507: the stored jobs of the endpoint or of the key reached their quota of bytes, or the endpoint reached its limit of kept events. */
 export class InsufficientStorage extends HttpApiError.Problem<InsufficientStorage>()("InsufficientStorage", {
   type: "/problems/insufficient-storage",
   status: 507,

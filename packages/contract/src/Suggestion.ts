@@ -22,15 +22,15 @@ const distance = (from: string, to: string): number => {
 
 const bare = (word: string) => word.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
 
-/** The shortest prefix that counts as a match: `warn` of `warning`. Characters. */
+/** The minimum length of a prefix that counts as a match, such as `warn` of `warning`. Characters. */
 const MIN_PREFIX = 3
 
 const isPrefix = (word: string, other: string) => word.length >= MIN_PREFIX && other.startsWith(word)
 
 /**
- * The known word that is closest to `word`, or undefined when none is close. Ignores case, `_` and `-`, so `returnAggregateStream` matches
- * `return_aggregate_stream`. Beyond that, one letter in three may differ, or one word may be a prefix of the other. Words that have no
- * letter in common never match.
+ * The known word that is closest to `word`, or undefined if none is close. Ignores case, `_` and `-`, so `returnAggregateStream` matches
+ * `return_aggregate_stream`. Otherwise, one letter in three may differ, or one word may be a prefix of the other. Words without a common letter never
+ * match.
  */
 export const nearest = (word: string, known: ReadonlyArray<string>): string | undefined => {
   let best: string | undefined

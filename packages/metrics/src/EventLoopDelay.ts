@@ -1,5 +1,5 @@
 /**
- * How late timers of this process run, while somebody reads it.
+ * Measures how late the timers of this process run, while the value is being read.
  *
  * ```
  *   first reading --> measuring --no reading for {@link KEEP}--> stopped; the next reading starts it again
@@ -14,13 +14,13 @@ import * as FiberHandle from "effect/FiberHandle"
 import type * as Scope from "effect/Scope"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 
-/** The time between two measurements, and the error of each. Milliseconds. */
+/** The time between two measurements, which is also their error. Milliseconds. */
 const RESOLUTION = 20
 
-/** How long to measure without a reading. Longer than the intervals of Prometheus and of collectors. */
+/** How long to continue measuring after a reading. Longer than the scrape intervals of Prometheus and of collectors. */
 const KEEP: Duration.Input = "10 minutes"
 
-/** What is used of Node's histogram. Its values are nanoseconds. */
+/** The part of Node's histogram that is used. Its values are in nanoseconds. */
 export type Histogram = Pick<ReturnType<typeof monitorEventLoopDelay>, "count" | "disable" | "enable" | "percentile" | "reset">
 
 /** Seconds by percentile, since the previous reading. Empty when nothing was measured. */

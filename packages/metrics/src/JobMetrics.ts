@@ -10,8 +10,8 @@
  *        every call            time by operation, failures
  * ```
  *
- * Labels are the endpoint, the status, the reason and the operation: never an id of a job, a worker or a caller. At most {@link
- * MAX_ENDPOINTS} endpoints have a label of their own, so the number of series is bounded.
+ * Labels are the endpoint, the status, the reason and the operation: never an id of a job, a worker or a caller. At most {@link MAX_ENDPOINTS}
+ * endpoints have their own label, so the number of series is bounded.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"

@@ -3,7 +3,7 @@
  */
 import type { EndpointId } from "@stint/contract/Ids"
 
-/** For waits and execution times, which last from milliseconds to an hour. Seconds. */
+/** For waits and execution times, from milliseconds to an hour. In seconds. */
 export const LIFETIME_SECONDS: ReadonlyArray<number> = [
   0.005,
   0.01,
@@ -26,13 +26,13 @@ export const LIFETIME_SECONDS: ReadonlyArray<number> = [
 /** For operations of the store. Seconds. */
 export const STORE_SECONDS: ReadonlyArray<number> = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
 
-/** The number of endpoints with labels of their own. */
+/** The number of endpoints with their own labels. */
 export const MAX_ENDPOINTS = 500
 
-/** The label of all further endpoints. An endpoint id cannot begin with an underscore. */
+/** The label of all other endpoints. An endpoint id cannot begin with an underscore. */
 export const OTHER_ENDPOINTS = "_other"
 
-/** Gives the first endpoints labels of their own, until the platform restarts. */
+/** Gives the first endpoints their own labels, until the platform restarts. */
 export class EndpointLabels {
   readonly #known = new Set<string>()
 

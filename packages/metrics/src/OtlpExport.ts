@@ -5,8 +5,8 @@
  *   the registry (counts) + PlatformGauges (the state now) --> one snapshot --> POST --> the collector
  * ```
  *
- * Values are cumulative, so a failed export loses nothing: the next one contains it. An outage is logged once when it begins and once when it
- * ends. `stint_event_loop_delay_seconds` covers the time since the last reading, by Prometheus or by this export.
+ * Values are cumulative, so a failed export loses nothing: the next one contains the same counts. An outage is logged once when it begins and once
+ * when it ends. `stint_event_loop_delay_seconds` covers the time since the last reading, by Prometheus or by this export.
  */
 import type { MetricSettings } from "@stint/otel/OtlpConfig"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -38,7 +38,7 @@ const logged = (http: HttpClient.HttpClient, url: string): HttpClient.HttpClient
   })
   return http.pipe(
     HttpClient.tap(({ status }) =>
-      status >= 200 && status < 300 ? outage.succeeded : outage.failed(`the collector answered ${status}`)
+      status >= 200 && status < 300 ? outage.succeeded : outage.failed(`the collector responded with status ${status}`)
     ),
     HttpClient.tapError(({ message }) => outage.failed(message))
   )
@@ -65,7 +65,7 @@ const make = Effect.fnUntraced(function*(settings: MetricSettings) {
   })
   yield* Effect.andThen(read, flush).pipe(
     Effect.timeout(settings.timeout),
-    // The client has logged a failure of the collector, and the queue one of the store.
+    // The client logs failures of the collector, and the queue those of the store.
     Effect.ignore,
     Effect.repeat(Schedule.spaced(settings.interval)),
     Effect.delay(settings.interval),

@@ -1,6 +1,6 @@
 /**
- * The state of the platform at the moment of a scrape: queues, workers, and the platform's own process. Nothing is counted in between, and an
- * endpoint that was deleted is not in the next scrape.
+ * The state of the platform at the moment of a scrape: queues, workers, and the platform's own process. The values are read only at a scrape, so a
+ * deleted endpoint is missing from the next one.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerRegistry, type WorkerState } from "@stint/queue/WorkerRegistry"
@@ -46,7 +46,7 @@ class Scrape {
     metric.updateUnsafe(value, this.context)
   }
 
-  /** Endpoints that share a label share their series: their values are added up. */
+  /** Endpoints that share a label share their series, so their values are summed. */
   add(metric: Metric.Metric<number, unknown>, value: number): void {
     metric.modifyUnsafe(value, this.context)
   }

@@ -1,5 +1,5 @@
 /**
- * Counts the attempts to deliver webhooks, by outcome. Wraps the webhook store, which every outcome goes through.
+ * Counts the attempts to deliver webhooks, by outcome. Wraps the webhook store, which receives every outcome.
  */
 import { type DeliveryOutcome, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"

@@ -97,6 +97,6 @@ layer(platform, { excludeTestServices: true })("metrics over OTLP", (it) => {
         Effect.retry({ schedule: Schedule.spaced(10), times: 2_000 }),
         Effect.orDie
       )
-      expect((yield* warnings)[0]).toContain("the collector answered 400")
+      expect((yield* warnings)[0]).toContain("the collector responded with status 400")
     }))
 })

@@ -6,11 +6,11 @@
  *     blobs/<checksum>                    the files, each stored once
  *     snapshots/<commit>/<path> -> ../../blobs/<checksum>
  *     trees/<commit>.json                 the files of a commit: written last, so a commit without it is incomplete
- *     refs/<revision>                     the commit that a branch or tag led to
+ *     refs/<revision>                     the commit that a branch or tag pointed to
  *   <home>/hub/.locks/stint/              locks and times of use (see `FileLock`)
  * ```
  *
- * A commit that the hub's client has downloaded completely counts as well, which allows a cache that was filled on another machine.
+ * A commit that the hub's client has downloaded completely also counts, so the cache can be filled on another machine.
  */
 import type { ModelId } from "@stint/contract/Model"
 import * as Effect from "effect/Effect"
@@ -29,7 +29,7 @@ export interface ModelFile {
   readonly size: number
   /** The file's name in `blobs`: its checksum. */
   readonly blob: string
-  /** What the name is. `git`: SHA-1 of a git object. `none`: a name that the hub chose, which cannot be checked. */
+  /** The kind of checksum. `git`: SHA-1 of a git object. `none`: a name that the hub chose, which cannot be verified. */
   readonly checksum: "sha256" | "git" | "none"
 }
 
@@ -50,7 +50,7 @@ export interface Cache {
 /** The cache in this folder. */
 export const cacheAt = (home: string): Cache => ({ home, hub: join(home, "hub") })
 
-/** Files that workers of any user can read and nobody changes. */
+/** The mode of files that every user can read and nobody can change. */
 const FILE_MODE = 0o444
 const FOLDER_MODE = 0o755
 
@@ -73,7 +73,7 @@ export const blobOf = (cache: Cache, id: ModelId, blob: string): string => join(
 
 const PART = ".stint.incomplete"
 
-/** The unfinished download of a blob. The hub's client ignores files that end like this. */
+/** The unfinished download of a blob. The hub's client ignores files with this suffix. */
 export const partOf = (cache: Cache, id: ModelId, blob: string): string => blobOf(cache, id, blob) + PART
 
 /** The files of a commit, by their paths. */
@@ -87,19 +87,19 @@ const refOf = (cache: Cache, id: ModelId, revision: string): string => join(fold
 export const changeLockOf = ({ hub }: Cache, id: ModelId): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.change`)
 
-/** Held shared by each worker that uses the commit. Its time is that of the last use. */
+/** Each worker that uses the commit holds it shared. The file's time is that of the last use. */
 export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.${commit}.use`)
 
-/** Whether a path of the hub stays inside a snapshot. */
+/** Whether a path from the hub stays inside a snapshot. */
 export const isSafePath = (path: string): boolean =>
   path !== "" && !/[\0\\]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether the hub's name of a file's content can be the name of a file. */
+/** Whether the hub's name for a content can be used as a file name. */
 export const isSafeBlob = (blob: string): boolean =>
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(blob) && !blob.endsWith(".incomplete")
 
-/** What the name of a blob says about its content. */
+/** The kind of checksum in the name of a blob. */
 export const checksumOf = (blob: string): ModelFile["checksum"] =>
   /^[0-9a-f]{64}$/.test(blob) ? "sha256" : /^[0-9a-f]{40}$/.test(blob) ? "git" : "none"
 
@@ -155,7 +155,7 @@ const readListing = async (cache: Cache, id: ModelId, commit: string): Promise<S
   return files.every(({ path }) => isSafePath(path)) ? { id, commit, files } : undefined
 }
 
-/** A commit with all its files; undefined when one is missing or has another size. */
+/** A commit with all its files; undefined if a file is missing or has a different size. */
 const completeSnapshot = async (cache: Cache, id: ModelId, commit: string): Promise<Snapshot | undefined> => {
   const snapshot = await readListing(cache, id, commit)
   if (snapshot === undefined) return undefined
@@ -177,7 +177,7 @@ export const find = (cache: Cache, id: ModelId, revision: string): Effect.Effect
 export const sizeOf = (path: string): Effect.Effect<number | undefined> =>
   Effect.promise(async () => (await orUndefined(stat(path)))?.size)
 
-/** Creates the folders of a model. They are readable for workers of every user, whatever the umask. */
+/** Creates the folders of a model. They are readable for workers of every user, regardless of the umask. */
 export const makeFolders = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), async () => {
     const blobs = join(folderOf(cache, id), "blobs")
@@ -185,7 +185,7 @@ export const makeFolders = (cache: Cache, id: ModelId): Effect.Effect<void, Cach
     for (const folder of [cache.home, cache.hub, folderOf(cache, id), blobs]) await chmod(folder, FOLDER_MODE)
   })
 
-/** Replaces a file or link at once: another process sees the old or the new one. */
+/** Replaces a file or link atomically. */
 const replace = async (path: string, write: (temporary: string) => Promise<void>): Promise<void> => {
   await mkdir(dirname(path), { recursive: true, mode: FOLDER_MODE })
   const temporary = `${path}.${process.pid}${PART}`
@@ -206,7 +206,7 @@ const makeReadable = async (folder: string, root: string): Promise<void> => {
   for (let path = folder; path.length >= root.length; path = dirname(path)) await chmod(path, FOLDER_MODE)
 }
 
-/** Publishes a commit whose blobs are all there: the links, then the listing, then the ref. */
+/** Publishes a commit whose blobs are complete: first the links, then the listing, then the ref. */
 export const publish = (cache: Cache, snapshot: Snapshot, revision: string): Effect.Effect<void, CacheError> =>
   attempt(snapshotOf(cache, snapshot.id, snapshot.commit), async () => {
     const { commit, files, id } = snapshot
@@ -252,7 +252,7 @@ export const listSnapshots = (cache: Cache, id: ModelId): Effect.Effect<Readonly
     return found
   })
 
-/** The revisions that lead to each commit. */
+/** The revisions that point to each commit. */
 export const listRefs = (cache: Cache, id: ModelId): Effect.Effect<ReadonlyMap<string, ReadonlyArray<string>>> =>
   Effect.promise(async () => {
     const folder = join(folderOf(cache, id), "refs")
@@ -265,7 +265,7 @@ export const listRefs = (cache: Cache, id: ModelId): Effect.Effect<ReadonlyMap<s
     return refs
   })
 
-/** The size of everything that is stored of a model, with unfinished downloads, but without some blobs. Bytes. */
+/** The size of everything that is stored of a model, including unfinished downloads, except the given blobs. Bytes. */
 export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<string>): Effect.Effect<number> =>
   Effect.promise(async () => {
     const sizes = await Promise.all(
@@ -297,8 +297,8 @@ export const removeSnapshot = (
   })
 
 /**
- * Removes the blobs that no commit has, among them unfinished downloads; everything of the model when none is left. `keep`: blobs of a
- * download in progress.
+ * Removes the blobs that no commit has, including unfinished downloads. Removes the whole model if no commit is left. `keep`: blobs of a download in
+ * progress.
  */
 export const removeUnlinkedBlobs = async (cache: Cache, id: ModelId, keep?: ReadonlySet<string>): Promise<void> => {
   const linked = new Set<string>()
@@ -314,7 +314,7 @@ export const removeUnlinkedBlobs = async (cache: Cache, id: ModelId, keep?: Read
   }
 }
 
-/** Removes everything of a model, among it unfinished downloads. The caller holds its locks. */
+/** Removes everything of a model, including unfinished downloads. The caller holds its locks. */
 export const removeAll = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), () => rm(folderOf(cache, id), { recursive: true, force: true }))
 

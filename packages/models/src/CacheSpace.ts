@@ -1,5 +1,5 @@
 /**
- * Makes room for a download: removes the commits that were used least recently. Never one that a worker of any process uses.
+ * Makes room for a download: removes the commits that were used least recently, but never one that a worker of any process uses.
  */
 import type { ModelId } from "@stint/contract/Model"
 import * as Effect from "effect/Effect"
@@ -59,7 +59,7 @@ const freeBytes = ({ home }: Cache): Effect.Effect<number, CacheError> =>
 
 /** The limits of the cache. Bytes. */
 export interface SpaceLimits {
-  /** The largest size of the cache; undefined: only the disk limits it. */
+  /** The maximum size of the cache; undefined: only the disk limits it. */
   readonly maxBytes: number | undefined
   /** What must stay free on the disk. */
   readonly minFreeBytes: number
@@ -68,7 +68,7 @@ export interface SpaceLimits {
 /** A download that needs space. */
 export interface SpaceNeed {
   readonly id: ModelId
-  /** Bytes that will be written, by this download and by others that have been allowed. */
+  /** Bytes that this download and others that were allowed will write. */
   readonly bytes: number
   /** The blobs of the model that the download uses. The caller holds the model's change lock. */
   readonly blobs: ReadonlySet<string>
@@ -92,10 +92,10 @@ const evict = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** Whether a lock could be had. It is released at once, so that a worker that starts meanwhile gets it. */
+/** Whether a lock was free. It is released at once, so that a worker that starts meanwhile can take it. */
 const isFree = (file: string): Effect.Effect<boolean, CacheError> => Effect.scoped(tryLock(file, "exclusive"))
 
-/** How much the removal of everything of a model that is not in use would free. Bytes. */
+/** How much space the removal of all unused parts of a model would free. Bytes. */
 const removableBytes = Effect.fnUntraced(function*(cache: Cache, id: ModelId, need: SpaceNeed) {
   const isOwn = id === need.id
   if (!isOwn && !(yield* isFree(changeLockOf(cache, id)))) return 0
@@ -111,8 +111,8 @@ const removableBytes = Effect.fnUntraced(function*(cache: Cache, id: ModelId, ne
 })
 
 /**
- * Removes what is not in use until there is room, or nothing when there would be too little. Returns how much would be missing after
- * everything that is not in use was removed; 0 when there is room. Bytes.
+ * Removes unused parts until there is room, or nothing if there would still be too little. Returns how many bytes would be missing after the removal
+ * of everything unused; 0 if there is room.
  */
 export const makeRoom = Effect.fnUntraced(function*(
   cache: Cache,

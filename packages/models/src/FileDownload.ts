@@ -21,7 +21,7 @@ import { ModelError } from "./ModelError.ts"
 /** The number of attempts in a row without a new byte after which a download fails. */
 const MAX_TRIES = 6
 
-/** The bounds of the wait after an attempt without a new byte. It doubles. Milliseconds. */
+/** The bounds of the wait after an attempt without a new byte. The wait doubles each time. Milliseconds. */
 const MAX_WAIT = 20_000
 
 /** The parts of a download that all files of a model share. */
@@ -50,7 +50,7 @@ const start = (hashed: Hashed, { checksum, size }: ModelFile) => {
   hashed.bytes = 0
 }
 
-/** Hashes the part, unless that has been done. */
+/** Hashes the part, unless it is already hashed. */
 const catchUp = (path: string, file: ModelFile, hashed: Hashed, present: number): Effect.Effect<void, CacheError> => {
   if (hashed.bytes === present) return Effect.void
   start(hashed, file)
@@ -69,7 +69,7 @@ const openPart = (path: string) =>
 
 const write = (path: string, handle: FileHandle, chunk: Uint8Array) => attempt(path, () => handle.writeFile(chunk))
 
-/** Downloads what is missing of a file. Returns whether all of it is there and correct. */
+/** Downloads the missing part of a file. Returns whether the file is complete and correct. */
 const once = Effect.fnUntraced(
   function*({ advance, cache, commit, hub, id, wish }: Download, file: ModelFile, hashed: Hashed) {
     const part = partOf(cache, id, file.blob)
@@ -102,18 +102,18 @@ const once = Effect.fnUntraced(
       return yield* new ModelError({
         model: wish.model,
         problem: `the hub ended ${file.path} after ${present} of ${file.size} bytes`,
-        hint: "The download continues where it stopped, when it is tried again.",
+        hint: "The next attempt continues where the download stopped.",
         isTransient: true
       })
     }
-    // The content must be on the disk before its name is: after a power failure, a file with this name is assumed to be complete.
+    // The content must be on the disk before the name, because after a power failure a file with this name is assumed to be complete.
     yield* attempt(part, () => handle.sync())
     return hashed.hash === undefined || hashed.hash.digest("hex") === file.blob
   },
   Effect.scoped
 )
 
-/** Downloads a file unless it is there. Fails when the hub stops answering, or when its content is wrong twice. */
+/** Downloads a file unless it exists. Fails if the hub stops responding, or if the content is wrong twice. */
 export const download = Effect.fnUntraced(function*(
   context: Download,
   file: ModelFile
@@ -138,8 +138,8 @@ export const download = Effect.fnUntraced(function*(
       }
       return yield* new ModelError({
         model: wish.model,
-        problem: `${file.path} has another checksum than the hub says (${file.blob}), two times in a row`,
-        hint: `Check what is between this machine and ${context.hub.url}: a proxy or a mirror may change files.`,
+        problem: `${file.path} has a different checksum than the hub's (${file.blob}), twice in a row`,
+        hint: `Check the network between this machine and ${context.hub.url}: a proxy or a mirror may change files.`,
         isTransient: true
       })
     }

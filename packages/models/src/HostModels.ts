@@ -8,7 +8,7 @@
  *                                                                                      any of it fails: Failed, until `retryAt`
  * ```
  *
- * Downloads belong to the layer's scope, not to their callers. One that a killed platform left continues where it stopped.
+ * Downloads belong to the layer's scope, not to their callers. An unfinished download of a killed platform continues where it stopped.
  */
 import { type ModelDownload, type ModelId, modelParts, type ModelReference } from "@stint/contract/Model"
 import type { SecretName } from "@stint/contract/Secret"
@@ -50,11 +50,12 @@ export interface Options {
 }
 
 /**
- * The files of a model that are downloaded at once. More would hardly be faster: the hub's storage is fast, and each download needs memory.
+ * The number of files of a model that are downloaded at once. More would hardly be faster, because the hub's storage is fast, and each download needs
+ * memory.
  */
 const CONCURRENCY = 4
 
-/** How often the hub is asked for the list of files before a download fails. */
+/** How often the list of files is requested before a download fails. */
 const LIST_TRIES = 5
 
 /** The wait after a failed download, while an endpoint needs the model. Longer when only a change by the operator can help. Milliseconds. */
@@ -73,11 +74,11 @@ interface Progress {
   since: number
 }
 
-/** What this process knows of a model with a token. */
+/** The state of a model with a token in this process. */
 interface Entry {
   readonly model: ModelReference
   state: Exclude<ModelState, { readonly _tag: "Downloading" }> | Progress
-  /** Completes when the cache has been looked at: the model is ready, or its download has begun. */
+  /** Completes when the cache was checked: the model is ready, or its download has begun. */
   readonly looked: Deferred.Deferred<void>
   readonly ended: Deferred.Deferred<void>
 }
@@ -120,7 +121,7 @@ export const make = Effect.fnUntraced(function*(
       isTransient: false
     })
 
-  /** The commits of the model may have changed. A download in progress looks itself. */
+  /** The commits of the model may have changed. A download in progress checks this itself. */
   const forget = (id: ModelId) => {
     for (const [key, { model, state }] of entries) {
       if (state._tag === "Ready" && modelParts(model).id === id) entries.delete(key)
@@ -259,8 +260,8 @@ export const make = Effect.fnUntraced(function*(
   })
 
   /**
-   * Starts looking for the model, and its download if it is absent. A refresh asks the hub although the model is there. Its state is not that
-   * of the model: workers start meanwhile, and also after it has failed.
+   * Looks for the model, and starts its download if it is absent. A refresh checks the hub even if the model exists. The state of the refresh is not
+   * that of the model: workers start during it, and after it has failed.
    */
   const begin = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined, kind: "needed" | "refresh") {
     const now = yield* Clock.currentTimeMillis
@@ -275,7 +276,8 @@ export const make = Effect.fnUntraced(function*(
             if (Exit.isFailure(exit) && !Cause.hasInterruptsOnly(exit.cause)) {
               yield* Effect.logError(`The download of the model ${model} failed in an unexpected way.`, exit.cause)
             }
-            const reason = `The model ${model} cannot be downloaded: its download was stopped. The platform's log may say why.`
+            const reason =
+              `The model ${model} cannot be downloaded: its download was stopped. The platform's log may contain the reason.`
             entry.state = { _tag: "Failed", reason, retryAt: now + RETRY_AFTER.transient }
           }
           yield* Deferred.succeed(entry.looked, undefined)
@@ -385,7 +387,7 @@ export const make = Effect.fnUntraced(function*(
   })
 
   const list: ModelsService["list"] = Effect.gen(function*() {
-    // First: a model whose download is not among them is then complete.
+    // Read first: a model without a download in this list is then complete.
     const downloads = [...entries.values()].flatMap(downloadOf)
     const models = yield* Effect.forEach(yield* CacheLayout.listModels(cache), modelsOf)
     return {

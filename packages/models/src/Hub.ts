@@ -55,7 +55,7 @@ export interface Hub {
 /** The maximum size of the list of files. Bytes. */
 const MAX_LIST_BYTES = 32 * 1024 ** 2
 
-/** The most files of a model. More would be a data set. */
+/** The maximum number of files of a model. More would be a data set. */
 const MAX_FILES = 20_000
 
 /** Time limit of one file. Milliseconds. A day: 30 s without data end a request earlier. */
@@ -93,11 +93,11 @@ const toModelError = (model: string, hub: string) => (error: GuardedHttpError) =
     isTransient: error.transient
   })
 
-/** Explains a refusal. The hub names the kind in a header. */
+/** Explains a rejected request. The hub names the kind in a header. */
 const refused = ({ model, token }: DownloadRequest, hub: string, { headers, status }: GuardedHttp.Response) => {
   const { id, revision } = modelParts(model)
   const kind = headers["x-error-code"] ?? ""
-  const answer = `the hub answered ${status}${kind === "" ? "" : ` (${kind})`}`
+  const answer = `the hub responded with status ${status}${kind === "" ? "" : ` (${kind})`}`
   if (kind === "GatedRepo") {
     return fail(
       model,
@@ -130,7 +130,7 @@ const refused = ({ model, token }: DownloadRequest, hub: string, { headers, stat
   }
   if (status === 404) return fail(model, `${answer}: it does not exist`, `Correct its id: ${hub}/${id} must be a model.`)
   const isTransient = status === 429 || status >= 500
-  return fail(model, answer, isTransient ? "It is tried again." : `Check STINT_MODELS_HUB, which is ${hub}.`, isTransient)
+  return fail(model, answer, isTransient ? "The platform will retry." : `Check STINT_MODELS_HUB, which is ${hub}.`, isTransient)
 }
 
 const encodePath = (path: string): string => path.split("/").map(encodeURIComponent).join("/")
@@ -155,12 +155,12 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
   /** The size and the checksum of a file whose description in the list lacks them. */
   const head = Effect.fnUntraced(
     function*(wish: DownloadRequest, commit: string, path: string) {
-      // A redirect to a storage service has the headers of the hub; the storage service has others.
+      // A redirect to a storage service has the hub's headers; the storage service sends different ones.
       const response = yield* request(wish, urlOf(wish, commit, path), { method: "HEAD", stopAtOtherOrigins: true })
       if (response.status >= 400) return yield* refused(wish, url, response)
       const { headers } = response
       const blob = plainEtag(headers["x-linked-etag"] ?? headers["etag"] ?? "")
-      // The length of a redirect is that of its own body. An absent size is not 0: the file would be taken for an empty one.
+      // The length of a redirect is that of its own body. An absent size must not become 0, because the file would count as empty.
       const size = Number(
         (headers["x-linked-size"] ?? (response.status < 300 ? headers["content-length"] : undefined)) || Number.NaN
       )
@@ -203,7 +203,7 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
           return yield* fail(
             wish.model,
             unsafe === undefined
-              ? `it has ${paths.length} files, of which some may have the same name; at most ${MAX_FILES} are downloaded`
+              ? `it has ${paths.length} files, some of which may have the same name; at most ${MAX_FILES} are downloaded`
               : `the name of its file ${JSON.stringify(unsafe)} leads out of the cache`,
             "Use another model."
           )

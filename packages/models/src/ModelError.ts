@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 export class ModelError extends Schema.TaggedError<ModelError>()("ModelError", {
   /** `owner/name` or `owner/name@revision`. */
   model: Schema.String,
-  /** The problem, without a full stop: "the hub answered 404". */
+  /** The problem, without a full stop: "the hub responded with status 404". */
   problem: Schema.String,
   /** The remedy, as a sentence. */
   hint: Schema.String,

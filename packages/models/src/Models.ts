@@ -13,22 +13,22 @@ import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import { ModelError } from "./ModelError.ts"
 
-/** Where a model is. */
+/** The state of a model. */
 export type ModelState =
   | { readonly _tag: "Ready" }
   | {
     readonly _tag: "Downloading"
-    /** Bytes that are on the disk. */
+    /** Bytes on the disk. */
     readonly received: number
     /** Bytes; undefined until the hub has listed the files. */
     readonly total: number | undefined
-    /** Bytes that were there when the download began, and when that was: milliseconds since 1970. */
+    /** The bytes that existed when the download began, and when it began, in milliseconds since 1970. */
     readonly receivedBefore: number
     readonly since: number
   }
   | { readonly _tag: "Failed"; readonly reason: string; /** Milliseconds since 1970. */ readonly retryAt: number }
 
-/** The request cannot be carried out in the present state. */
+/** The request cannot be carried out in the current state. */
 export class ModelsRefused extends Schema.TaggedError<ModelsRefused>()("ModelsRefused", {
   /** `missing`: there is no such model in the cache. `busy`: workers use it, or it is being downloaded. `none`: there is no usable cache. */
   kind: Schema.Literals(["missing", "busy", "none"]),
@@ -51,19 +51,19 @@ export type CacheContents = Omit<ModelCache, "models"> & {
 /** The operations. Endpoints without a model are ready. */
 export interface ModelsService {
   /**
-   * Where the endpoint's model is. Starts its download if it is absent, and again after a failure once its `retryAt` has passed. `again`: also
+   * The state of the endpoint's model. Starts its download if it is absent, and retries a failed one once its `retryAt` has passed. `again`: even
    * before that. Returns without waiting for the download.
    */
   readonly prepare: (endpoint: UsingModel, again?: "again") => Effect.Effect<ModelState>
-  /** As far as this process knows; undefined before `prepare`, and for endpoints without a model. */
+  /** The state that this process knows; undefined before `prepare`, and for endpoints without a model. */
   readonly stateOf: (endpoint: UsingModel) => ModelState | undefined
-  /** Completes when the model is not being downloaded any more. */
+  /** Completes when the model is no longer being downloaded. */
   readonly settled: (endpoint: UsingModel) => Effect.Effect<void>
   /** Protects the endpoint's model from removal while the scope is open. Undefined for an endpoint without one. */
   readonly hold: (endpoint: UsingModel) => Effect.Effect<WorkerModel | undefined, ModelError, Scope.Scope>
   /** The models in the cache, and the downloads. */
   readonly list: Effect.Effect<CacheContents, ModelsRefused>
-  /** Starts a download, also of a model that is there: a branch may have moved. */
+  /** Starts a download, even of an existing model, because a branch may have moved. */
   readonly pull: (model: ModelReference, token: SecretName | undefined) => Effect.Effect<ModelDownload, ModelsRefused>
   /** Removes all commits of a model. Returns the number of bytes that this freed. */
   readonly remove: (id: ModelId) => Effect.Effect<number, ModelsRefused>

@@ -18,7 +18,7 @@ export const bytesText = (bytes: number): string => {
   return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} ${unit}`
 }
 
-/** The download must have run for this long before its speed says when it ends. Milliseconds. */
+/** How long a download must run before its speed is used to estimate its end. Milliseconds. */
 const MEASURED_FROM = 3_000
 
 const remainingText = (seconds: number): string =>
@@ -29,7 +29,7 @@ export const progressText = (
   { received, receivedBefore, since, total }: Extract<ModelState, { readonly _tag: "Downloading" }>,
   now: number
 ): string => {
-  if (total === undefined) return "the hub is asked for its files"
+  if (total === undefined) return "requesting the list of files from the hub"
   const speed = (received - receivedBefore) / (now - since)
   const left = now - since < MEASURED_FROM || speed <= 0
     ? ""

@@ -27,7 +27,7 @@ export interface TestModel {
 
 /** What goes wrong. Each member applies until it is reset. */
 export interface HubFaults {
-  /** Answers of this status, with this `X-Error-Code`, to every request. */
+  /** Responds to every request with this status and this `X-Error-Code`. */
   status: { readonly code: number; readonly error?: string } | undefined
   /** The number of bodies of files that are cut after half of them. The reader may lose bytes that were sent before. */
   cuts: number

@@ -204,7 +204,7 @@ describe("HostModels", () => {
       const bad = { model: `acme/whisper@${moved.commit}` }
       assert.match(
         reasonOf(yield* end(models, bad)),
-        /has another checksum than the hub says \([0-9a-f]{64}\), two times in a row/
+        /has a different checksum than the hub's \([0-9a-f]{64}\), twice in a row/
       )
       const names = yield* Effect.promise(() => readdir(join(home, "hub/models--acme--whisper/snapshots")))
       assert.deepStrictEqual(names, [COMMIT])
@@ -258,7 +258,7 @@ describe("HostModels", () => {
     Effect.gen(function*() {
       assert.match(
         reasonOf(yield* end(models, { model: "acme/unknown" })),
-        /^The model acme\/unknown cannot be downloaded: the hub answered 401 \(RepoNotFound\): it does not exist, or it is private\. Correct its id, or store a token/
+        /^The model acme\/unknown cannot be downloaded: the hub responded with status 401 \(RepoNotFound\): it does not exist, or it is private\. Correct its id, or store a token/
       )
       assert.match(reasonOf(yield* end(models, { model: "acme/whisper@v9" })), /it has no branch, tag or commit "v9"/)
       const token = SecretName.make("hf-token")
@@ -289,7 +289,7 @@ describe("HostModels", () => {
     Effect.gen(function*() {
       hub.faults.status = { code: 503 }
       const state = yield* end(models)
-      assert.match(reasonOf(state), /the hub answered 503/)
+      assert.match(reasonOf(state), /the hub responded with status 503/)
       assert.strictEqual(hub.requests.length, 5)
       // The failure is remembered: the next caller does not start another download.
       assert.deepStrictEqual(yield* models.prepare(WHISPER), state)

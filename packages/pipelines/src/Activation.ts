@@ -1,5 +1,5 @@
 /**
- * A run while this worker holds it: its entries, the writes in flight, and the nodes that wait for an entry of the platform.
+ * A run while this worker holds it: its entries, the writes in flight, and the nodes that wait for an entry from the platform.
  *
  * ```
  *   record  --> collected --> one write per turn of the event loop --> durable
@@ -9,8 +9,8 @@
  *                  otherwise the run is parked             --> Dropped: the activation ends, and a later one continues
  * ```
  *
- * `active` counts the parts of the run that do not wait. A part is counted before it is resumed, so the count never drops to zero between
- * two actions of a part.
+ * `active` counts the parts of the run that do not wait. A part is counted before it resumes, so the count never drops to zero between two of its
+ * actions.
  */
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
 import { SETTLING_KINDS } from "@stint/contract/RunJournal"
@@ -30,7 +30,7 @@ export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
   cause: Schema.optionalKey(Schema.String)
 }) {}
 
-/** A node failed for good, and the run with it. */
+/** A node failed permanently, and so did the run. */
 export interface NodeFailed {
   readonly _tag: "NodeFailed"
   readonly path: string
@@ -40,27 +40,27 @@ export interface NodeFailed {
 /** A caller cancelled the run, and the run has compensations. */
 export class Cancelled extends Schema.TaggedError<Cancelled>()("Cancelled", {}) {}
 
-/** The path at which the platform notes that a caller has cancelled the run. Users cannot choose it. */
+/** The path at which the platform records that a caller has cancelled the run. Users cannot choose this name. */
 export const CANCEL_PATH = "~cancel"
 
-/** How long the platform holds the call of a waiting run before it parks the run. Milliseconds. Documented in the contract. */
+/** How long the platform holds the call of a waiting run before it parks the run, as the contract specifies. Milliseconds. */
 export const PARK_DELAY_MILLIS = 1_000
 
-/** How often a run with a long step asks whether a caller has cancelled it or another part can continue. Milliseconds. */
+/** How often a run with a long step polls whether a caller has cancelled it or another part can continue. Milliseconds. */
 const POLL_INTERVAL = 1_000
 
-/** The size of the records in one write, in characters. A larger record is sent alone. Below the platform's limit of a result. */
+/** The maximum size of the records in one write, in characters. A larger record is sent alone. Lower than the platform's limit for a result. */
 export const MAX_WRITE_LENGTH = 1_000_000
 
-/** The most records in one write. */
+/** The maximum number of records in one write. */
 const MAX_WRITE_RECORDS = 1_000
 
 const lengthOf = ({ body }: JournalRecord): number => (JSON.stringify(body) ?? "").length
 
-/** Whether a record is too large to share a write with anything else. */
+/** Whether a record is too large to share a write. */
 export const isLarge = (record: JournalRecord): boolean => lengthOf(record) > MAX_WRITE_LENGTH
 
-/** The number of records from the first one on that fit into one write: at least one. */
+/** The number of leading records that fit into one write: at least one. */
 const fitting = (records: ReadonlyArray<JournalRecord>): number => {
   if (records.length < 2) return records.length
   let length = 0
@@ -79,7 +79,7 @@ type Refusals = ReadonlyMap<JournalRecord, JournalRefused>
 /** The suffixes of attempts. */
 const ATTEMPTS = /(?:~\d+)+$/
 
-/** Waits of a `forEach` whose items have all begun: the run needs all of them, so it need not wake for each. */
+/** Waits of a `forEach` whose items have all begun. The run needs all of them, so it need not wake for each. */
 export interface Group {
   /** The number of items that have not begun. */
   unstarted: number
@@ -121,11 +121,11 @@ export interface Activation {
   readonly emit: (chunk: unknown) => Effect.Effect<void>
   /** The entry of the cancel of the run, if a caller cancelled it. */
   readonly cancelledBy: () => JournalEntry | undefined
-  /** Whether the run undoes what it did: it was cancelled, or an earlier activation has failed and a caller retried the compensations. */
+  /** Whether the run is running its compensations: it was cancelled, or an earlier activation failed and a caller retried the compensations. */
   readonly isUndoing: () => boolean
   /** Runs the effect until the run is dropped or cancelled. */
   readonly guard: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped | Cancelled, R>
-  /** Records what the interrupted nodes did, forgets their waits, and runs the compensations until the run is dropped. */
+  /** Records what the interrupted nodes did, discards their waits, and runs the compensations until the run is dropped. */
   readonly guardUndo: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E | Dropped, R>
 }
 
@@ -175,7 +175,7 @@ export const make = Effect.fnUntraced(function*(
     if (!SETTLING_KINDS.has(entry.kind) || settledAt.has(entry.path)) return
     settledAt.set(entry.path, entry)
     const waiter = waiters.get(entry.path)
-    // A cancel ends what the nodes wait for. They must not begin the next step before they are interrupted.
+    // A cancel ends the waits of the nodes. They must not begin the next step before they are interrupted.
     if (waiter === undefined || (undoing && !compensating)) return
     waiters.delete(entry.path)
     enter(1)
@@ -183,8 +183,8 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /**
-   * Takes over an answer. Entries of the platform may be between the entries that this worker wrote; then the next write asks for them. An answer
-   * that was asked for them is complete, although its numbers have gaps after a retry, which forgets entries.
+   * Applies a response. The platform may have written entries between those of this worker; then the next write requests them. A response to such a
+   * request is complete, even if its numbers have gaps because a retry has removed entries.
    */
   const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>, isAsked: boolean): void => {
     const answered = new Set(answer.entries.map(keyOf))
@@ -256,12 +256,12 @@ export const make = Effect.fnUntraced(function*(
       })
     )
 
-  /** Ends the activation, also with a defect. */
+  /** Ends the activation, even with a defect. */
   const drop = (cause: Cause.Cause<Dropped>) => Effect.sync(() => void Deferred.doneUnsafe(dropped, Effect.failCause(cause)))
 
   let pending: Array<{ readonly record: JournalRecord; readonly stored: Deferred.Deferred<JournalEntry, NodeFailed> }> = []
   let flushing = false
-  /** Completed when all that was collected is written. */
+  /** Completes when all collected records are written. */
   let flushed = Deferred.makeUnsafe<void>()
 
   const storedAs = (record: JournalRecord): JournalEntry | undefined =>
@@ -307,14 +307,14 @@ export const make = Effect.fnUntraced(function*(
       return Effect.andThen(Effect.forkIn(Effect.catchCause(flush, drop), scope), Deferred.await(stored))
     })
 
-  /** Completes when nothing is in flight, so that the entries contain all that the run did. */
+  /** Completes when no write is in flight, so that the entries contain everything that the run did. */
   const quiet: Effect.Effect<void, Dropped> = Effect.gen(function*() {
     if (flushing) yield* Deferred.await(flushed)
     while (last.length > 0) {
       const batch = last.slice(0, fitting(last))
       last = last.slice(batch.length)
       for (const [{ path }, { message }] of yield* store(batch)) {
-        yield* Effect.logWarning(`The step "${path}" has ended, but cannot be recorded and undone: ${message}`)
+        yield* Effect.logWarning(`The step "${path}" has ended, but cannot be recorded, and so cannot be undone: ${message}`)
       }
     }
     if (behind) yield* catchUp
@@ -378,7 +378,7 @@ export const make = Effect.fnUntraced(function*(
         const workers = Math.min(count, concurrency)
         let next = 0
         let working = workers
-        // The part that continues afterwards takes over the count of the worker that ends last.
+        // The part that continues afterwards takes over the count of the part that ends last.
         enter(workers - 1)
         const worker = Effect.gen(function*() {
           while (next < count) {
@@ -415,7 +415,7 @@ export const make = Effect.fnUntraced(function*(
       Effect.suspend(() => {
         compensating = true
         waiters.clear()
-        // A step that has ended must be undone, so it is recorded. The other parts of the run begin nothing new.
+        // A step that has ended must be recorded, so that it can be undone. The other parts of the run start nothing new.
         last = [...last, ...pending.map((one) => one.record).filter(({ kind }) => kind === "step")]
         pending = []
         if (active === 0) enter(1)
@@ -425,7 +425,7 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/** A write without records and outputs. The platform refuses it only if it cannot read it, and then the job fails. */
+/** A write without records and outputs. The platform rejects it only if it cannot be decoded, and then the job fails. */
 export const accepted = <A>(self: Effect.Effect<A, Dropped | JournalRefused>): Effect.Effect<A, Dropped> =>
   Effect.catchTag(self, "JournalRefused", Effect.die)
 

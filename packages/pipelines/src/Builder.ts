@@ -1,5 +1,6 @@
 /**
- * The methods that connect the nodes of a pipeline. Each returns a new builder, so a pipeline is a value and can be extended in several ways.
+ * The methods that connect the nodes of a pipeline. Each returns a new builder, so a pipeline is an immutable value that can be extended in several
+ * ways.
  *
  * ```
  *   Builder<Input, Value, Results, R>
@@ -22,7 +23,7 @@ import type { Journal } from "./Journal.ts"
 import type { StepContext } from "./StepContext.ts"
 import type * as StepKind from "./StepKind.ts"
 
-/** A complete pipeline: a handler whose runs need a {@link Journal} besides the services of its steps. */
+/** A complete pipeline: a handler whose runs need a {@link Journal} in addition to the services of its steps. */
 export interface Pipeline<Name extends string, I extends Schema.Constraint, O extends Schema.Constraint, out R>
   extends Runnable<R | Journal>
 {
@@ -40,8 +41,8 @@ export interface NoSchema {
 }
 
 /**
- * A step: a function that returns a value, a promise or an Effect; or an Effect. Conditional and not a union, because the compiler would add
- * the union's members to the message of a wrong connection.
+ * A step: a function that returns a value, a promise or an Effect; or an Effect. A conditional type, because the compiler would list all members of a
+ * union in the error about a wrong connection.
  */
 export type StepForm<F, Value, Results> = F extends Effect.Effect<unknown, unknown, unknown> ? unknown
   : (value: Value, results: Results, context: StepContext) => unknown
@@ -100,7 +101,7 @@ type ItemOf<List> = List extends ReadonlyArray<infer Item> ? Item : never
 type IsList<Name extends string, List> = [List] extends [ReadonlyArray<unknown>] ? unknown
   : DoesNotFit<Name, { receives: List; takes: ReadonlyArray<unknown> }>
 
-/** What takes a node's effect back: a function or an Effect that receives its output, or an endpoint whose input it is. */
+/** What undoes a node: a function or an Effect that receives its output, or an endpoint that takes the output as its input. */
 export type UndoForm<Output> =
   | ((output: Output, context: StepContext) => unknown)
   | Effect.Effect<unknown, unknown, unknown>
@@ -111,9 +112,9 @@ type FitsUndo<Name extends string, Output, U> = U extends Target ? Fits<`${Name}
 
 /** Options of steps, streams and jobs. */
 interface WorkOptions {
-  /** Runs the step again when it fails. A number: that many further attempts, after 1, 2, 4... seconds. Default: 0. */
+  /** Retries the step when it fails. A number: that many retries, after 1, 2, 4... seconds. Default: 0. */
   readonly retry?: number | Retry
-  /** The limit of one attempt. Default: none. */
+  /** The time limit of one attempt. Default: none. */
   readonly timeout?: Duration.Input
 }
 
@@ -122,8 +123,8 @@ export interface StepOptions<Output, S, U> extends WorkOptions {
   /** Encodes the output for the journal, and decodes it for later steps. Default: the output must be JSON. */
   readonly output?: S
   /**
-   * Takes back what the step did, when a later step of the run fails or the run is cancelled. Runs after the compensations of later steps.
-   * Receives the step's output.
+   * Undoes the step when a later step of the run fails or the run is cancelled. Runs after the compensations of later steps. Receives the step's
+   * output.
    */
   readonly undo?: U & UndoForm<Output>
 }
@@ -134,13 +135,13 @@ export interface RunOptions<Output, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options of a step of a kind, besides those of the kind. A stream has no effect that could be taken back. */
+/** Options of a step of a kind, in addition to those of the kind. A stream has no `undo`. */
 type UseOptions<K extends StepKind.Any, U> = K extends { readonly streams: true } ? WorkOptions
   : RunOptions<K["output"]["Type"], U>
 
-/** Options of a `forEach` besides those of its step or job. */
+/** Options of a `forEach`, in addition to those of its step or job. */
 interface EachOptions {
-  /** The largest number of items that run at the same time. Default: 8. */
+  /** The maximum number of items that run at the same time. Default: 8. */
   readonly concurrency?: number
 }
 
@@ -148,7 +149,7 @@ interface EachOptions {
 export interface WaitOptions<Results, Event> {
   /** Distinguishes the events of several runs. Default: "". Must be pure. */
   readonly key?: (results: Results) => string
-  /** How long to wait. Default: until the run's life ends. */
+  /** How long to wait. Default: until the run's time to live ends. */
   readonly timeout?: Duration.Input
   /** The output after the timeout. Default: the step fails. Must be pure. */
   readonly onTimeout?: (results: Results) => Event
@@ -171,8 +172,8 @@ type Parts<I extends Schema.Constraint, Value, Results> = {
 /** A pipeline that is not complete yet. `Value` is the output of its last node, `Results` are the outputs of all nodes by their names. */
 export interface Builder<Name extends string, I extends Schema.Constraint, Value, Results, R> extends Sequence<Value, R> {
   /**
-   * Runs a function or an Effect in the pipeline's worker. It receives the value of the node before, the results of all nodes before by their
-   * names, and its context. The output is recorded before the next node begins, and the step does not run again once it is recorded.
+   * Runs a function or an Effect in the pipeline's worker. It receives the value of the previous node, the results of all previous nodes by name, and
+   * its context. The output is recorded before the next node begins, and the step does not run again once it is recorded.
    */
   readonly step: <
     const N extends string,
@@ -202,8 +203,8 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   >
 
   /**
-   * Runs a stream in the pipeline's worker. Its chunks are the chunks of the run, and its output is the list of them. After a crash the
-   * stream begins again, and the chunks that callers have are not sent twice.
+   * Runs a stream in the pipeline's worker. Its chunks are the chunks of the run, and its output is the list of them. After a crash the stream
+   * restarts. Chunks that callers have already received are not sent again.
    */
   readonly stream: <const N extends string, A = Value, B = Results, F = unknown>(
     name: FreeName<N, Results> & N,
@@ -215,12 +216,12 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   ) => Builder<Name, I, ReadonlyArray<ChunkOf<F>>, With<Results, N, ReadonlyArray<ChunkOf<F>>>, R | ServicesOf<F>>
 
   /**
-   * Selects the value that the next node receives from the results, for example a part of one or a combination of several. Must be pure: it is
-   * not recorded and runs again when the run resumes.
+   * Selects the next node's value from the results, for example a part of one result or a combination of several. Must be pure: it is not recorded
+   * and runs again when the run resumes.
    */
   readonly select: <V>(select: (results: Results, value: Value) => V) => Builder<Name, I, V, Results, R>
 
-  /** Runs a job of an endpoint, or of another pipeline. The run holds no worker while it waits for a long job. */
+  /** Runs a job of an endpoint, or of another pipeline. The run occupies no worker while it waits for a long job. */
   readonly run: <const N extends string, T extends Target, U = unknown>(
     name: FreeName<N, Results> & N,
     target: Fits<N, Value, T["input"]["Type"]> & T,
@@ -229,7 +230,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
 
   /**
    * Runs a step, or a job of an endpoint, for each item of the list. The number of items is recorded. The output is the list of outputs in the
-   * order of the items. The first item that fails for good fails the run.
+   * order of the items. The first item that fails permanently fails the run.
    */
   readonly forEach: <
     const N extends string,
@@ -277,15 +278,15 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     R | SequenceServices<ReturnType<P[Key]>>
   >
 
-  /** Pauses the run. It holds no worker meanwhile. The value passes through. */
+  /** Pauses the run, which occupies no worker meanwhile. The value passes through. */
   readonly sleep: <const N extends string>(
     name: FreeName<N, Results> & N,
     duration: Duration.Input | ((results: Results) => Duration.Input)
   ) => Builder<Name, I, Value, With<Results, N, undefined>, R>
 
   /**
-   * Waits for an event that a caller sends with this name and key; it may arrive before the run waits. The run holds no worker meanwhile.
-   * The output is the event's data.
+   * Waits for an event that a caller sends with this name and key; it may arrive before the run waits. The run occupies no worker meanwhile. The
+   * output is the event's data.
    */
   readonly waitFor: <const N extends string, S extends Schema.ConstraintCodec<unknown, unknown>>(
     name: FreeName<N, Results> & N,
@@ -299,7 +300,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   ) => Pipeline<Name, I, O, R>
 }
 
-/** The output of an endpoint's job: of a streaming handler, the list of its chunks. */
+/** The output of an endpoint's job. For a streaming handler, the list of its chunks. */
 type JobOutput<T extends Target> = T["streams"] extends true ? ReadonlyArray<T["output"]["Type"]> : T["output"]["Type"]
 
 type EachOutput<F, S> = F extends Target ? JobOutput<F> : OutputOf<F, S>

@@ -1,5 +1,5 @@
 /**
- * The builder of definitions without its types: `Pipeline.make` adds those of `Builder.ts`, and `PipelineFile.ts` checks what it adds itself.
+ * The untyped builder of definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
  */
 import { TypeId } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
@@ -23,7 +23,7 @@ import type {
 import { runDefinition } from "./Interpreter.ts"
 import type * as StepKind from "./StepKind.ts"
 
-/** Gives a value that the builder has checked the type that the caller declares. */
+/** Gives a value the type that the caller declares. The builder has checked the value. */
 export function typed<A>(value: unknown): A // oxlint-disable-line typescript/no-unnecessary-type-parameters -- the caller chooses the type
 export function typed(value: unknown): unknown {
   return value
@@ -86,7 +86,10 @@ export class Building {
   #add(node: NamedNode): Building {
     this.#check(node.name)
     if (this.#taken.has(node.name)) {
-      throw invalid(this.#name, `the name "${node.name}" is taken. Names identify what has been recorded: choose another one.`)
+      throw invalid(
+        this.#name,
+        `the name "${node.name}" is already used. Recorded results are identified by name: choose another one.`
+      )
     }
     return new Building(this.#name, this.#input, [...this.nodes, node], new Set([...this.#taken, node.name]))
   }
@@ -95,7 +98,7 @@ export class Building {
     if (!NAME.test(name)) {
       throw invalid(
         this.#name,
-        `"${name}" is not a name of a step. Use 1 to 64 letters, digits, "_" and "-"; the first one is a letter or "_".`
+        `"${name}" is not a valid step name. Use 1 to 64 letters, digits, "_" and "-"; the first one is a letter or "_".`
       )
     }
   }
@@ -150,7 +153,7 @@ export class Building {
   forEach(name: string, each: unknown, options: NodeOptions = {}): Building {
     const { concurrency = 8, ...others } = options
     if (!Number.isInteger(concurrency) || concurrency < 1) {
-      throw invalid(this.#name, `the concurrency of "${name}" is ${concurrency}, but must be a whole number of 1 or more.`)
+      throw invalid(this.#name, `the concurrency of "${name}" is ${concurrency}, but must be an integer of at least 1.`)
     }
     const body: StepNode | RunNode = isTarget(each)
       ? this.#job(name, each, others)
@@ -172,8 +175,8 @@ export class Building {
     if (first !== undefined && second !== undefined) {
       throw invalid(
         this.#name,
-        `the parts "${first.name}" and "${second.name}" of "${name}" run at the same time and both contain a stream. The chunks of a run are ` +
-          "those of one stream at a time: put the streams one after the other, or make one of them a step."
+        `the parts "${first.name}" and "${second.name}" of "${name}" run at the same time and both contain a stream. A run can only ` +
+          "stream one of them at a time: put the streams one after the other, or make one of them a step."
       )
     }
     return this.#add({ kind: "all", name, parts: built })

@@ -1,8 +1,8 @@
 /**
- * Compensation: takes back what a failed or cancelled run did, in the reverse order in which it was recorded.
+ * Compensation: undoes the steps of a failed or cancelled run, in reverse order of their records.
  *
- * Each compensation is recorded, so a crash continues with the next one. One that fails after its attempts ends the run, whose error names
- * what is not undone; a retry of the run continues there.
+ * Each compensation is recorded, so after a crash the run continues with the next one. If a compensation fails in all its attempts, the run ends with
+ * an error that names what is not undone. A retry of the run continues there.
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
 import type { JournalEntry } from "@stint/contract/RunJournal"
@@ -22,7 +22,7 @@ import {
 } from "./PipelineNodes.ts"
 import { attempt, call } from "./StepCall.ts"
 
-/** The attempts of a compensation. More than one, because a run that cannot undo needs a person. */
+/** The attempts of a compensation. More than one, because a run that cannot be compensated needs an operator. */
 const UNDO_RETRY: Retry = { times: 3 }
 
 /** A node with its address. The step or job of a `forEach` is used in place of the `forEach`, because only its items are recorded. */
@@ -56,8 +56,8 @@ const RUN_FAILURE = "~0"
 const RUN_FAILURE_PATH = /^([^~]*)~0$/
 
 /**
- * The final failure that the journal contains, if any. In the journal of a cancelled run it is one that came before the cancel: the run then ends with
- * it, whether or not a worker was killed in between. The jobs that the cancel has ended did not fail.
+ * The final failure that the journal contains, if any. For a cancelled run, only a failure before the cancel counts. The run then ends with it, even
+ * if its worker was killed in between. Jobs that the cancel ended did not fail.
  */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)
@@ -78,8 +78,8 @@ export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): N
 }
 
 /**
- * Records the failure of the run unless an entry contains it. Otherwise an activation that continues the compensations would run the nodes
- * again, and would not know why the run failed.
+ * Records the failure of the run unless an entry contains it. Otherwise, an activation that continues the compensations would run the nodes again and
+ * would not know why the run failed.
  */
 export const keepFailure = (
   activation: Activation,
@@ -102,7 +102,7 @@ interface Done {
   readonly n: number
 }
 
-/** What is done at this entry. A job that has not ended counts once it has completed. */
+/** What this entry records as done. A running job counts once it has completed. */
 const doneAt = (activation: Activation, entry: JournalEntry, node: NamedNode | undefined): Effect.Effect<Option.Option<Done>> => {
   const { kind, path } = entry
   if (node === undefined || (node.kind !== "step" && node.kind !== "run") || node.undo === undefined) return Effect.succeedNone
@@ -153,7 +153,7 @@ const undoOne = (activation: Activation, { codec, output, path, undo }: Done): E
     yield* activation.record({ path: at, kind: "undo" })
   })
 
-/** Undoes everything. Returns a sentence about what is not undone, or undefined. */
+/** Undoes everything. Returns a message about what is not undone, or undefined. */
 export const undoAll = (activation: Activation, nodes: ReadonlyArray<Node>): Effect.Effect<string | undefined, never, unknown> =>
   Effect.gen(function*() {
     const addresses = addressesOf(nodes)

@@ -1,6 +1,6 @@
 /**
- * The types of wrong connections. A step that does not fit gets one of them as an extra requirement, which no value meets, so that the
- * compiler reports the step's own line and prints the type: it names the step, what it receives and what it takes.
+ * The types of wrong connections. A step that does not fit gets one of them as an extra requirement that no value meets. So the compiler reports the
+ * step's own line and prints the type, which names the step, what it receives and what it takes.
  *
  * ```
  *   Argument of type '(photos: number) => string' is not assignable to parameter of type '... & DoesNotFit<"page", {
@@ -9,7 +9,7 @@
  */
 import type { Json } from "@stint/contract/Json"
 
-/** The step `Step` takes something else than it receives. */
+/** The step `Step` does not accept the type that it receives. */
 export interface DoesNotFit<Step extends string, Wrong extends { readonly receives: unknown; readonly takes: unknown }> {
   readonly "~does not fit": readonly [Step, Wrong]
 }
@@ -37,7 +37,7 @@ export type Fits<Name extends string, Receives, Takes> = [Receives] extends [Tak
 /** The deepest level that {@link NotJsonAt} inspects, so that a recursive type ends. */
 type Deeper<Depth extends ReadonlyArray<unknown>> = readonly [...Depth, unknown]
 
-/** The first places of a type that JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
+/** The first paths of a type that JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
 export type NotJsonAt<T, At extends string = "output", Depth extends ReadonlyArray<unknown> = readonly []> = 0 extends (1 & T) ?
   never
   : [T] extends [Json | undefined | void] ? never

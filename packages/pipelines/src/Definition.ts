@@ -20,7 +20,7 @@ export interface Retry {
   readonly times: number
   /** The wait before the first further attempt. Default: 1 second. */
   readonly delay?: Duration.Input
-  /** The wait grows by this factor with each attempt. Default: 2. */
+  /** The factor by which the wait grows with each attempt. Default: 2. */
   readonly factor?: number
   /** The longest wait. Default: 1 minute. */
   readonly maxDelay?: Duration.Input
@@ -34,7 +34,7 @@ export interface Target {
   readonly streams: boolean
 }
 
-/** What takes a node's effect back. It receives the node's output. */
+/** What undoes a node. It receives the node's output. */
 export type Undo =
   | { readonly _tag: "Call"; readonly run: (output: unknown, context: StepContext) => unknown }
   | { readonly _tag: "Job"; readonly target: Target }
@@ -43,10 +43,10 @@ export type Undo =
 interface Work {
   readonly name: string
   readonly retry: Retry | undefined
-  /** The limit of one attempt. Undefined: none. */
+  /** The time limit of one attempt. Undefined: none. */
   readonly timeout: Duration.Input | undefined
   readonly undo: Undo | undefined
-  /** Encodes the output for the journal. Undefined: the output is JSON already. */
+  /** Encodes the output for the journal. Undefined: the output is already JSON. */
   readonly output: Schema.ConstraintCodec<unknown, unknown> | undefined
 }
 
@@ -56,7 +56,7 @@ export interface StepNode extends Work {
   readonly run: StepRun
 }
 
-/** Runs in the pipeline's worker; its chunks are those of the run. The output is the list of its chunks. */
+/** Runs in the pipeline's worker. Its chunks are sent as chunks of the run; its output is the list of them. */
 export interface StreamNode extends Work {
   readonly kind: "stream"
   readonly run: StepRun
@@ -74,7 +74,7 @@ export interface RunNode extends Work {
 export interface ForEachNode {
   readonly kind: "forEach"
   readonly name: string
-  /** The largest number of items that run at the same time. */
+  /** The maximum number of items that run at the same time. */
   readonly concurrency: number
   readonly each: StepNode | RunNode
 }
@@ -118,7 +118,7 @@ export interface WaitNode {
   readonly onTimeout: ((results: Results) => unknown) | undefined
 }
 
-/** Changes the value that the next node receives. It has no name, and nothing is recorded. */
+/** Changes the value that the next node receives. It has no name and is not recorded. */
 export interface SelectNode {
   readonly kind: "select"
   readonly select: (results: Results, value: unknown) => unknown

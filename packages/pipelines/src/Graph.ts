@@ -10,7 +10,7 @@ import { createHash } from "node:crypto"
 import type { Definition, NamedNode, Node } from "./Definition.ts"
 import type { DefinitionRef } from "./Journal.ts"
 
-/** A node with what stands inside it. */
+/** A node with the nodes inside it. */
 interface GraphPart {
   readonly nodes: ReadonlyArray<GraphNode>
   /** The addresses of the nodes after which the next node begins. */
@@ -28,7 +28,7 @@ const canonicalJson = (value: unknown): string =>
 
 const sha256 = (text: string): string => createHash("sha256").update(text).digest("hex")
 
-/** Identifies a JSON value, whatever the order of its keys. */
+/** Identifies a JSON value, regardless of the order of its keys. */
 export const fingerprintOfJson = (value: unknown): string => sha256(canonicalJson(value)).slice(0, 16)
 
 /** Identifies what a Schema writes to the journal: a hash of its canonical JSON Schema. */

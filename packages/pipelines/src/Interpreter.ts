@@ -41,13 +41,13 @@ type Ending =
 const failedAt = (path: string, message: string): Ending => ({ _tag: "Failed", failure: { _tag: "NodeFailed", path, message } })
 
 /**
- * The failure of a run that a caller retries is no longer in its journal. A run that has undone a step cannot go on, because the step counts as
- * done; it undoes the rest.
+ * The failure of a run that a caller retries is no longer in its journal. A run that has undone a step cannot continue, because the step is recorded
+ * as done. It undoes the rest.
  */
 const FAILED_BEFORE: NodeFailed = {
   _tag: "NodeFailed",
   path: "",
-  message: "The run failed before and has undone what it did, so it cannot continue. Start a new run."
+  message: "The run has failed and was undone, so it cannot continue. Start a new run."
 }
 
 /** Ends a run that is done. It fails if the platform does not accept its output. */
@@ -68,7 +68,7 @@ const forward = (
   definition: Definition,
   input: unknown
 ): Effect.Effect<Ending, ActivationModule.Dropped, unknown> => {
-  /** How the journal says that the run ended: the first of a failure and a cancel counts, whether or not a worker was killed in between. */
+  /** How the run ended according to the journal. The first failure or cancel counts, even if a worker was killed in between. */
   const recorded = (): Ending | undefined => {
     const failure = failureIn(activation, definition.nodes)
     if (failure !== undefined) return { _tag: "Failed", failure }
@@ -81,7 +81,7 @@ const forward = (
   }
   return activation.guard(runNodes(activation, definition.nodes, { prefix: "", value: input, results: { input } }, true)).pipe(
     Effect.map(({ value }): Ending => ({ _tag: "Done", output: value })),
-    // A cancel ends what the nodes wait for, so they fail too.
+    // A cancel ends the waits of the nodes, so they fail too.
     Effect.catchIf(
       (error) => error._tag === "NodeFailed",
       (failure) => Effect.succeed<Ending>(recorded() ?? { _tag: "Failed", failure })
@@ -91,8 +91,8 @@ const forward = (
 }
 
 /**
- * The program of a run. Ends with the result if the runtime delivers it, and otherwise with `JobLost`: the journal has ended the run, or the
- * run continues in another activation.
+ * The program of a run. Ends with the result if the runtime delivers it. Otherwise ends with `JobLost`: the journal has ended the run, or another
+ * activation continues it.
  */
 export const runDefinition = (definition: Definition): Runnable<unknown>["run"] => {
   const decode = decodeWith(definition.input)
@@ -141,7 +141,7 @@ export const runDefinition = (definition: Definition): Runnable<unknown>["run"] 
         Effect.catchTag("Dropped", ({ cause, state }) =>
           Effect.andThen(
             state === "held" || state === "lost"
-              ? Effect.logWarning(`The run is not continued here (${state})${cause === undefined ? "" : `: ${cause}`}.`)
+              ? Effect.logWarning(`This worker does not continue the run (${state})${cause === undefined ? "" : `: ${cause}`}.`)
               : Effect.void,
             Effect.fail(new JobLost({ detail: state }))
           ))

@@ -30,11 +30,10 @@ export class JournalRefused extends Schema.TaggedError<JournalRefused>()("Journa
 
 export class Journal extends Context.Service<Journal, {
   /**
-   * Writes to a run; what is recorded is durable when it completes. With `park`, the answer may wait for an entry. Retries for as long as the
-   * platform does not answer.
+   * Writes to a run; its records are durable when it completes. With `park`, the response may wait for an entry. Retries until the platform responds.
    */
   readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused>
-  /** Tells the platform which definition this worker runs, so that runs that wait for it continue. Undefined: no platform. */
+  /** Announces the definition of this worker to the platform, so that runs that wait for it continue. Undefined: no platform. */
   readonly announce: ((definition: DefinitionRef) => Effect.Effect<void>) | undefined
   /**
    * Sends one chunk of the run's stream, with its number from 1. Undefined: the runtime that runs the pipeline sends the chunks.

@@ -10,7 +10,7 @@
  *   413, other 4xx                   each run's write alone; then the write of that run is refused
  * ```
  *
- * Only one request without `park` is in flight, so the writes that arrive meanwhile share the next one.
+ * Only one request without `park` is in flight at a time, so writes that arrive meanwhile share the next one.
  */
 import { MAX_JOURNAL_RECORDS, MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
 import type { RunAnswer, RunWrite } from "@stint/contract/RunJournal"
@@ -26,10 +26,10 @@ import { MAX_WRITE_LENGTH, PARK_DELAY_MILLIS } from "./Activation.ts"
 import { JournalRefused } from "./Journal.ts"
 import type { DefinitionRef, Journal } from "./Journal.ts"
 
-/** The backoff while the platform does not answer. It starts with a short delay, because most failures are a single lost connection. */
+/** The backoff while the platform does not respond. It starts with a short delay, because most failures are a single lost connection. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 2_000 }
 
-/** The backoff while the platform refuses the key, which an operator must fix. */
+/** The backoff while the platform rejects the key, which an operator must correct. */
 const AUTH_BACKOFF: Backoff.Limits = { initial: 5_000, max: 30_000 }
 
 const decodeResponse = Schema.decodeUnknownEffect(Schema.fromJsonString(RunJournalResponse))
@@ -71,7 +71,8 @@ export const make = Effect.fnUntraced(function*(
         if ("text" in result) {
           return yield* Effect.mapError(
             decodeResponse(result.text),
-            (error) => new JournalRefused({ message: `The platform answered run-journal with something else: ${error.message}` })
+            (error) =>
+              new JournalRefused({ message: `The platform returned an invalid response to run-journal: ${error.message}` })
           )
         }
         const decision = decisionOf(result.error)
@@ -85,7 +86,7 @@ export const make = Effect.fnUntraced(function*(
             ? Effect.logError(
               `The platform rejected the journal: ${result.error.message}. Check that PLATFORM_AI_API_KEY is a key for this endpoint.`
             )
-            : Effect.logWarning(`Cannot write to the journal: ${result.error.message}. Trying again until the platform answers.`)
+            : Effect.logWarning(`Cannot write to the journal: ${result.error.message}. Retrying until the platform responds.`)
         }
         yield* (decision === "slowly" ? slow : retries).sleep
       }
@@ -107,7 +108,7 @@ export const make = Effect.fnUntraced(function*(
     return `{${parts.join(",")}}`
   }
 
-  /** Sends a batch; a run whose definition the platform has lost is sent again with it. */
+  /** Sends a batch. Sends a run again with its definition if the platform has lost the definition. */
   const sendBatch = (batch: ReadonlyArray<Waiting>, wait: boolean): Effect.Effect<void> =>
     Effect.matchEffect(post(bodyOf(batch, wait)), {
       onFailure: (error) => {
@@ -130,7 +131,7 @@ export const make = Effect.fnUntraced(function*(
           Deferred.doneUnsafe(
             one.answer,
             answer === undefined
-              ? Effect.fail(new JournalRefused({ message: "The platform answered run-journal without this run." }))
+              ? Effect.fail(new JournalRefused({ message: "The platform's response to run-journal lacks this run." }))
               : Effect.succeed(answer)
           )
         }

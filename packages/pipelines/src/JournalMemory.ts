@@ -33,9 +33,9 @@ export interface Child {
 export interface MemoryOptions {
   /** Runs a child job. Default: the job fails, because there is no platform. */
   readonly spawn?: (child: Child) => Effect.Effect<JobEnd>
-  /** Whether a waiting run is parked, so that another activation continues it. Default: false, the activation waits. */
+  /** Whether a waiting run is parked, so that another activation continues it. Default: false; the activation waits. */
   readonly parks?: boolean
-  /** Runs before and after each write is stored. If the effect does not end, the worker gets no response. */
+  /** Runs before and after each write is stored. If the effect does not end, the worker receives no response. */
   readonly around?: (write: RunWrite, when: "before" | "after") => Effect.Effect<void>
 }
 
@@ -44,7 +44,7 @@ export interface MemoryJournal {
   readonly journal: Journal["Service"]
   /** Delivers an event to the run that waits for it the longest, or keeps it. */
   readonly event: (name: string, key: string, data: Schema.Json) => Effect.Effect<void>
-  /** Cancels a run. One with compensations undoes what it did first. */
+  /** Cancels a run, after running its compensations if it has any. */
   readonly cancel: (run: string) => Effect.Effect<void>
   /** Waits until the run is parked and waits at this path, or has ended. */
   readonly parked: (run: string, at: string) => Effect.Effect<void>
@@ -94,7 +94,7 @@ const isSpawn = Schema.is(SpawnBody)
 const isSleep = Schema.is(SleepBody)
 const isWait = Schema.is(WaitBody)
 
-const NO_PLATFORM = "This run is in memory and has no platform that could run jobs. Start it with `stint dev`."
+const NO_PLATFORM = "This run is in memory, without a platform to run jobs. Start it with `stint dev`."
 
 /** A journal that lives as long as the scope. */
 export const make = Effect.fnUntraced(
@@ -136,7 +136,7 @@ export const make = Effect.fnUntraced(
       Deferred.doneUnsafe(changed, Effect.void)
     }
 
-    /** Stores an entry; returns the one that is stored at its place. */
+    /** Stores an entry. Returns the entry that is stored at its path. */
     const store = (run: MemoryRun, record: Omit<JournalEntry, "n" | "at">): JournalEntry => {
       const key = `${record.kind} ${record.path}`
       const known = (SETTLING_KINDS.has(record.kind) ? run.settled.get(record.path) : undefined) ?? run.byKey.get(key)
@@ -184,7 +184,7 @@ export const make = Effect.fnUntraced(
       yield* Fiber.interruptAll([...run.fibers.keys()])
     })
 
-    /** Stores what a worker asks for, and starts what belongs to it. */
+    /** Stores a worker's record, and starts the timer or job that it opens. */
     const ask = Effect.fnUntraced(function*(run: MemoryRun, { body, kind, path }: JournalRecord) {
       const opens = kind === "sleep" || kind === "wait" || kind === "spawn"
       const known = run.byKey.get(`${kind} ${path}`) ?? (opens ? run.settled.get(path) : undefined)

@@ -16,7 +16,7 @@ const SHAPES: { readonly [kind: string]: readonly [string, string] } = {
 
 const BOX = ["[", "]"] as const
 
-/** Mermaid reads `"` and `#` in a label as syntax, and the end of a line as the end of the label. */
+/** Mermaid treats `"` and `#` in a label as syntax, and a line break as the end of the label. */
 const escaped = (text: string): string =>
   text.replaceAll("#", "#35;").replaceAll("\"", "#quot;").replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ")
 
@@ -32,7 +32,7 @@ const describe = ({ address, endpoint, kind, label }: GraphNode): string => {
 export interface NodeMark {
   /** A class of the diagram: `completed`, `failed`, `open`. */
   readonly state: string
-  /** A further line, such as `3 of 12`. */
+  /** An additional line, such as `3 of 12`. */
   readonly note?: string
 }
 

@@ -27,7 +27,7 @@ import { runStream } from "./StreamRun.ts"
 const failed = (path: string, message: string): Effect.Effect<never, NodeFailed> =>
   Effect.fail({ _tag: "NodeFailed", path, message })
 
-/** Where the interpreter is: before a path, with the value of the node before and the results so far. */
+/** The position of the interpreter: before a path, with the value of the previous node and the results so far. */
 export interface Position {
   readonly prefix: string
   readonly value: unknown
@@ -43,7 +43,7 @@ const decodeFailed = Schema.decodeUnknownOption(FailedBody)
 export const messageOfFailed = (entry: JournalEntry): string =>
   Option.match(decodeFailed(entry.body), { onNone: () => JSON.stringify(entry.body), onSome: ({ error }) => error })
 
-/** The output of a journal entry, as later nodes receive it. A change of the Schema that does not fit what is recorded is a failure. */
+/** The output of a journal entry, as later nodes receive it. It is a failure if a changed Schema no longer fits the record. */
 export const decodeOutput = (
   schema: Schema.ConstraintCodec<unknown, unknown> | undefined,
   path: string,
@@ -69,7 +69,7 @@ const backoff = ({ delay = "1 second", factor = 2, maxDelay = "1 minute" }: Retr
 /** The path of the wait before an attempt. A job has its own entries at `~2`, so the wait is at `~2~0`. */
 const waitPath = (path: string, next: number): string => `${path}~${next}~0`
 
-/** Waits before attempt `next`. The wait is recorded, so a crash does not begin it again. */
+/** Waits before attempt `next`. The wait is recorded, so it does not restart after a crash. */
 export const waitBefore = (activation: Activation, path: string, retry: Retry, next: number): Effect.Effect<void, NodeFailed> => {
   const at = waitPath(path, next)
   return Effect.suspend(() =>
@@ -217,7 +217,7 @@ const runRunNode = (activation: Activation, node: RunNode, path: string, input: 
     (output) => decodeOutput(node.output, path, output)
   )
 
-/** The value that a pure function of the user computes; what it throws fails the node. */
+/** The value that a pure function of the user computes. If it throws, the node fails. */
 const pure = <A>(path: string, evaluate: () => A): Effect.Effect<A, NodeFailed> =>
   Effect.catch(
     Effect.try({ try: evaluate, catch: (thrown) => thrown instanceof Error ? thrown.message : String(thrown) }),

@@ -19,7 +19,7 @@ export interface AttemptFailed {
 const isPromise = (value: unknown): value is PromiseLike<unknown> =>
   Predicate.hasProperty(value, "then") && typeof value.then === "function"
 
-/** Waits for what a step returned. A promise is not interrupted: its step has the signal. */
+/** Waits for what a step returned. A promise cannot be interrupted; its step receives the signal instead. */
 const settle = (value: unknown): Effect.Effect<unknown, unknown, unknown> =>
   Effect.isEffect(value)
     ? value

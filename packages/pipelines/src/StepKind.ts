@@ -1,5 +1,5 @@
 /**
- * Kinds of steps: named steps with Schemas, which a package exports for the pipelines of others.
+ * Kinds of steps: named steps with Schemas that a package exports for use in other pipelines.
  *
  * ```ts
  * export const Split = StepKind.make("words.split", {
@@ -12,9 +12,10 @@
  * Pipeline.make("words", { input: Schema.String }).use("split", Split, { with: { by: " " } })
  * ```
  *
- * A kind of stream, made with `makeStream`, returns a Stream or an async iterable. Its chunks are those of the run, and its output is the list of them.
+ * A kind of stream, made with `makeStream`, returns a Stream or an async iterable. Its chunks are sent as chunks of the run, and its output is the
+ * list of them.
  *
- * A `*.pipeline.json` uses a kind by its name: `{ "name": "split", "use": "words.split", "with": { "by": " " } }`. Such a kind must need no
+ * A `*.pipeline.json` uses a kind by its name: `{ "name": "split", "use": "words.split", "with": { "by": " " } }`. Such a kind must not need
  * services, because a file provides none.
  */
 import type * as Effect from "effect/Effect"
@@ -24,7 +25,7 @@ import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { StepContext } from "./StepContext.ts"
 
-/** Marks kinds. A string, because the kind and the pipeline may come from two copies of this package. */
+/** Marks kinds. A string, because the kind and the pipeline may use different copies of this package. */
 const TypeId = "~@stint/pipelines/StepKind"
 
 /** What a step may return. */
@@ -48,7 +49,7 @@ export interface StepKind<
   readonly "~services"?: () => R
 }
 
-/** A kind of stream: its `output` is that of one chunk. */
+/** A kind of stream. Its `output` is the Schema of one chunk. */
 export interface StreamKind<
   Name extends string,
   I extends Schema.Constraint,
@@ -74,7 +75,7 @@ export interface Any {
 /** The services that the steps of a kind need. */
 export type Services<K> = K extends { readonly "~services"?: () => infer R } ? R : never
 
-/** What a step of a kind produces: of a stream, the list of its chunks. */
+/** What a step of a kind produces. For a stream, the list of its chunks. */
 export type OutputOf<K extends Any> = K extends { readonly streams: true } ? ReadonlyArray<K["output"]["Type"]>
   : K["output"]["Type"]
 
@@ -83,7 +84,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
 /** Whether a text can be the name of a kind. */
 export const isName = (name: string): boolean => NAME.test(name)
 
-/** What names of kinds look like, for messages. */
+/** The rule for names of kinds, for messages. */
 export const NAME_RULE =
   "1 to 100 letters, digits, \"_\", \"-\" and \".\"; the first one is a letter or \"_\". Begin it with the name of your package: \"words.split\""
 
@@ -98,8 +99,8 @@ export const hasOptions = ({ options }: Any): boolean =>
   !("fields" in options && Predicate.isObject(options.fields) && Object.keys(options.fields).length === 0)
 
 /**
- * Makes a kind of step. `run` is a function that returns a value, a promise or an Effect. Its second argument are the step's options, and its
- * third one is the context of the step: pass `idempotencyKey` to services that must not do the same thing twice.
+ * Makes a kind of step. `run` is a function that returns a value, a promise or an Effect. Its second argument is the step's options, and its third is
+ * the context of the step. Pass `idempotencyKey` to services that must not do the same thing twice.
  *
  * Throws a TypeError when the name is invalid.
  */
@@ -125,8 +126,8 @@ export const make = <
 }
 
 /**
- * Makes a kind of stream. `run` is a function that returns a Stream or an async iterable, such as an async generator. After a crash it runs again, and
- * the chunks that callers have are not sent twice.
+ * Makes a kind of stream. `run` is a function that returns a Stream or an async iterable, such as an async generator. After a crash it runs again.
+ * Chunks that callers have already received are not sent again.
  *
  * Throws a TypeError when the name is invalid.
  */
@@ -157,10 +158,10 @@ export const makeStream = <
 }
 
 const checkName = (name: string): void => {
-  if (!NAME.test(name)) throw new TypeError(`"${name}" is not a name of a kind of step. Use ${NAME_RULE}.`)
+  if (!NAME.test(name)) throw new TypeError(`"${name}" is not a valid name for a kind of step. Use ${NAME_RULE}.`)
 }
 
-/** The caller's `Options` is the type of {@link NoOptions} when it gives none. */
+/** `Options` is the type of {@link NoOptions} if the caller gives none. */
 function orNone<Options>(options: Options | undefined): Options
 function orNone(options: unknown): unknown {
   return options ?? NoOptions

@@ -1,5 +1,5 @@
 /**
- * Runs a stream node: sends its chunks as those of the run, and collects them.
+ * Runs a stream node: sends its chunks as chunks of the run, and collects them.
  *
  * The number of chunks before the node is recorded first. When the node runs again after a crash, its stream begins again, and chunks that
  * callers have already received are collected but not sent.
@@ -24,9 +24,9 @@ export const chunksOf = (returned: unknown): Stream.Stream<unknown, unknown, unk
     ? returned
     : isAsyncIterable(returned)
     ? Stream.fromAsyncIterable(returned, (thrown) => thrown)
-    : Stream.fail(new TypeError("A stream step returns a Stream or an async iterable, such as that of an async generator."))
+    : Stream.fail(new TypeError("A stream step must return a Stream or an async iterable, such as an async generator."))
 
-/** The handler of a stream failed, or its beginning cannot be recorded. `message`: the error. */
+/** The handler of a stream failed, or its start cannot be recorded. `message`: the error. */
 class StreamFailed extends Schema.TaggedError<StreamFailed>()("StreamFailed", { message: Schema.String }) {}
 
 /** Runs the handler of a stream as the runtime would, and fails with its error. */
@@ -72,7 +72,7 @@ export const runStream = (
         yield* Effect.scoped(Stream.runForEach(stream, emit))
         return chunks
       }
-      // Callers receive what the Schema of the list writes for a chunk.
+      // Callers receive each chunk as the Schema of the list encodes it.
       const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
       const written = Stream.mapEffect(stream, (chunk) => Effect.map(encode([chunk]), firstOf))
       yield* Effect.scoped(Stream.runForEach(written, emit))

@@ -13,7 +13,7 @@ const COLORS: Readonly<Record<string, readonly [fill: string, stroke: string]>> 
 
 const PLAIN = ["#f6f8fa", "#57606a"] as const
 
-/** Text for XML, which has no control characters. Marks that reverse the direction of text could make a label look like another one. */
+/** Text for XML, without control characters, which XML does not allow, and without bidirectional marks, which could disguise a label. */
 const escaped = (text: string): string =>
   text.replaceAll(/[\p{Cc}\p{Cs}\p{Co}\p{Zl}\p{Zp}\u200e\u200f\u202a-\u202e\u2066-\u2069\ufffe\uffff]+/gu, " ")
     .replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("\"", "&quot;")

@@ -1,5 +1,5 @@
 /**
- * The journal of a worker: that of its platform, or one in memory in local test mode.
+ * The journal of a worker: that of its platform or, in local test mode, one in memory.
  */
 import { JobSource } from "@stint/worker/JobSource"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -10,8 +10,8 @@ import * as JournalHttp from "./JournalHttp.ts"
 import * as JournalMemory from "./JournalMemory.ts"
 
 /**
- * In memory a run waits in the process and ends with it, and it cannot run jobs of endpoints. The layer dies on a platform without a journal,
- * because a run there would begin again after each crash.
+ * In memory, a run waits in the process, ends with it, and cannot run jobs of endpoints. On a platform without a journal, the layer dies, because a
+ * run would restart after each crash.
  */
 export const layer: Layer.Layer<Journal, never, JobSource | WorkerConfig> = Layer.effect(
   Journal,
@@ -22,7 +22,7 @@ export const layer: Layer.Layer<Journal, never, JobSource | WorkerConfig> = Laye
     if (platform !== undefined) {
       return yield* Effect.die(
         new Error(
-          "Pipelines need a platform with a journal, and this worker belongs to another one. Run it with `stint dev` or `stint serve`."
+          "Pipelines need a platform with a journal, and this worker's platform has none. Run it with `stint dev` or `stint serve`."
         )
       )
     }

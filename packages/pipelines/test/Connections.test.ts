@@ -113,11 +113,11 @@ describe("names", () => {
   it("rejects a name that is taken or invalid when the pipeline is made, too", () => {
     const list = start.step("list", () => 1)
     // @ts-expect-error the name is taken
-    expect(() => list.step("list", () => 1)).toThrow("Pipeline \"gallery\": the name \"list\" is taken.")
+    expect(() => list.step("list", () => 1)).toThrow("Pipeline \"gallery\": the name \"list\" is already used.")
     // @ts-expect-error `input` is the name of the run's input
-    expect(() => list.sleep("input", "1 second")).toThrow("is taken")
-    expect(() => list.step("no spaces", () => 1)).toThrow("\"no spaces\" is not a name of a step.")
-    expect(() => list.all("parts", { "a.b": (p) => p })).toThrow("\"a.b\" is not a name of a step.")
+    expect(() => list.sleep("input", "1 second")).toThrow("is already used")
+    expect(() => list.step("no spaces", () => 1)).toThrow("\"no spaces\" is not a valid step name.")
+    expect(() => list.all("parts", { "a.b": (p) => p })).toThrow("\"a.b\" is not a valid step name.")
     expect(() => start.select(({ input }) => input.photos).forEach("each", () => 1, { concurrency: 0 })).toThrow(
       "the concurrency of \"each\" is 0"
     )

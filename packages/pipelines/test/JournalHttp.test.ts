@@ -150,7 +150,7 @@ describe("the journal of a platform", () => {
         ]
       }, { hash: "", graph: { name: "", nodes: [] }, undo: true })
       const fiber = yield* start(Undone, "run", 1, 2)
-      expect((yield* memory.ended("run")).error).toContain("has undone what it did, so it cannot continue. Start a new run.")
+      expect((yield* memory.ended("run")).error).toContain("was undone, so it cannot continue. Start a new run.")
       yield* Fiber.await(fiber)
       expect(log).toEqual(["undo a"])
     }))))

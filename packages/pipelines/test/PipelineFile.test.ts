@@ -209,14 +209,19 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   [
     "a name that is taken",
     { ...words, steps: [{ name: "a", ...split }, { name: "a", ...split }] },
-    "steps[1].name: The name \"a\" is taken. Names identify what has been recorded: choose another one.",
+    "steps[1].name: The name \"a\" is already used. Recorded results are identified by name: choose another one.",
     false
   ],
-  ["the name input", { ...words, steps: [{ ...split, name: "input" }] }, "steps[0].name: The name \"input\" is taken.", false],
+  [
+    "the name input",
+    { ...words, steps: [{ ...split, name: "input" }] },
+    "steps[0].name: The name \"input\" is already used.",
+    false
+  ],
   [
     "a name that is taken inside of a part",
     two(split, { all: { x: [{ name: "a", run: "anything" }] } }),
-    "steps[1].all.x[0].name: The name \"a\" is taken.",
+    "steps[1].all.x[0].name: The name \"a\" is already used.",
     false
   ],
   [
@@ -306,7 +311,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   [
     "a step without a name",
     { ...words, steps: [split] },
-    "steps[0]: The step has no name. Names identify what has been recorded: add one.",
+    "steps[0]: The step has no name. Recorded results are identified by name: add one.",
     true
   ],
   [
@@ -429,7 +434,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
         y: [{ name: "c", branch: "z", parts: { z: [{ name: "d", ...say }] } }]
       }
     }),
-    "steps[0].all.y: The part \"x\" of \"a\" runs at the same time and contains a stream too.",
+    "steps[0].all.y: The part \"x\" of \"a\" runs at the same time and also contains a stream.",
     false
   ],
   [
@@ -697,15 +702,15 @@ describe("a contributed kind", () => {
     [{ export: "Length" }, "but \"Length\" in its module is \"words.length\"."],
     [
       { declared: { input: { type: "number" } } },
-      "The package stint-plugin-words declares another input of \"words.split\" than its module has. Its author has to run: stint plugins write"
+      "The package stint-plugin-words declares a different input of \"words.split\" than its module has. The package's author must run: stint plugins write"
     ],
     [
       { declared: { ...PipelineFile.declarationOf(Split), streams: true } },
-      "The package stint-plugin-words declares another form of \"words.split\" than its module has."
+      "The package stint-plugin-words declares a different form of \"words.split\" than its module has."
     ],
     [
       { declared: withoutOptions },
-      "The package stint-plugin-words declares another options of \"words.split\" than its module has."
+      "The package stint-plugin-words declares a different options of \"words.split\" than its module has."
     ]
   ])("is refused when the package declares another one: %j", (change, message) => {
     expect(() => PipelineFile.activate({ ...contributed, ...change })).toThrow(message)
@@ -713,7 +718,7 @@ describe("a contributed kind", () => {
 
   it("has a name by which files can use it", () => {
     expect(() => StepKind.make("a b", { input: Schema.Json, output: Schema.Json, run: () => null })).toThrow(
-      "\"a b\" is not a name of a kind of step."
+      "\"a b\" is not a valid name for a kind of step."
     )
   })
 })

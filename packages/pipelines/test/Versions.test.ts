@@ -48,7 +48,7 @@ describe("a run and a new release of its pipeline", () => {
   it("waits when the output of a recorded step has another type, and names the step", async () => {
     const next = letters(Schema.Struct({ text: Schema.String, page: Schema.Number })).end(Schema.Unknown)
     expect(await upgraded(next)).toEqual({
-      held: "The run has recorded the output of the node \"write\", whose type is another one in the definition of the worker."
+      held: "The run has recorded the output of the node \"write\", whose type is different in the definition of the worker."
     })
   })
 
@@ -61,7 +61,7 @@ describe("a run and a new release of its pipeline", () => {
     const input = Pipeline.make("letters", { input: Schema.Number })
       .step("write", () => ({ text: "" }), { output: Draft }).waitFor("approved", Schema.Json).end(Schema.Unknown)
     expect(await upgraded(input)).toEqual({
-      held: "The run began with an input whose type is another one in the definition of the worker."
+      held: "The run began with an input whose type is different in the definition of the worker."
     })
   })
 

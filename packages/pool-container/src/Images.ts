@@ -150,7 +150,7 @@ export const make = Effect.fnUntraced(function*(
     warned.set(endpoint, image + Id)
     const digest = RepoDigests?.find((one) => one.includes("@sha256:"))
     return Effect.logWarning(
-      `The image ${image} of endpoint ${endpoint} is a name that can move to another image. Its workers run ${
+      `The image ${image} of endpoint ${endpoint} is a name that can later refer to another image. Its workers run ${
         digest ?? Id
       } until the ` +
         `endpoint's settings change or the platform starts again. ${

@@ -90,7 +90,7 @@ export const login = Effect.fnUntraced(function*(
   }
   if (!URL.canParse(cluster.server) || !/^https?:$/.test(new URL(cluster.server).protocol)) {
     return yield* unavailable(
-      `the server "${cluster.server}" of the kubeconfig is not an address with https://`,
+      `the server "${cluster.server}" of the kubeconfig is not an https:// address`,
       "Correct the file, or kubeconfig and context in STINT_KUBERNETES."
     )
   }

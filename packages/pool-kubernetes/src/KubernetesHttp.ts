@@ -1,5 +1,5 @@
 /**
- * HTTP requests to a Kubernetes API server, with bounds of time and size.
+ * HTTP requests to a Kubernetes API server, with limits of time and size.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +10,7 @@ import { request as httpsRequest, type RequestOptions } from "node:https"
 import { ApiRefused, ApiUnreachable, type KubernetesError } from "./KubernetesError.ts"
 import { Status } from "./Pod.ts"
 
-/** What a request needs beside its address. */
+/** What a request needs in addition to its address. */
 export interface Credentials extends Omit<RequestOptions, "headers"> {
   readonly headers: OutgoingHttpHeaders
 }
@@ -31,16 +31,16 @@ export interface ApiRequest {
   readonly body?: unknown
 }
 
-/** How long an answer may take. */
+/** How long a response may take. */
 const ANSWER_LIMIT = "30 seconds"
 
-/** The longest answer. A page of a list is the longest; a pod has some kilobytes, and at most 1.5 MB. Bytes. */
+/** The maximum size of a response, in bytes. Pages of lists are the largest; a pod has a few kilobytes, and at most 1.5 MB. */
 const MAX_ANSWER = 64 * 1024 * 1024
 
-/** The longest error text that is read. Bytes. */
+/** The maximum size of an error text that is read, in bytes. */
 const MAX_ERROR = 64 * 1024
 
-/** The longest part of an error that is shown. Characters. */
+/** The maximum part of an error that is shown, in characters. */
 const SHOWN_ERROR = 2_000
 
 const unreachable = (server: string, cause: unknown): ApiUnreachable =>
@@ -52,7 +52,7 @@ const textOf = async (response: IncomingMessage, limit: number): Promise<string>
   for await (const chunk of response) {
     if (!Buffer.isBuffer(chunk)) continue
     length += chunk.length
-    if (length > limit) throw new Error(`the answer is longer than ${limit} bytes`)
+    if (length > limit) throw new Error(`the response is longer than ${limit} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
@@ -97,7 +97,7 @@ const respond = Effect.fnUntraced(function*(
           }
         })
       } catch (cause) {
-        // A token with a line break, or a certificate that is none.
+        // A token with a line break, or an invalid certificate.
         resume(Effect.fail(unreachable(server, cause)))
         return
       }
@@ -121,7 +121,7 @@ const respond = Effect.fnUntraced(function*(
 const unanswered = (access: ClusterAccess, limit: string) =>
   Effect.fail(new ApiUnreachable({ problem: `${access.server} did not answer within ${limit}` }))
 
-/** Sends the request and returns the decoded answer. */
+/** Sends the request and returns the decoded response. */
 export const json = <A>(
   access: ClusterAccess,
   request: ApiRequest,
@@ -137,13 +137,13 @@ export const json = <A>(
       Effect.mapError(
         Schema.decodeUnknownEffect(Schema.fromJsonString(schema))(text),
         () =>
-          new ApiUnreachable({ problem: `${access.server} answered ${request.path} with something else than Kubernetes does` })
+          new ApiUnreachable({ problem: `${access.server} returned a response to ${request.path} that is not from Kubernetes` })
       )
     ),
     Effect.timeoutOrElse({ duration: ANSWER_LIMIT, orElse: () => unanswered(access, ANSWER_LIMIT) })
   )
 
-/** Sends the request and handles each chunk of the answer, one after the other. Fails when the connection ends within the answer. */
+/** Sends the request and handles each chunk of the response, one after the other. Fails if the connection ends within the response. */
 export const stream = Effect.fnUntraced(
   function*<E>(access: ClusterAccess, request: ApiRequest, onChunk: (chunk: Buffer) => Effect.Effect<void, E>) {
     const response = yield* respond(access, request).pipe(

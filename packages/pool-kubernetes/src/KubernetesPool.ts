@@ -43,10 +43,10 @@ const decodeIds = Schema.decodeUnknownOption(Schema.Struct({ worker: WorkerId, e
 
 const ENDED_EARLIER = "its pod had ended before the platform started."
 
-/** How long the API may take to answer when the platform starts. */
+/** How long the API may take to respond when the platform starts. */
 const START_LIMIT = "1 minute"
 
-/** The name of a platform whose settings have none. Nodes on several machines differ, and so do platforms on one machine. */
+/** The name of a platform whose settings contain none. It differs between machines and between platforms on one machine. */
 const platformOf = (dataDir: string): string =>
   createHash("sha256").update(`${hostname()}\n${dataDir}`).digest("hex").slice(0, 32)
 
@@ -64,7 +64,7 @@ const unavailable = (error: KubernetesError, namespace: string): PoolError =>
     })
   })
 
-/** Explains why the API did not create a pod. `mask` hides secrets, because an answer can repeat parts of the request. */
+/** Explains why the API did not create a pod. `mask` hides secrets, because a response can repeat parts of the request. */
 const createError = (
   error: KubernetesError,
   endpoint: string,
@@ -76,7 +76,7 @@ const createError = (
     if (error.status === 403 && error.problem.includes("exceeded quota")) {
       return new PoolError({ reason: new NoCapacity({ problem: error.problem }) })
     }
-    // An admission check refuses the pod; without a role, or in a namespace that is being removed, every pod is refused.
+    // An admission check rejects the pod. Without a role, or in a namespace that is being removed, every pod is rejected.
     const isForbidden = error.status === 403 && error.reason === "Forbidden" &&
       !/ cannot create resource | unable to create new content /.test(error.problem)
     if (error.status === 422 || error.status === 400 || isExisting(error) || isForbidden) {
@@ -114,7 +114,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
       Effect.tap((created) => Effect.sync(() => table.add(created))),
       Effect.asVoid,
       Effect.retry({ while: isPassing, times: 3, schedule: Schedule.spaced("500 millis") }),
-      // An earlier attempt whose answer was lost created it: its name is that of this worker only.
+      // An earlier attempt whose response was lost created the pod, because only this worker's pod has this name.
       Effect.catch((error) => attempts > 1 && isExisting(error) ? Effect.void : Effect.fail(error)),
       Effect.mapError((error) => createError(error, endpoint.id, namespace, maskOf(variables, mask))),
       Effect.tapError(() => pod.discard)
@@ -141,7 +141,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
         Effect.fail(
           new PoolError({
             reason: new PoolUnavailable({
-              problem: `the Kubernetes API at ${access.server} did not answer within ${START_LIMIT}`,
+              problem: `the Kubernetes API at ${access.server} did not respond within ${START_LIMIT}`,
               hint: "Check the cluster, and the settings in STINT_KUBERNETES."
             })
           })
@@ -150,14 +150,14 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
     Effect.mapError((error) => error._tag === "PoolError" ? error : unavailable(error, namespace))
   )
 
-  /** A pod of an earlier run, unless its annotations are not those of the platform, or it is a copy under another name. */
+  /** A pod of an earlier run, unless its annotations are not the platform's, or it is a copy under another name. */
   const orphanOf = (pod: Pod): ReadonlyArray<OrphanedWorker> => {
     const { annotations = {}, deletionTimestamp, name } = pod.metadata
     const ids = decodeIds({ worker: annotations[WORKER_ANNOTATION], endpoint: annotations[ENDPOINT_ANNOTATION] })
     if (Option.isNone(ids) || nameOf(ids.value.worker) !== name) return []
     const hadEnded = endOf(pod, { exit: false, kill: false }) !== undefined
     const target = { ...ids.value, settings: settingsOf(settings, ids.value.endpoint) }
-    // Followed from now on, so that it is not removed as unknown, and no change is missed until it is adopted.
+    // The pod is followed from now on, so that it is not removed as unknown and no change is missed before its adoption.
     table.follow(name)
     const orphan: OrphanedWorker = {
       id: target.worker,
@@ -181,7 +181,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
   /** A pod whose creation was not noticed, or whose removal failed. */
   const removeUnknown = Effect.fnUntraced(function*({ metadata: { deletionTimestamp, name } }: Pod) {
     if (deletionTimestamp !== undefined) return
-    yield* Effect.logWarning(`Removing the pod ${name}, which belongs to this platform and to none of its workers.`)
+    yield* Effect.logWarning(`Removing the pod ${name}, which has the label of this platform but belongs to none of its workers.`)
     yield* Effect.ignore(api.remove(name, 1))
   })
   yield* Effect.forkScoped(table.run(first, removeUnknown))
@@ -189,5 +189,5 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
   return WorkerPool.of({ supports: ["container"], prepare: () => Effect.void, start, orphans })
 })
 
-/** The pool. Fails when the cluster cannot be asked for the pods of an earlier run, whose workers would otherwise be started twice. */
+/** The pool. Fails if the pods of an earlier run cannot be listed, because their workers would otherwise be started twice. */
 export const layer = (options: Options): Layer.Layer<WorkerPool, PoolError> => Layer.effect(WorkerPool, make(options))

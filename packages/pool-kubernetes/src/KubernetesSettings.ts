@@ -1,13 +1,13 @@
 /**
- * The settings of pods: a JSON file of the operator. The callers who may create endpoints choose an image, limits and volumes; where its pods
- * run and with which rights is the operator's choice (docs/operations/kubernetes.md).
+ * The settings of pods: a JSON file of the operator. Callers who create endpoints choose an image, limits and volumes; the operator chooses where the
+ * pods run and with which rights (docs/operations/kubernetes.md).
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
 /** Names of objects: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names */
 const Name = Schema.String.check(
-  Schema.isPattern(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, { message: "Expected the name of an object in Kubernetes" })
+  Schema.isPattern(/^[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?$/, { message: "Expected a valid Kubernetes object name" })
 )
 
 /** A quantity, for example `500m` or `2Gi`. */
@@ -26,7 +26,7 @@ const Toleration = Schema.Struct({
 const seconds = (maximum: number) => Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum })))
 
 const PodSettings = Schema.Struct({
-  /** Labels of the nodes that may run them. */
+  /** Labels of the nodes that may run the pods. */
   nodeSelector: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
   tolerations: Schema.optionalKey(Schema.Array(Toleration)),
   /** Secrets of the namespace with the credentials of image registries. */
@@ -35,7 +35,7 @@ const PodSettings = Schema.Struct({
   imagePullPolicy: Schema.optionalKey(Schema.Literals(["Always", "IfNotPresent", "Never"])),
   priorityClassName: Schema.optionalKey(Name),
   runtimeClassName: Schema.optionalKey(Name),
-  /** Its token is never mounted. Default: that of the namespace. */
+  /** The service account. Its token is never mounted. Default: that of the namespace. */
   serviceAccountName: Schema.optionalKey(Name),
   /** What a pod reserves of its node. Default: the endpoint's limits. */
   requests: Schema.optionalKey(Schema.Struct({ cpu: Schema.optionalKey(Quantity), memory: Schema.optionalKey(Quantity) })),
@@ -47,9 +47,9 @@ const PodSettings = Schema.Struct({
   labels: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
   /** How long a worker may take to end after SIGTERM, also on a node that is drained. Seconds; default: 300. */
   graceSeconds: seconds(86_400),
-  /** How long to wait for a node with room. Longer than a new node takes, where the cluster adds nodes. Seconds; default: 60. */
+  /** How long to wait for a node with room. In a cluster that adds nodes, must be longer than a new node takes. Seconds; default: 60. */
   unschedulableSeconds: seconds(86_400),
-  /** How long a start may take in all, with the pull of its image. Seconds; default: 900. */
+  /** How long a start may take in total, including the image pull. Seconds; default: 900. */
   startSeconds: seconds(86_400)
 })
 /** The settings of an endpoint's pods. */
@@ -62,15 +62,15 @@ export const KubernetesSettings = Schema.Struct({
   /** The address at which pods reach this platform, for example `http://stint.jobs.svc:4600`. */
   platformUrl: Schema.String.check(
     Schema.isPattern(/^https?:\/\/[^/?#@\s]+$/, {
-      message: "Expected an address without a path or a login, for example http://stint.jobs.svc:4600"
+      message: "Expected an address without a path or credentials, for example http://stint.jobs.svc:4600"
     })
   ),
   /**
-   * The name of this platform in the labels of its pods. It takes over and removes the pods with this name, so two platforms, and two nodes
-   * of one platform, never share one. Default: derived from the machine's name and the data folder.
+   * The name of this platform in the labels of its pods. The platform takes over and removes the pods with this name, so two platforms, or two nodes
+   * of one platform, must never share one. Default: derived from the machine's name and the data folder.
    */
   name: Schema.optionalKey(Schema.String.check(
-    Schema.isPattern(/^[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/, { message: "Expected the value of a label" })
+    Schema.isPattern(/^[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?$/, { message: "Expected a valid label value" })
   )),
   /** A kubeconfig file. Default: `KUBECONFIG`, `~/.kube/config`, or else the service account of the platform's own pod. */
   kubeconfig: Schema.optionalKey(Schema.NonEmptyString),
@@ -78,7 +78,7 @@ export const KubernetesSettings = Schema.Struct({
   context: Schema.optionalKey(Schema.NonEmptyString),
   /** The settings of all pods. */
   pods: Schema.optionalKey(PodSettings),
-  /** By endpoint: members that replace those of `pods`. */
+  /** Settings by endpoint, which replace those of `pods`. */
   endpoints: Schema.optionalKey(Schema.Record(Schema.String, PodSettings))
 })
 export type KubernetesSettings = typeof KubernetesSettings.Type

@@ -1,5 +1,5 @@
 /**
- * How much of each pod's output was passed on, on disk, so that a restarted platform passes on no line again.
+ * How much of each pod's output was forwarded. Stored on disk, so that a restarted platform forwards no line twice.
  *
  * ```
  *   dataDir/pods/stint-w-1.position      2026-11-23T10:00:01.500000000 1
@@ -19,7 +19,7 @@ export interface PositionFile {
   readonly remove: () => void
 }
 
-/** The width of a position in the file, so that each write replaces the previous one completely. Characters. */
+/** The fixed width of a position in the file, in characters, so that each write replaces the previous one completely. */
 const WIDTH = 48
 
 /** Opens the file of a pod. Throws when it cannot be opened. */

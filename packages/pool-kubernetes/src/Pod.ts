@@ -1,5 +1,5 @@
 /**
- * The parts of pods, lists and watch events that the pool reads. Other members are ignored, so that a newer API server changes nothing.
+ * The parts of pods, lists and watch events that the pool reads. Other members are ignored, so that newer API servers are compatible.
  */
 import * as Schema from "effect/Schema"
 

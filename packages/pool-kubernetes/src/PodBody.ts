@@ -28,7 +28,7 @@ export type ContainerSource = Extract<EndpointSource, { readonly type: "containe
 /** The label that names the platform of a pod. */
 export const PLATFORM_LABEL = "stint/platform"
 
-/** The annotation with the worker's id, which may have any form. */
+/** The annotation with the worker's id, which need not be valid as a label. */
 export const WORKER_ANNOTATION = "stint/worker"
 /** The annotation with the endpoint's id, which need not be valid as a label. */
 export const ENDPOINT_ANNOTATION = "stint/endpoint"
@@ -43,10 +43,10 @@ const TARGETS = ["/platform-volume", "/runpod-volume"]
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 32)
 
-/** The longest part of a pod's name that is a worker's id. Characters. */
+/** The maximum length of a worker's id within a pod's name, in characters. */
 const LONGEST = 57
 
-/** The name of a worker's pod. A worker's id is unique, so a second pod for one worker is refused by the API. */
+/** The name of a worker's pod. It is derived from the worker's id, so the API rejects a second pod for one worker. */
 export const nameOf = (worker: string): string =>
   `stint-${worker.length <= LONGEST && /^[a-z0-9](?:[a-z0-9-]*[a-z0-9])?$/.test(worker) ? worker : hashOf(worker)}`
 
@@ -66,12 +66,12 @@ export interface PodParts {
 const unsupported = (endpoint: string, problem: string, hint: string) =>
   Effect.fail(new PoolError({ reason: new SpawnFailed({ path: `A pod of endpoint ${endpoint}`, problem, hint }) }))
 
-/** Refuses what the source says and a pod cannot do, so that nothing is ignored. */
+/** Rejects settings of the source that a pod does not support, so that none is silently ignored. */
 const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source }: PodParts) {
   if (model !== undefined) {
     return yield* new PoolError({
       reason: new ModelMissing({
-        problem: `The model of endpoint ${endpoint.id} is on the platform's machine, which its pods do not see. ` +
+        problem: `The model of endpoint ${endpoint.id} is on the platform's machine, which its pods cannot access. ` +
           "Remove it from the endpoint, and mount a volume that contains the model."
       })
     })
@@ -87,7 +87,7 @@ const check = Effect.fnUntraced(function*({ request: { endpoint, model }, source
     )
   }
   if (source.gpus === "all") {
-    return yield* unsupported(endpoint.id, "a pod receives a number of GPUs, not all", `Set its gpus to a number.`)
+    return yield* unsupported(endpoint.id, "a pod needs a number of GPUs, not \"all\"", `Set its gpus to a number.`)
   }
   if (source.user !== undefined && !/^\d+(?::\d+)?$/.test(source.user)) {
     return yield* unsupported(
@@ -125,7 +125,7 @@ const volumesOf = Effect.fnUntraced(function*({ volumes = [] }: ContainerSource)
   }
 })
 
-/** The sizes of a pod: what it may use, and what it reserves of its node. */
+/** The resources of a pod: its limits, and what it reserves on its node. */
 const resourcesOf = ({ cpus, gpus, memoryBytes }: ContainerSource, { gpuResource = DEFAULT_GPU, requests }: PodSettings) => {
   const limits = {
     ...(cpus === undefined ? {} : { cpu: `${Math.round(cpus * 1_000)}m` }),
@@ -135,7 +135,7 @@ const resourcesOf = ({ cpus, gpus, memoryBytes }: ContainerSource, { gpuResource
   return { limits, requests: { ...limits, ...requests } }
 }
 
-/** A text in which Kubernetes would replace $(NAME) by the value of a variable, and $$ by $. */
+/** Escapes a text in which Kubernetes would replace $(NAME) with the value of a variable, and $$ with $. */
 const verbatim = (text: string): string => text.replaceAll("$", () => "$$")
 
 /** The body of the request that creates the pod. */

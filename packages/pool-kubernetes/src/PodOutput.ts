@@ -1,8 +1,8 @@
 /**
- * Reads the output of a worker's container, and passes on each line once.
+ * Reads the output of a worker's container, and forwards each line once.
  *
  * The API sends each line with its time. When the connection breaks, the output is read again from the second of the last line (from its
- * beginning after a restart of the platform), and the lines that were passed on are skipped:
+ * beginning after a restart of the platform), and the lines that were already forwarded are skipped:
  *
  * ```
  *   10:00:01.5 a | 10:00:01.7 b --connection lost--> since 10:00:01: a, b skipped, c passed on
@@ -20,13 +20,13 @@ import type { PodsApi } from "./PodsApi.ts"
 /** How soon to read again. */
 const RETRY = "500 millis"
 
-/** How long a stream is read before the next one continues from its last line. A connection that broke without a word ends then. */
+/** How long a stream is read before the next one continues from its last line. This also ends a connection that broke silently. */
 const FOLLOW_LIMIT = "10 minutes"
 
-/** How long the stream of an ended container may take to end, and its rest to be read. */
+/** How long the rest of an ended container's output may take. */
 const LAST_LINES_LIMIT = "10 seconds"
 
-/** The time of the last line that was passed on, and the number of lines with it. */
+/** The time of the last forwarded line, and the number of forwarded lines with this time. */
 export interface OutputPosition {
   readonly time: string
   readonly lines: number
@@ -34,11 +34,11 @@ export interface OutputPosition {
 
 const LINE = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d) ?(.*)$/s
 
-/** A time in a form that is in order as text. All times of a container have the same zone. */
+/** A time in a form that sorts as text. All times of a container have the same zone. */
 const sortable = (seconds: string, fraction = ""): string => `${seconds}.${fraction.padEnd(9, "0")}`
 
 export interface PodOutput {
-  /** Reads until it is interrupted or {@link finish} was called, across lost connections. */
+  /** Reads until it is interrupted or {@link finish} is called. Survives lost connections. */
   readonly follow: Effect.Effect<void>
   /** Reads the rest of an ended container's output. */
   readonly finish: (following: Fiber.Fiber<void>) => Effect.Effect<void>
@@ -65,7 +65,7 @@ export const make = (
     let isNew = true
     const write = Effect.fnUntraced(function*(line: string) {
       const [, seconds, fraction, zone, text = line] = LINE.exec(line) ?? []
-      // Without a time, it is the rest of a long line.
+      // A line without a time is the rest of a long line.
       if (seconds !== undefined) {
         const time = sortable(seconds, fraction)
         if (time === from.time) repeated += 1
@@ -86,7 +86,7 @@ export const make = (
           try {
             onPosition(position)
           } catch {
-            // The disk is full: a later platform reads these lines again.
+            // The disk is full. After a restart, the platform reads these lines again.
           }
         })
       })
@@ -101,11 +101,11 @@ export const make = (
         if (isRefused(error, 403) && !isForbidden) {
           isForbidden = true
           return Effect.logWarning(
-            `The output of pod ${name} cannot be read. ${error.message} The platform's role needs get of pods/log.`
+            `The output of pod ${name} cannot be read. ${error.message} The platform's role needs the permission get on pods/log.`
           )
         }
         // 400: the container does not run yet. 404: the pod is gone.
-        return Effect.logDebug(`The output of pod ${name} broke off. ${error.message}`)
+        return Effect.logDebug(`The output of pod ${name} was interrupted. ${error.message}`)
       }),
       Effect.repeat({ while: () => !hasEnded, schedule: Schedule.spaced(RETRY) }),
       Effect.asVoid

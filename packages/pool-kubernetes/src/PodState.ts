@@ -1,10 +1,10 @@
 /**
- * Reads what became of a worker's pod.
+ * Interprets the state of a worker's pod.
  *
  * | what a pod reports | meaning |
  * |---|---|
- * | `PodScheduled` is false with the reason `Unschedulable` | waits; after the settings' time, no capacity, with the scheduler's words |
- * | the image cannot be pulled, or the container cannot be created | the worker cannot be started, with the kubelet's words |
+ * | `PodScheduled` is false with the reason `Unschedulable` | waits; after the configured time, no capacity, with the scheduler's message |
+ * | the image cannot be pulled, or the container cannot be created | the worker cannot be started, with the kubelet's message |
  * | it failed before its container ran (`OutOfcpu`, `NodeAffinity`, `Evicted`) | no capacity |
  * | its container ended | exit code, signal, out of memory |
  * | condition `DisruptionTarget`, or the reason `Evicted` | lost: preempted, evicted, or its node is gone |
@@ -14,15 +14,15 @@ import { signalOf, type WorkerExit } from "@stint/pool/WorkerExit"
 import type { Pod } from "./Pod.ts"
 import { CONTAINER } from "./PodsApi.ts"
 
-/** How far a start has come. */
+/** The progress of a start. */
 export type Start =
   | { readonly _tag: "Started" }
   | { readonly _tag: "Failed"; readonly error: PoolError }
-  /** `unschedulable`: the scheduler's words, if no node has room for the pod. */
+  /** `unschedulable`: the scheduler's message, if no node has room for the pod. */
   | { readonly _tag: "Waiting"; readonly unschedulable: string | undefined; readonly reason: string }
 
 /**
- * Reasons of a waiting container that more waiting does not change. `ErrImagePull` is not one: the kubelet tries again, and then reports
+ * Reasons of a waiting container that do not resolve by waiting. `ErrImagePull` is not one: the kubelet tries again, and then reports
  * `ImagePullBackOff`. https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff
  */
 const HOPELESS = new Set([
@@ -48,12 +48,12 @@ const hintOf = (endpoint: string, reason: string, message: string): string => {
     return `Set the user of endpoint ${endpoint}, for example "1000:1000", or use an image whose USER is a number and not root.`
   }
   if (/image/i.test(reason)) {
-    return `Correct the image of endpoint ${endpoint}, or name its credentials in imagePullSecrets of STINT_KUBERNETES.`
+    return `Correct the image of endpoint ${endpoint}, or add its credentials to imagePullSecrets in STINT_KUBERNETES.`
   }
   return `Correct the command, the image or the volumes of endpoint ${endpoint}.`
 }
 
-/** How far the start of a worker's pod has come. */
+/** The progress of the start of a worker's pod. */
 export const startOf = (pod: Pod, endpoint: string): Start => {
   const { name } = pod.metadata
   const state = stateOf(pod)
@@ -116,7 +116,7 @@ const lost = (reason: string): End => (log) => ({ _tag: "Lost", reason, log })
 
 const killed = (signal: string, outOfMemory: boolean): End => (log) => ({ _tag: "Killed", signal, outOfMemory, log })
 
-/** What the platform asked of a pod. */
+/** What the platform has requested for a pod. */
 export interface Asked {
   readonly exit: boolean
   readonly kill: boolean
@@ -130,7 +130,7 @@ export const endOf = (pod: Pod, asked: Asked): End | undefined => {
   const hasEnded = terminated !== undefined || phase === "Failed" || phase === "Succeeded"
   const disruption = disruptionOf(pod)
   if (disruption !== undefined && !asked.kill) {
-    // A node that does not answer never reports the end: its pod stays "Running" until the node returns.
+    // A node that does not respond never reports the end. Its pod stays "Running" until the node returns.
     const isUnreachable = pod.metadata.deletionTimestamp !== undefined &&
       pod.status?.conditions?.some((one) => one.reason === "DeletionByTaintManager") === true
     return hasEnded || isUnreachable ? lost(disruption) : undefined
@@ -144,7 +144,7 @@ export const endOf = (pod: Pod, asked: Asked): End | undefined => {
   return (log) => ({ _tag: "Exited", code: terminated.exitCode, log })
 }
 
-/** How a pod ended that no longer exists, and whose end was not seen. */
+/** The exit of a pod that no longer exists and whose end was not seen. */
 export const endOfRemoved = (name: string, pod: Pod | undefined, asked: Asked): End => {
   const seen = pod === undefined ? undefined : endOf(pod, asked)
   if (seen !== undefined) return seen

@@ -7,8 +7,8 @@
  *    +------------------+
  * ```
  *
- * A watch can lose an event without an error, so the list is read again from time to time. While the API does not answer, nothing changes:
- * the pods run without it.
+ * A watch can lose an event without an error, so the list is read again periodically. While the API does not respond, the pods keep running and count
+ * as unchanged.
  */
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -20,23 +20,23 @@ import type { Listed, PodsApi } from "./PodsApi.ts"
 /** How often the list is read again. Milliseconds. */
 const RESYNC = 300_000
 
-/** A watch that ended sooner than this is not repeated at once. Milliseconds. */
+/** A watch that ends sooner than this is not repeated immediately. Milliseconds. */
 const SHORT = 1_000
 
-/** How soon to ask an API again that did not answer, or that ended a watch at once. */
+/** How soon to retry after the API did not respond, or ended a watch at once. */
 const RETRY = "1 second"
 
-/** What was seen of a pod. */
+/** An observed state of a pod. */
 export type Seen =
   | { readonly _tag: "Pod"; readonly pod: Pod }
-  /** It no longer exists. `pod`: its last state, if any was seen. */
+  /** The pod no longer exists. `pod`: its last seen state, if any. */
   | { readonly _tag: "Removed"; readonly pod: Pod | undefined }
 
 export interface PodTable {
-  /** Follows the pod with this name, which need not exist yet: all its states until {@link unfollow}. Each name has one follower. */
+  /** Follows all states of the pod with this name, which need not exist yet, until {@link unfollow}. Each name has one follower. */
   readonly follow: (name: string) => Queue.Queue<Seen>
   readonly unfollow: (name: string) => void
-  /** Adds a pod that was created, so that its removal is noticed even when no event of it was seen. */
+  /** Adds a created pod, so that its removal is noticed even if none of its events was seen. */
   readonly add: (pod: Pod) => void
   /** Reads lists and watches until it is interrupted. `onUnfollowed` receives each listed pod that nobody follows. */
   readonly run: (first: Listed, onUnfollowed: (pod: Pod) => Effect.Effect<void>) => Effect.Effect<never>
@@ -59,14 +59,14 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
     tell(name, { _tag: "Removed", pod })
   }
 
-  /** `before`: the pods that were known before the list was asked for. Others may have been created since. */
+  /** `before`: the pods that were known before the list was requested. Others may have been created since. */
   const replace = (listed: Listed, before: ReadonlySet<string>): void => {
     const names = new Set(listed.pods.map(({ metadata }) => metadata.name))
     for (const pod of listed.pods) update(pod)
     for (const name of before) if (!names.has(name)) remove(name, pods.get(name))
   }
 
-  /** Watches until the list is needed again. */
+  /** Watches until the list must be read again. */
   const watchFrom = Effect.fnUntraced(function*(first: string): Effect.fn.Return<void, KubernetesError> {
     const listedAt = now()
     let version = first
@@ -79,15 +79,15 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
           if (event.type === "DELETED") remove(event.object.metadata.name, event.object)
           else if (event.type !== "BOOKMARK") update(event.object)
         }))
-      // A watch lasts many seconds, unless something between the platform and the API ends it.
+      // A watch lasts many seconds, unless a proxy between the platform and the API ends it.
       if (now() - watchedAt >= SHORT) continue
       yield* Effect.sleep(RETRY)
-      // Nothing came through it: the list shows what such watches would not.
+      // The watch delivered nothing, so the list is read instead.
       if (version === before) return
     }
   })
 
-  /** Reads the list if none is given, and watches until it is needed again. */
+  /** Reads the list if none is given, then watches until the list must be read again. */
   const cycle = Effect.fnUntraced(function*(
     given: Listed | undefined,
     onListed: Effect.Effect<void>,
@@ -123,7 +123,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
       const onListed = Effect.suspend(() => {
         if (isAnswering) return Effect.void
         isAnswering = true
-        return Effect.logInfo("The Kubernetes API answers again.")
+        return Effect.logInfo("The Kubernetes API responds again.")
       })
       let listed: Listed | undefined = first
       while (true) {
@@ -132,7 +132,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
         if (result._tag === "Success") continue
         if (isAnswering && !isExpired(result.failure)) {
           isAnswering = false
-          yield* Effect.logWarning(`The state of the pods is unknown: they count as running. ${result.failure.message}`)
+          yield* Effect.logWarning(`The state of the pods is unknown; they count as running. ${result.failure.message}`)
         }
         yield* Effect.sleep(RETRY)
       }

@@ -16,7 +16,7 @@ import { Pod, PodList, WatchEvent } from "./Pod.ts"
 /** The name of a worker's container in its pod. */
 export const CONTAINER = "worker"
 
-/** Pods of a page of a list. */
+/** The number of pods in a page of a list. */
 const PAGE = 500
 
 /** How long all pages of a list may take. */
@@ -25,10 +25,10 @@ const LIST_LIMIT = "1 minute"
 /** How long the API server keeps a watch open. The next one continues from the last version. Seconds. */
 const WATCH_SECONDS = 25
 
-/** How long a watch may take in all. A connection that broke without a word ends then. */
+/** How long a watch may take in total. This also ends a connection that broke silently. */
 const WATCH_LIMIT = "40 seconds"
 
-/** The longest event of a watch: a pod of the largest size, with its other versions of the managed fields. Characters. */
+/** The maximum size of a watch event, in characters: a pod of the maximum size with its managed fields. */
 const MAX_EVENT = 8 * 1024 * 1024
 
 /** A list of pods, and the version from which a watch continues. */
@@ -40,9 +40,9 @@ export interface Listed {
 export interface PodsApi {
   readonly create: (body: unknown) => Effect.Effect<Pod, KubernetesError>
   readonly list: Effect.Effect<Listed, KubernetesError>
-  /** Asks the pod's processes to end with SIGTERM, and kills them after the grace period. Succeeds when there is no such pod. */
+  /** Sends SIGTERM to the pod's processes, and kills them after the grace period. Succeeds if there is no such pod. */
   readonly remove: (name: string, graceSeconds: number) => Effect.Effect<void, KubernetesError>
-  /** Handles the events after a version. Returns when the API server ended the watch. */
+  /** Handles the events after a version. Returns when the API server ends the watch. */
   readonly watch: (
     version: string,
     onEvent: (event: Exclude<WatchEvent, { readonly type: "ERROR" }>) => Effect.Effect<void>
@@ -118,10 +118,10 @@ export const make = (access: ClusterAccess, namespace: string, selector: string)
           }
           for (const line of lines) {
             if (line === "") continue
-            // Without the content, in which variables can be.
+            // Without the content, which can contain variables.
             const event = yield* Effect.mapError(
               decodeEvent(line),
-              () => new ApiUnreachable({ problem: "a watch contains something else than Kubernetes sends" })
+              () => new ApiUnreachable({ problem: "a watch contains an event that is not from Kubernetes" })
             )
             if (event.type === "ERROR") {
               const { code = 0, message = "no reason", reason = "" } = event.object

@@ -1,5 +1,5 @@
 /**
- * Supervises the pod of one worker, from its creation or adoption until it was removed.
+ * Supervises the pod of one worker, from its creation or adoption until its removal.
  *
  * ```
  *   created --> waits for a node, an image --> running --ended--> last lines read --> removed --> exit: Exited | Killed | Lost
@@ -7,8 +7,8 @@
  *                  +--> the start fails                     +-- the API does not answer: still running, as far as anybody knows
  * ```
  *
- * The API has no signals. A request to exit is a deletion with the pod's grace period, and a kill is one with a second: deletions without a
- * grace period remove only the object, while the processes may continue
+ * The API has no signals. A request to exit is a deletion with the pod's grace period, and a kill is a deletion with a grace period of one second. A
+ * deletion without a grace period removes only the object, while the processes may continue
  * (https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination-forced).
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
@@ -32,10 +32,10 @@ import type { PodsApi } from "./PodsApi.ts"
 import { type End, endOf, endOfRemoved, startOf } from "./PodState.ts"
 import type { PodTable, Seen } from "./PodTable.ts"
 
-/** The grace period of a kill: the shortest with which the node confirms the end. Seconds. */
+/** The grace period of a kill: the shortest one that waits for the node to confirm the end. Seconds. */
 const KILL_GRACE = 1
 
-/** How often a request is tried again that the API did not answer. */
+/** How often to retry a request to which the API did not respond. */
 const RETRIES = { while: isPassing, times: 10, schedule: Schedule.spaced("500 millis") }
 
 /** How long to wait for a killed pod to end and be removed. */
@@ -63,9 +63,9 @@ export interface Dependencies {
 
 export interface WorkerPod {
   readonly handle: WorkerHandle
-  /** Completes when the worker's container runs. Fails when it cannot, with the cluster's words. */
+  /** Completes when the worker's container runs. Fails with the cluster's message if it cannot run. */
   readonly started: Effect.Effect<void, PoolError>
-  /** Kills the pod and waits until it was removed, within a limit. */
+  /** Kills the pod and waits for its removal, within a limit. */
   readonly close: Effect.Effect<void>
   /** Ends the supervision of a pod that was not created. */
   readonly discard: Effect.Effect<void>
@@ -73,7 +73,7 @@ export interface WorkerPod {
 
 const noCapacity = (problem: string) => new PoolError({ reason: new NoCapacity({ problem: problem.replace(/\.$/, "") }) })
 
-/** Supervises a pod, which may not exist yet. `describe` maps the exit that it observes to the one that is reported. */
+/** Supervises a pod that may not exist yet. `describe` maps the exit that it observes to the one that is reported. */
 export const supervise = Effect.fnUntraced(function*(
   { api, dataDir, log, table }: Dependencies,
   worker: Worker,
@@ -86,7 +86,7 @@ export const supervise = Effect.fnUntraced(function*(
   const ended = yield* Deferred.make<WorkerExit>()
   const file = yield* Effect.sync(() => OutputPositions.open(dataDir, name)).pipe(
     Effect.catchDefect((cause) =>
-      Effect.as(Effect.logWarning(`The position in the output of pod ${name} is not stored. ${String(cause)}`), undefined)
+      Effect.as(Effect.logWarning(`The position in the output of pod ${name} cannot be stored. ${String(cause)}`), undefined)
     )
   )
   const sink = WorkerOutput.lineSink(log, worker)
@@ -99,14 +99,14 @@ export const supervise = Effect.fnUntraced(function*(
     asked.kill = true
     return ask(KILL_GRACE)
   })
-  /** The grace period of a deletion that was asked for and that the pod shows no sign of. */
+  /** The grace period of a requested deletion that the pod does not show yet. */
   const lostRequest = ({ metadata: { deletionGracePeriodSeconds = 0, deletionTimestamp } }: Pod): number | undefined => {
     const isDeleted = deletionTimestamp !== undefined
     if (asked.kill) return isDeleted && deletionGracePeriodSeconds <= KILL_GRACE ? undefined : KILL_GRACE
     return asked.exit && !isDeleted ? graceSeconds : undefined
   }
 
-  /** What the pod waits for, for the errors of a start that takes too long. */
+  /** What the pod waits for. Used in the error of a start that takes too long. */
   let waitsFor = { unschedulable: false, reason: "it was not seen yet" }
   const unschedulable = Effect.sleep(`${unschedulableSeconds} seconds`).pipe(
     Effect.andThen(Effect.suspend(() =>
@@ -118,7 +118,7 @@ export const supervise = Effect.fnUntraced(function*(
   let isTimed = false
 
   let following: Fiber.Fiber<void> | undefined
-  /** Handles what was seen. Returns the end, if it is one. */
+  /** Handles an observed state. Returns the exit, if the pod has ended. */
   const handle = Effect.fnUntraced(function*(seen: Seen): Effect.fn.Return<End | undefined> {
     if (seen._tag === "Removed") return endOfRemoved(name, seen.pod, asked)
     const { pod } = seen
@@ -158,11 +158,11 @@ export const supervise = Effect.fnUntraced(function*(
       })
     )
     if (following !== undefined) yield* output.finish(following)
-    // Without a node that has to confirm the end, the API removes the pod at once.
+    // If no node has to confirm the end, the API removes the pod at once.
     yield* remove(KILL_GRACE).pipe(
       Effect.timeout(REMOVE_LIMIT),
       Effect.catch((error) =>
-        Effect.logWarning(`The ended pod ${name} is not removed yet. The platform tries again later. ${error.message}`)
+        Effect.logWarning(`The ended pod ${name} cannot be removed. The platform tries again later. ${error.message}`)
       )
     )
     forget()

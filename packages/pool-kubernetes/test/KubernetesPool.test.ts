@@ -119,7 +119,7 @@ describe("the pod", () => {
   const refusals: ReadonlyArray<readonly [Parameters<Effect.Success<typeof world>["start"]>[1], RegExp]> = [
     [{ pids: 100 }, /pids cannot be set for a pod\. Remove it/],
     [{ network: "host" }, /the network "host" is one of a container engine\. Remove it, and limit/],
-    [{ gpus: "all" }, /a pod receives a number of GPUs, not all\. Set its gpus/],
+    [{ gpus: "all" }, /a pod needs a number of GPUs, not "all"\. Set its gpus/],
     [{ user: "0:1000" }, /the user "0:1000" is root\. Set it to another number/],
     [{ user: "nobody" }, /the user "nobody" is not a number\. Set it to numbers/],
     [{ volumes: [{ source: "/srv/data" }] }, /^VolumeMissing: .*PersistentVolumeClaim\. Name a claim/]
@@ -259,7 +259,7 @@ describe("a start", () => {
   const failures: ReadonlyArray<readonly [StubPod["status"], RegExp]> = [
     [
       containerStatus("Pending", { waiting: { reason: "ImagePullBackOff", message: "Back-off pulling image" } }),
-      /^SpawnFailed: .*ImagePullBackOff: Back-off pulling image\. Correct the image of endpoint tested, or name its credentials/
+      /^SpawnFailed: .*ImagePullBackOff: Back-off pulling image\. Correct the image of endpoint tested, or add its credentials/
     ],
     [
       containerStatus("Pending", {
@@ -444,7 +444,10 @@ describe("changes", () => {
     Effect.gen(function*() {
       const { cluster, logged } = yield* withWorker
       cluster.write(`{"type":"MODIFIED","object":{"spec":{"env":[{"value":"hunter22"}]}}}`)
-      yield* until("the warning", () => logged.find((line) => line.includes("a watch contains something else")))
+      yield* until(
+        "the warning",
+        () => logged.find((line) => line.includes("a watch contains an event that is not from Kubernetes"))
+      )
       assert.notInclude(logged.join(), "hunter22")
     }))
 
@@ -561,7 +564,10 @@ describe("a restarted platform", () => {
       yield* pool()
       yield* until("the removal", () => cluster.pods.has("lost") ? undefined : true)
       assert.deepStrictEqual([...cluster.pods.keys()], ["other"])
-      assert.include(logged.join(), "Removing the pod lost, which belongs to this platform and to none of its workers.")
+      assert.include(
+        logged.join(),
+        "Removing the pod lost, which has the label of this platform but belongs to none of its workers."
+      )
     }))
 })
 
@@ -585,7 +591,7 @@ describe("the login", () => {
         const { cluster, settings } = yield* world
         writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace(/http:[^"]*/, server))
         const error = yield* Effect.flip(login(settings()))
-        assert.match(error.message, /is not an address with https:\/\/.* Correct the file/)
+        assert.match(error.message, /is not an https:\/\/ address.* Correct the file/)
       })
   )
 

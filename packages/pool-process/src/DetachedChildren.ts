@@ -1,16 +1,16 @@
 /**
  * Ends the processes that a worker leaves behind outside its process group.
  *
- * The processes of the group are killed with the worker. A child with a session of its own (`detached: true`, `setsid`, a daemon that forks
- * twice) is in another group. It would keep its files, its ports and its memory of the GPU, which the next worker needs. It is found by the
- * worker's id, which it inherited as a variable:
+ * The processes of the group are killed with the worker. A child with its own session (`detached: true`, `setsid`, a daemon that forks twice) is in
+ * another group. It would keep its files, its ports and its GPU memory, which the next worker needs. It is found by the worker's id, which it
+ * inherited as a variable:
  *
  * ```
  *   the worker has ended --processes with its id in /proc/<pid>/environ--> SIGTERM --2 s--> SIGKILL --at most 1 s--> over
  * ```
  *
- * Ids of workers are random, so no process of another worker or platform has the same one. A process without the variable, because it was
- * started with another environment, is not found. Without `/proc` (macOS) none is.
+ * Ids of workers are random, so no process of another worker or platform has the same one. A process that was started without the variable is not
+ * found. Without `/proc` (macOS), no process is found.
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -23,7 +23,7 @@ const SLICE = 64
 /** 2 s between the signals. */
 const GRACE = Schedule.spaced("50 millis").pipe(Schedule.upTo({ times: 40 }))
 
-/** A process that forks while it is looked for is found in one of the next rounds. */
+/** A process that forks during the search is found in one of the next rounds. */
 const ROUNDS = Schedule.spaced("50 millis").pipe(Schedule.upTo({ times: 20 }))
 
 const identityIn = (pid: number, workers: ReadonlySet<string>): ProcessTable.ProcessIdentity | undefined => {
@@ -42,7 +42,7 @@ const find = Effect.fnUntraced(function*(workers: ReadonlySet<string>) {
   return found
 })
 
-/** Ends what a worker that has exited left behind, within about 3 s. Takes some milliseconds when there is nothing. */
+/** Ends the processes that an exited worker left behind, within about 3 s. Takes a few milliseconds if there are none. */
 export const end = Effect.fnUntraced(function*(worker: string) {
   const workers = new Set([worker])
   const found = yield* find(workers)
@@ -56,7 +56,7 @@ export const end = Effect.fnUntraced(function*(worker: string) {
   yield* Effect.repeat(killed, { while: (count) => count > 0, schedule: ROUNDS })
 })
 
-/** Kills what these workers started, at once and without a wait, for a platform that exits. */
+/** Kills the processes that these workers started, at once and without waiting, for a platform that exits. */
 export const killNow = (workers: ReadonlySet<string>): void => {
   for (const pid of ProcessTable.pids()) {
     if (identityIn(pid, workers) !== undefined) ProcessTable.signal(pid, "SIGKILL")

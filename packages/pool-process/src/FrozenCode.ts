@@ -26,13 +26,13 @@ import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 /** The start of the names of folders that are being written. */
 const UNFINISHED = ".new-"
 
-/** How often a bundle is built again because a source changed meanwhile, and the pause before. */
+/** How often a bundle is rebuilt because a source changed meanwhile, and the pause before each rebuild. */
 const REBUILDS = { times: 4, pause: "50 millis" } as const
 
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {
   /**
-   * The program of frozen code. Missing code is made again from `handler`, which gives the same code if its files have not changed: another node
-   * may have made the release. Fails when the code stays missing.
+   * The program of frozen code. Missing code is rebuilt from `handler`, because another node may have made the release; the result is the same if its
+   * files have not changed. Fails if the code remains missing.
    */
   readonly programOf: (hash: string, endpoint: string, handler?: string) => Effect.Effect<string, PoolError>
 }
@@ -40,12 +40,12 @@ export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "r
 /** Folders and permissions. */
 export interface Options {
   readonly dataDir: string
-  /** The folder of bundles, in which an unchanged handler is found without building it again. */
+  /** The folder of bundles, so that an unchanged handler need not be rebuilt. */
   readonly bundles: string
   /** A folder for copies that the workers' user can read, and their permissions. Default: workers read the original. */
   readonly copies?: { readonly folder: string; readonly permissions: BundlePermissions }
   readonly bundle: HandlerBundle.BundleOptions
-  /** Held during each build, so that no handler is bundled twice at the same time. Default: an own one. */
+  /** Held during each build, so that no handler is bundled twice at the same time. Default: a new one. */
   readonly building?: Semaphore.Semaphore
 }
 
@@ -105,7 +105,7 @@ const writeFolder = async (
   const unfinished = join(parent, `${UNFINISHED}${randomUUID()}`)
   try {
     await mkdir(unfinished, { mode: permissions.folder })
-    // Whatever the umask.
+    // Independent of the umask.
     await chmod(parent, permissions.folder)
     await chmod(unfinished, permissions.folder)
     for (const [file, content] of files) {
@@ -156,7 +156,7 @@ export const make = Effect.fnUntraced(function*(
         )
     })
 
-  /** The bundle and its sources, from a moment at which they belonged together; undefined when the sources changed in every try. */
+  /** A consistent bundle and its sources; undefined if the sources changed during every attempt. */
   const settled = Effect.fnUntraced(function*(file: string) {
     for (let tries = 0; tries <= REBUILDS.times; tries++) {
       const program = yield* Effect.mapError(

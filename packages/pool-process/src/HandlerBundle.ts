@@ -127,8 +127,8 @@ const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string
 const WHOLE_META = /(?<=[,(=:]\s*)import\.meta(?=\s*[),;}\n])/g
 
 /**
- * Restores each source file's own `import.meta`, which would otherwise be that of the bundle. `main` is true for the handler's file alone: the
- * bundle only ever runs as the program of a worker.
+ * Restores each source file's own `import.meta`, which would otherwise be that of the bundle. `main` is true only for the handler's file, because the
+ * bundle always runs as the program of a worker.
  */
 const inlineImportMeta = (program: string) => (path: string, source: string): string | undefined =>
   source.includes("import.meta")
@@ -287,7 +287,7 @@ const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
 }))
 
 /**
- * esbuild's errors that running the file would report, too. A kind of file for which esbuild has no loader is not a mistake: Node may load it.
+ * esbuild's errors that Node would report, too. A file type without an esbuild loader is not a mistake, because Node may load it.
  */
 const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<BundleError, "files" | "mistakes">> => {
   const mistakes = Option.match(decodeFailure(cause), { onNone: () => [], onSome: ({ errors }) => errors }).filter(({ text }) =>

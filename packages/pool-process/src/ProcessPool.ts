@@ -5,15 +5,15 @@
  *   platform ---- Ctrl-C in its terminal reaches only the platform, which drains
  *     +-- worker      own session and process group; stdin closed, stdout and stderr read line by line (see `OutputPipes`)
  *           +-- its children: receive the group's signals (SIGTERM, SIGKILL) and die with the worker
- *           +-- its children with a session of their own: are ended after the worker (see `DetachedChildren`)
+ *           +-- its children with their own session: are ended after the worker (see `DetachedChildren`)
  * ```
  *
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
  * Files in `dataDir`: `workers/` (one record per running worker, see `Orphans`, and its pipes, see `OutputPipes`), and `releases/` (the code of releases, see `FrozenCode`). Files in `cacheDir`:
- * `compile-cache/` (V8's code cache, which speeds up later starts of a handler), `bundles/` (one per handler, see `HandlerBundle`), both of
- * which are safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
+ * `compile-cache/` (V8's code cache, which speeds up later starts of a handler), `bundles/` (one per handler, see `HandlerBundle`), both of which are
+ * safe to delete, and `work/` (the working folders of running `command` workers, see `WorkFolders`).
  */
 import { CodeArtifacts } from "@stint/pool/CodeArtifacts"
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
@@ -84,8 +84,8 @@ export interface Options {
   /** The volumes that endpoints may name. Default: none. */
   readonly namedVolumes?: NamedVolumes
   /**
-   * The URL of a module whose installation of Stint and Effect serves the handlers in folders without an installation of their own.
-   * Default: none; such handlers do not start.
+   * The URL of a module whose installation of Stint and Effect is used for handlers in folders without their own installation. Default: none; such
+   * handlers do not start.
    */
   readonly packagesOf?: string
   /**
@@ -147,7 +147,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     Duration.fromInputUnsafe(options.abandonAfter ?? "30 seconds")
   )
   const children = new Set<ChildProcess>()
-  /** The workers of which a process may be left. */
+  /** The workers that may have left a process behind. */
   const present = new Set<string>()
   const onExit = (code: number) => {
     if (code !== FORCED_EXIT_CODE) return
@@ -182,10 +182,10 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     volumes: options.namedVolumes ?? {},
     user: sharedUser
   }
-  // A process that waits for its endpoint cannot become that endpoint's user.
+  // A standby process cannot change to an endpoint's user.
   if (users.isPerEndpoint && (options.spare ?? 0) > 0) {
     yield* Effect.logWarning(
-      "No processes wait for workers (STINT_SPARE_WORKERS), because each endpoint has a user of its own (STINT_WORKER_USER)."
+      "STINT_SPARE_WORKERS has no effect, because each endpoint has its own user (STINT_WORKER_USER)."
     )
   }
   const standbys = yield* StandbyWorkers.make({
@@ -335,7 +335,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         )
     )
 
-    // Beside the report of the exit, which returns the worker's job to the queue.
+    // Runs in parallel with the report of the exit, which returns the worker's job to the queue.
     yield* Deferred.await(gone).pipe(
       Effect.andThen(DetachedChildren.end(worker)),
       Effect.andThen(Effect.sync(() => void present.delete(worker))),

@@ -1,5 +1,5 @@
 /**
- * Freezes the code of handlers, so that a release runs the code with which it was deployed, whatever happens to the files.
+ * Freezes the code of handlers, so that a release always runs the code with which it was deployed, even if the files change.
  *
  * Frozen code is stored by its hash: freezing the same code again stores nothing. A pool that starts handlers implements this service and
  * runs `StartRequest.code`.
@@ -26,9 +26,12 @@ export class CodeError extends Schema.TaggedError<CodeError>()("CodeError", {
 }
 
 export class CodeArtifacts extends Context.Service<CodeArtifacts, {
-  /** Stores the present code of a source. Returns undefined when the source has no code that the platform could store. */
+  /** Stores the current code of a source. Returns undefined if the source has no code that the platform could store. */
   readonly freeze: (source: EndpointSource) => Effect.Effect<ReleaseCode | undefined, CodeError>
-  /** Removes all stored code except that with these hashes. A release that refers to it may be part of a running backup: hold the backup's lock. */
+  /**
+   * Removes all stored code except that with these hashes. Requires the backup's lock, because a running backup may contain a release that refers to
+   * the code.
+   */
   readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<void>
 }>()("@stint/pool/CodeArtifacts") {}
 

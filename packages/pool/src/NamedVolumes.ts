@@ -1,6 +1,6 @@
 /**
  * Named volumes: folders of the platform's machine that the operator made available to workers, for example a mounted network file system.
- * An endpoint names a volume and not its folder, because every caller that may create endpoints could otherwise read any folder.
+ * An endpoint names a volume instead of a folder. Otherwise, every caller that may create endpoints could read any folder.
  */
 import * as Effect from "effect/Effect"
 import { realpath, stat } from "node:fs/promises"

@@ -1,9 +1,9 @@
 /**
- * The platform's address in the variables of the worker protocol, for pools whose workers reach it at another one.
+ * Replaces the platform's address in the variables of the worker protocol, for pools whose workers reach the platform at a different address.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 
-/** The variables with another address of the platform. */
+/** The variables with a different platform address. */
 export const withAddress = (
   variables: Readonly<Record<string, string>>,
   from: string,

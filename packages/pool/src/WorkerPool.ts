@@ -26,7 +26,7 @@ export interface StartRequest {
   /** Its `env` contains the values of secrets. A pool passes them to the worker, and must not store or log them. */
   readonly endpoint: ResolvedEndpoint
   readonly worker: WorkerId
-  /** The hash of the frozen code that a handler runs (see `CodeArtifacts`). Absent: the present code of its file. */
+  /** The hash of the frozen code that a handler runs (see `CodeArtifacts`). Absent: the current code of its file. */
   readonly code?: string
   /**
    * The variables of the worker protocol (`workerEnvironment`). They override `endpoint.env`, so that an endpoint cannot give its workers
@@ -39,8 +39,8 @@ export interface StartRequest {
    */
   readonly mask?: ((text: string) => string) | undefined
   /**
-   * The model of an endpoint that has one. A pool makes the folder readable for the worker, and sets `modelVariables` for the place at which
-   * the worker finds it. `endpoint.env` overrides them.
+   * The model of an endpoint that has one. A pool makes the folder readable for the worker, and sets `modelVariables` to the path at which the worker
+   * sees it. `endpoint.env` overrides them.
    */
   readonly model?: WorkerModel | undefined
 }
@@ -48,7 +48,7 @@ export interface StartRequest {
 /** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
-  /** True when the worker's process had been started in advance, before it was known which worker it would be. */
+  /** True if the worker runs in a standby process, which was started in advance. */
   readonly standby?: boolean
   /** Completes with the worker's exit once it has exited. May be awaited concurrently and repeatedly. */
   readonly exit: Effect.Effect<WorkerExit>
@@ -63,8 +63,8 @@ export interface WorkerHandle {
    */
   readonly kill: Effect.Effect<void>
   /**
-   * The processor time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that
-   * cannot tell. Called every few seconds.
+   * The processor time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
+   * measure it. Called every few seconds.
    */
   readonly cpuMillis?: Effect.Effect<number | undefined>
 }
@@ -76,9 +76,9 @@ export interface OrphanedWorker {
   /** Whether it was running when the pool started. */
   readonly isRunning: boolean
   /**
-   * Takes the worker over. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing
-   * the scope kills it. `variables` are those that the worker would receive now; they contain the key to redact. `mask` is as in
-   * {@link StartRequest}. Call it once.
+   * Adopts the worker. Its output continues, and `exit` completes with `Lost` when it has ended, at once if it is not running. Closing the scope
+   * kills it. `variables`: those that the worker would receive now, which contain the key to redact. `mask` is as in {@link StartRequest}. Call it
+   * once.
    */
   readonly adopt: (
     variables: StartRequest["variables"],

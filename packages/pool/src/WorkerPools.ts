@@ -42,7 +42,7 @@ export const layer = <E, R>(layers: ReadonlyArray<Layer.Layer<WorkerPool, E, R>>
 /**
  * A pool that is loaded and built when the first worker of its source types is prepared or started. It lives until the layer's scope closes.
  *
- * It has no orphans: a pool that may have some must be built at the start. A pool that cannot be built is tried again for the next worker.
+ * A lazy pool must not have orphans; a pool that may have some must be built at the start. If a pool cannot be built, the next worker tries again.
  */
 export const lazy = (
   supports: ReadonlyArray<EndpointSource["type"]>,

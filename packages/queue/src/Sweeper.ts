@@ -7,7 +7,7 @@
  *     `---failed------------------> again after the interval; logs the first failure and the recovery
  * ```
  *
- * The intervals are aligned (`AlignedSleep`): the sweeps of an idle platform wake the process together.
+ * The intervals are aligned (`AlignedSleep`), so that all sweeps of an idle platform wake the process at the same time.
  */
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as OutageLog from "@stint/store/OutageLog"

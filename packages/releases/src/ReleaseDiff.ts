@@ -27,7 +27,7 @@ const leaves = (settings: EndpointSpec | undefined): Leaves => {
   return leavesOf(decodeJson(JSON.parse(JSON.stringify(rest))), "")
 }
 
-/** The settings that differ, ordered by path. The id is not a setting. */
+/** The settings that differ, ordered by path. The id does not count as a setting. */
 export const diffSettings = (before: EndpointSpec | undefined, after: EndpointSpec): ReleasePreview["settings"] => {
   const [old, changed] = [leaves(before), leaves(after)]
   return [...new Set([...old.keys(), ...changed.keys()])].sort().flatMap((path) => {

@@ -8,8 +8,8 @@
  *                                   release + endpoint, in one transaction --> the autoscaler rolls (ReleaseMachine)
  * ```
  *
- * One deployment runs at a time, because old code is removed after each: a deployment that has frozen its code and not yet stored its
- * release would lose it. Platforms that share a store are serialized by its transactions.
+ * One deployment runs at a time, because each deployment ends with the removal of old code, which would delete code whose release is not stored yet.
+ * The transactions of a shared store serialize the deployments of several platforms.
  */
 import type { Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -35,13 +35,13 @@ export class ReleaseConflict extends Schema.TaggedError<ReleaseConflict>()("Rele
   actual: Schema.UndefinedOr(Schema.Struct({ number: Schema.Int, createdAt: Schema.Int, createdBy: Schema.String }))
 }) {}
 
-/** The endpoint exists already. */
+/** The endpoint already exists. */
 export class EndpointExists extends Schema.TaggedError<EndpointExists>()("EndpointExists", { endpoint: Schema.String }) {}
 
-/** There is no such release, or none to roll back to. */
+/** There is no such release, or no release to roll back to. */
 export class ReleaseMissing extends Schema.TaggedError<ReleaseMissing>()("ReleaseMissing", {
   endpoint: Schema.String,
-  /** Undefined: the caller named none. */
+  /** Undefined: the caller named no release. */
   number: Schema.UndefinedOr(Schema.Int)
 }) {}
 
@@ -56,7 +56,7 @@ export interface DeployRequest {
   readonly message?: string | undefined
   /** Fails with `ReleaseConflict` unless this is the endpoint's release; 0: the endpoint does not exist or has no release. */
   readonly expected?: number | undefined
-  /** Only a part of the jobs. Default: all. */
+  /** Gives the release only a part of the jobs. Default: all. */
   readonly canary?: Canary | undefined
 }
 
@@ -64,7 +64,7 @@ export interface DeployRequest {
 export interface Deployed {
   readonly release: Release
   readonly endpoint: Endpoint
-  /** False when nothing differed, and the release is the one from before. */
+  /** False if nothing differed; then the release is the previous one. */
   readonly isNew: boolean
 }
 
@@ -72,7 +72,7 @@ export interface Deployed {
 export interface RollbackRequest {
   readonly endpoint: Endpoint
   readonly createdBy: string
-  /** Default: the newest release before the active one that was active, too. */
+  /** Default: the newest earlier release that was active. */
   readonly to?: number | undefined
   readonly message?: string | undefined
 }
@@ -84,17 +84,17 @@ export class Releases extends Context.Service<Releases, {
   /** Like `deploy`, for an endpoint that does not exist. */
   readonly create: (request: DeployRequest) => Effect.Effect<Deployed, CodeError | EndpointExists | StoreError>
   /**
-   * Like `deploy`, for the configuration. The endpoint keeps its release when the code cannot be frozen, which is logged, and when the
-   * configuration is that of its canary, or of a canary that has failed: a restart must not give it all jobs.
+   * Like `deploy`, for the configuration. The endpoint keeps its release if the code cannot be frozen, which is logged. It also keeps it if the
+   * configuration is that of its current or failed canary, because a restart must not give a canary all jobs.
    */
   readonly redeploy: (request: DeployRequest) => Effect.Effect<void, StoreError>
   /**
-   * Makes the first release of an endpoint as it is. Does nothing when the endpoint has one, or is gone. When its code cannot be frozen,
-   * logs why, and its workers run the present files.
+   * Makes the first release of an endpoint as it is. Does nothing if the endpoint has one or no longer exists. If its code cannot be frozen, logs
+   * why, and its workers run the current files.
    */
   readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
-  /** Makes the endpoint's canary its release, which rolls. */
+  /** Promotes the endpoint's canary, which starts a roll. */
   readonly promote: (id: EndpointId) => Effect.Effect<Release, CanaryMissing | StoreError>
   readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
@@ -106,7 +106,7 @@ export interface Options {
   readonly sweepLock: Semaphore.Semaphore
 }
 
-/** How many releases are searched at once for the one to roll back to. */
+/** The page size of the search for the release to roll back to. */
 const PAGE = 20
 
 const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
@@ -116,8 +116,8 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
   const one = yield* Semaphore.make(1)
 
   /**
-   * Removes the code that no release refers to any more. It takes disk space only, so a failure is retried with the next deployment. So is a
-   * removal during a backup, whose copy of the database may refer to the code.
+   * Removes the code that no release refers to any more. Unused code only takes disk space, so a failed removal is retried with the next deployment.
+   * A removal during a backup is postponed in the same way, because the backup's copy of the database may refer to the code.
    */
   const removeOldCode = Effect.ignore(sweepLock.withPermitsIfAvailable(1)(Effect.flatMap(store.codes, artifacts.retain)))
 
@@ -185,7 +185,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
     return (yield* store.get(endpoint, number)) ?? (yield* new ReleaseMissing({ endpoint, number }))
   })
 
-  /** The newest release before the serving one that was active, too. */
+  /** The newest release before the serving one that was active. */
   const lastGood = Effect.fnUntraced(function*(endpoint: Endpoint) {
     const { id, previousRelease, release: current = 0 } = endpoint
     // A rollback of a canary returns to the active release.
@@ -217,7 +217,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
       ),
     create: (request) =>
       one.withPermits(1)(Effect.gen(function*() {
-        // Before the code is frozen: that takes a second, and the caller's mistake is the name.
+        // Checked before the code is frozen, which takes a second.
         if ((yield* endpoints.get(request.spec.id)) !== undefined) return yield* new EndpointExists({ endpoint: request.spec.id })
         return yield* release(request, yield* freeze(request.spec), { mustBeNew: true })
       })).pipe(Effect.catchTag("ReleaseConflict", never)),
@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
           ? Effect.logInfo(`The configuration of endpoint ${request.spec.id} is its canary, release ${canary.number}.`)
           : Effect.logWarning(
             `The configuration of endpoint ${request.spec.id} is release ${canary.number}, which failed as a canary, so the endpoint keeps ` +
-              `its release. Correct it, or deploy it nevertheless: stint deploy ${request.spec.id}`
+              `its release. Correct it, or deploy it anyway: stint deploy ${request.spec.id}`
           )
       })).pipe(
         Effect.catchTag(
@@ -250,7 +250,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
             Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)
           )
         )
-        // Nothing is stored when somebody has deployed or deleted the endpoint meanwhile.
+        // Stores nothing if the endpoint was deployed or deleted meanwhile.
         yield* store.deploy(0, {
           settings,
           createdAt: yield* Clock.currentTimeMillis,

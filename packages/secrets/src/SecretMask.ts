@@ -2,7 +2,7 @@
  * Replaces the values of secrets in text from workers: output lines, errors and tracebacks.
  *
  * A value is also found as it appears inside JSON, in the escaped form of other languages (`\u00fc`), encoded in a URL, and line by line if it
- * has several lines. It is not found when a program transforms it in another way, for example to base64.
+ * has several lines. It is not found if a program transforms it in another way, for example to base64.
  */
 import { SHORTEST_MASKED } from "@stint/contract/Secret"
 
@@ -32,7 +32,8 @@ export const make = (secrets: Iterable<readonly [value: string, name: string]>):
   const names = new Map<string, string>()
   for (const [value, name] of secrets) for (const form of formsOf(value)) names.set(form, name)
   if (names.size === 0) return undefined
-  // One expression for all values, longest first: a replacement is never masked again, and a value that contains another is masked whole.
+  // A single expression for all values, longest first, so that replacements are not masked again and a value that contains another one is masked
+  // completely.
   const forms = [...names.keys()].sort((a, b) => b.length - a.length)
   const pattern = new RegExp(forms.map(escapeRegExp).join("|"), "g")
   return (text) => text.replace(pattern, (form) => `[secret ${names.get(form)}]`)

@@ -10,8 +10,8 @@
  * ```
  *
  * Without `Nodes`, only this process writes to the store, so memory and store agree. With them, the memory is read again every 5 s: a change
- * reaches the other nodes within that time. The key is read only when the store has secrets or one is set: a platform
- * without secrets needs none.
+ * reaches the other nodes within that time. The key is read only if the store has secrets or when one is set, so a platform without secrets needs no
+ * key.
  */
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -35,7 +35,7 @@ import * as SecretCipher from "./SecretCipher.ts"
 import * as SecretMask from "./SecretMask.ts"
 import { type EncryptionKey, generate, SecretsKey, SecretsKeyError } from "./SecretsKey.ts"
 
-/** The request cannot be carried out, however often it is repeated. */
+/** The request cannot be carried out. A repetition would also fail. */
 export class SecretsError extends Schema.TaggedError<SecretsError>()("SecretsError", {
   message: Schema.String,
   hint: Schema.String
@@ -62,7 +62,7 @@ type UsingSecrets = Pick<Endpoint, "id" | "env">
 export interface SecretsService {
   /** All secrets, ordered by name. */
   readonly list: () => ReadonlyArray<StoredSecret>
-  /** Creates a secret or replaces its value. The version stays when the value is the same. */
+  /** Creates a secret or replaces its value. The version does not change if the value is the same. */
   readonly set: (
     name: SecretName,
     value: Redacted.Redacted
@@ -83,7 +83,7 @@ export interface SecretsService {
   readonly maskOf: (endpoint: UsingSecrets) => SecretMask.Mask | undefined
 }
 
-/** The number of earlier values of a secret that are masked: workers that run a long job may still have them. */
+/** The number of earlier values of a secret that are masked, because workers that run a long job may still have them. */
 const EARLIER_VALUES = 20
 
 /** The number of secrets whose earlier values are kept, so that a caller that creates and deletes many secrets cannot fill the memory. */
@@ -119,7 +119,7 @@ export const Secrets = Context.Reference<SecretsService>("@stint/secrets/Secrets
 })
 
 const LOST_KEY =
-  "Put the key back: it is not part of backups, so copy it from where you keep it. If it is lost, run `stint secrets discard` " +
+  "Put the key back. It is not part of backups, so copy it from where you keep it. If it is lost, run `stint secrets discard` " +
   "while the platform is stopped, and set the secrets again."
 
 const namesOf = (keys: ReadonlyArray<EncryptionKey>): string => keys.map(({ id }) => id).join(" and ")
@@ -246,7 +246,7 @@ const make = Effect.gen(function*() {
     return existed
   })
 
-  /** Encrypts the values in memory again, so that it works although the old key is lost. */
+  /** Encrypts the values in memory again, so that it works even if the old key is lost. */
   const seal = Effect.fnUntraced(function*(key: EncryptionKey) {
     const entries = [...known].map(([name, { record, value }]): readonly [string, Known] => [
       name,
@@ -261,7 +261,7 @@ const make = Effect.gen(function*() {
     const { place, write } = source
     if (write !== undefined) {
       const fresh = yield* generate
-      // The old keys stay beside the new one until no secret needs them.
+      // The old keys are kept until no secret needs them.
       yield* write([fresh, ...(yield* source.read)])
       const rotated = yield* seal(fresh)
       yield* write([fresh])
@@ -330,7 +330,7 @@ const make = Effect.gen(function*() {
   if (Option.isSome(yield* Effect.serviceOption(Nodes))) {
     const outage = OutageLog.make({
       onFailure: (problem) =>
-        Effect.logWarning(`The secrets cannot be refreshed: ${problem} The platform continues with those it has.`)
+        Effect.logWarning(`The secrets cannot be refreshed: ${problem} The platform continues with the values that it read last.`)
     })
     yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(SHARED_REFRESH)))
   }

@@ -2,7 +2,7 @@
  * The keys that encrypt secrets. A seam: the platform reads them from a file or a variable, and another implementation can fetch them from a
  * key management service (docs/extending/secrets-key.md).
  *
- * There is more than one key only during a rotation: the first key encrypts, and all of them decrypt.
+ * There are several keys only during a rotation: the first key encrypts, and all of them decrypt.
  *
  * ```
  *   [A] --write--> [B, A] --secrets are encrypted again with B--> [B, A] --write--> [B]
@@ -20,7 +20,7 @@ import { createHash, randomBytes } from "node:crypto"
 /** The length of a key for AES-256. */
 const KEY_BYTES = 32
 
-/** A key, with an id that is derived from it. The id identifies the key in messages and records, and does not reveal it. */
+/** A key, with an id that is derived from it. The id identifies the key in messages and records without revealing it. */
 export interface EncryptionKey {
   readonly id: string
   readonly bytes: Redacted.Redacted<Uint8Array>

@@ -21,7 +21,7 @@ describe("readiness", () => {
       expect(yield* readiness.check).toBeUndefined()
       yield* faults.failNextWrites(Infinity)
       yield* TestClock.adjust("1 second")
-      expect(yield* readiness.check).toContain("The store is out of order")
+      expect(yield* readiness.check).toContain("The store does not work")
       yield* faults.failNextWrites(0)
       yield* TestClock.adjust("1 second")
       expect(yield* readiness.check).toBeUndefined()
@@ -56,7 +56,7 @@ describe("readiness", () => {
         const readiness = yield* Readiness.Readiness
         const check = yield* Effect.forkChild(readiness.check)
         yield* TestClock.adjust("5 seconds")
-        expect(yield* Fiber.join(check)).toBe("The store did not answer within 5 seconds.")
+        expect(yield* Fiber.join(check)).toBe("The store did not respond within 5 seconds.")
         yield* readiness.close
         expect(yield* readiness.check).toBe("The platform is shutting down.")
       }).pipe(Effect.provide(Readiness.layer.pipe(Layer.provide(Layer.succeed(JobStore, silent)))))

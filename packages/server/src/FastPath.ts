@@ -12,7 +12,7 @@
  * router path. It reduces the server's CPU time per request, measured with 64 connections: for `/run` from 237 to 77 µs in memory and from
  * 243 to 111 µs on SQLite, and for a heartbeat from 94 to 42 µs (docs/decisions/0014-fast-path.md).
  *
- * This file only selects the path. A URL with an encoded character, a doubled slash or a query that needs decoding takes the router path.
+ * This file only selects the path. A URL with an encoded character, a double slash or a query that needs decoding takes the router path.
  */
 import { jobScopeOf } from "@stint/contract/AccessKey"
 import * as Context from "effect/Context"

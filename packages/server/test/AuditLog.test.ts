@@ -72,7 +72,7 @@ describe("the audit of a server", () => {
       assert.strictEqual(yield* stored("loud"), 601)
       yield* TestClock.adjust(Duration.hours(1))
       const many = "The key \"loud\" (loud) causes many refused or failed operations. The audit records 300 of them in an hour."
-      const leftOut = "The audit left out 700 refused or failed operations of the key \"loud\" (loud)."
+      const leftOut = "The audit omitted 700 refused or failed operations of the key \"loud\" (loud)."
       assert.deepStrictEqual(lines, [many, leftOut, many, leftOut])
     }).pipe(Effect.provide(
       layer({ entries: 10_000, keep: Duration.days(400) }).pipe(

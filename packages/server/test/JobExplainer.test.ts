@@ -104,7 +104,7 @@ describe("the endpoint's model in explain", () => {
   }
   const failed = {
     _tag: "Failed" as const,
-    reason: "The model acme/whisper cannot be downloaded: the hub answered 503. It is tried again.",
+    reason: "The model acme/whisper cannot be downloaded: the hub responded with status 503. The platform will retry.",
     retryAt: NOW + 12_000
   }
 
@@ -116,7 +116,7 @@ describe("the endpoint's model in explain", () => {
         "starts when it is there."
     )
     expect(explain(facts({ endpoint, model: { ...downloading, total: undefined } })).words).toContain(
-      "the hub is asked for its files"
+      "requesting the list of files from the hub"
     )
   })
 
@@ -124,8 +124,8 @@ describe("the endpoint's model in explain", () => {
     const { cause, nextRetryAt, reason, words } = explain(facts({ endpoint, model: failed }))
     expect(reason).toBe("failing")
     expect(words).toBe(
-      "It is first in the queue. The model acme/whisper cannot be downloaded: the hub answered 503. It is tried again. The next download " +
-        "is tried in 12 s."
+      "It is first in the queue. The model acme/whisper cannot be downloaded: the hub responded with status 503. The platform will retry. The next attempt " +
+        "is in 12 s."
     )
     expect([cause, nextRetryAt]).toEqual([failed.reason, NOW + 12_000])
     expect(explain(facts({ endpoint, model: { ...failed, retryAt: Infinity } })).nextRetryAt).toBeUndefined()
@@ -367,7 +367,9 @@ describe("explain", () => {
       }, in 90 s).`
     )
     expect(explained({ steps: [child, child, child, child, child], more: true }).words).toContain("and more than 2 more.")
-    expect(explained({ phase: "undoing", steps: [child] }).words).toMatch(/^It was cancelled, undoes what it did, and waits/)
+    expect(explained({ phase: "undoing", steps: [child] }).words).toMatch(
+      /^It was cancelled, is running its compensations, and waits/
+    )
     expect(explained({}).words).toBe("It has recorded its progress and is about to continue.")
     const cause = "The run has recorded the node \"stamp\", which the definition of the worker does not have."
     expect(explained({ held: cause })).toMatchObject({
@@ -375,7 +377,7 @@ describe("explain", () => {
       words:
         `${cause} It follows the definition 6dcd4ce23d88. Every minute it returns to the queue, until a worker whose definition fits takes ` +
         "it. To finish it as it began, let a worker of the earlier release run, for example after `stint rollback e`. To continue it with the " +
-        `new definition, forget what it recorded from that node on: POST /v2/e/retry/${job.id}?from=NODE. Or cancel it: POST /v2/e/cancel/${job.id}.`
+        `new definition, discard its records from that node on: POST /v2/e/retry/${job.id}?from=NODE. Or cancel it: POST /v2/e/cancel/${job.id}.`
     })
     expect(explained({ held: cause, phase: "undoing" }).words).toMatch(/`stint rollback e`\.$/)
     expect(explain(facts({ job: parked, ahead: null }))).toMatchObject({ reason: "parked" })

@@ -1,9 +1,9 @@
 /**
- * Claims within a transaction. The ready jobs that all claims of the transaction want are locked together, by `SKIP LOCKED`, and assigned
- * to one claim after the other.
+ * Claims within a transaction. The ready jobs for all claims of the transaction are locked together with `SKIP LOCKED`, and assigned to the claims in
+ * order.
  *
  * A claim that finds an expired job with a concurrency key may release held jobs of the key, which may come before the other ready jobs. The
- * transaction has not loaded their inputs and batches, and cannot lock batches after keys. So the claim is cut there, and the next transaction
+ * transaction has not loaded their inputs and batches, and cannot lock batches after keys. So the claim stops there, and the next transaction
  * continues it.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -20,7 +20,7 @@ export interface Claim {
   readonly endpoint: EndpointId
   readonly limit: number
   readonly event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
-  /** What the transactions before this one have found, and committed. */
+  /** What earlier transactions have found and committed. */
   readonly found?: ClaimResult
 }
 
@@ -43,10 +43,10 @@ interface Found {
 const isHungry = ({ expired, jobs }: Found, { limit }: Claim): boolean =>
   jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT
 
-/** Copies: a transaction may run again. */
+/** Copied, because a transaction may run again. */
 const foundBefore = ({ found }: Claim): Found => ({ jobs: [...found?.jobs ?? []], expired: [...found?.expired ?? []] })
 
-/** Returns whether held jobs became ready, because the job had expired. */
+/** Returns whether held jobs became ready because the job had expired. */
 const take = ({ work }: Transaction, entry: Entry, { event }: Claim, found: Found): boolean => {
   const applied = work.apply(entry, event)
   if (applied._tag !== "Changed") return false
@@ -67,7 +67,7 @@ const hasIsolated = ({ isolated, work }: Transaction, endpoint: EndpointId): boo
     !removed && head.endpoint === endpoint && head.isolated && head.finishedAt === null
   )
 
-/** Claims jobs. `Again`: the endpoint has isolated jobs, so that the claim must run alone. */
+/** Claims jobs. `Again`: the endpoint has isolated jobs, so the claim must run alone. */
 export const run = async (transaction: Transaction, claim: Claim): Promise<Claimed | "Again"> => {
   const { endpoint, limit } = claim
   transaction.work.slots.setLimit(endpoint, claim.event.keyLimit)
@@ -124,7 +124,7 @@ const runIsolated = async (transaction: Transaction, claim: Claim): Promise<Clai
       ? "next"
       : claimable(event.worker, [...busy.values()], (first) => ready.slice(0, first).map(({ head }) => head))
     if (may === "none") break
-    // The jobs that are not isolated were loaded beyond the place up to which all jobs were loaded.
+    // Non-isolated jobs were loaded beyond the position up to which all jobs were loaded.
     const entry = may === "next"
       ? ready[0]
       : readyEntries(transaction, endpoint, event.now, "all").find(({ head }) => !head.isolated)

@@ -6,10 +6,9 @@
  *   lock the keys  -->  count their slots, load the held jobs that may be released  -->  place and release, in memory
  * ```
  *
- * - The lock of a key is an advisory lock that is taken after the rows of jobs, and held until the commit. Transactions that neither give nor take
+ * - The lock of a key is an advisory lock. It is taken after the locks on job rows, and held until the commit. Transactions that neither give nor take
  *   a slot, such as heartbeats and claims, do not take it.
- * - A held job is a row of `delayed` without `not_before`. Where a job has a slot, its row has the turn of the slot as its `seq`, so that the index for
- *   claims also orders the keys; `jobs.seq` keeps the order of submission. A turn is greater than each position in that order.
+ * - A held job is a row of `delayed` without `not_before`. The `seq` of a job with a slot is the turn of the slot, so that the index for claims also orders the keys; `jobs.seq` keeps the order of submission. A turn is greater than every position in that order.
  * - A transaction without keys executes none of these statements.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -26,7 +25,7 @@ const decodeCounts = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.I
 const decodeTurn = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
 const decodeLimit = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.NullOr(Schema.Int)]))
 
-/** The turns of one transaction. Those of the next one are greater. */
+/** The turns of one transaction. Those of later transactions are greater. */
 const TURNS = 4_096
 
 /** A loaded key. */
@@ -54,14 +53,14 @@ export interface ConcurrencySlots {
   readonly has: (endpoint: EndpointId, key: string) => boolean
   /** Records the limit of an endpoint's keys as it is stored; undefined: the endpoint never had one. */
   readonly knowLimit: (endpoint: EndpointId, limit: number | undefined) => void
-  /** Changes the limit of an endpoint's keys. Undefined: it has none any more. */
+  /** Changes the limit of an endpoint's keys. Undefined: it no longer has one. */
   readonly setLimit: (endpoint: EndpointId, limit: number | undefined) => void
   readonly limitOf: (endpoint: EndpointId) => number
-  /** Begins to count a key. */
+  /** Begins to count the slots of a key. */
   readonly addKey: (endpoint: EndpointId, key: string, state: KeyState) => void
   /** The turns of this transaction begin here. */
   readonly setTurn: (first: number) => void
-  /** Gives a job the slot that it asks for, or holds it. `before` is undefined for a new job. */
+  /** Gives a job the slot that it needs, or holds it. `before` is undefined for a new job. */
   readonly place: (entry: Entry, before: JobHead | undefined, after: JobHead) => JobHead
   /** Releases held jobs of the key of a job that has freed its slot. Returns their number. */
   readonly release: (before: JobHead, after: JobHead, now: number) => number
@@ -182,7 +181,7 @@ const USAGE = `SELECT (
     SELECT count(*) FROM (SELECT 1 FROM stint.delayed WHERE endpoint = $1 AND concurrency_key = $2 AND held LIMIT $3) found
   )::int`
 
-/** A held job that another transaction has locked is skipped, unless too few would remain: it may stay held. */
+/** A held job that another transaction has locked is skipped and stays held, unless too few others would remain. */
 const heldRows = (skip: string): string =>
   `WITH s AS MATERIALIZED (
      SELECT * FROM stint.delayed WHERE endpoint = $1 AND concurrency_key = $2 AND held AND id <> ALL($4::text[])
@@ -224,7 +223,7 @@ export const load = async (
   }))
 }
 
-/** The slots of the key of a held job, and the held jobs before it. `$3`: how many are counted at most. */
+/** The slots of the key of a held job, and the held jobs before it. `$3`: the maximum count. */
 export const KEY_USAGE = `SELECT
     (SELECT count(*) FROM stint.running s
      WHERE s.endpoint = d.endpoint AND s.concurrency_key = d.concurrency_key AND s.not_before IS NULL)::int,

@@ -1,8 +1,8 @@
 /**
  * One connection to PostgreSQL, on which statements are pipelined: a statement is sent without waiting for the results of earlier ones.
  *
- * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no response arrives before the deadline
- * is destroyed, because a network that drops packets would otherwise block its callers for the timeout of TCP, which is many minutes.
+ * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no response arrives before the deadline is
+ * destroyed. Otherwise, a network that drops packets would block its callers for the TCP timeout of many minutes.
  */
 import { hash } from "node:crypto"
 import { Socket } from "node:net"
@@ -11,7 +11,7 @@ import { Client, type CustomTypesConfig, DatabaseError, types as parsers } from 
 /** A row of a result, in the order of the selected columns. */
 export type Row = ReadonlyArray<unknown>
 
-/** Sends a statement behind those sent before, and returns its rows. */
+/** Sends a statement without waiting for earlier ones, and returns its rows. */
 export type Query = (text: string, values?: ReadonlyArray<unknown>) => Promise<ReadonlyArray<Row>>
 
 /** Where and how to connect. */
@@ -22,7 +22,7 @@ export interface ConnectionOptions {
   readonly password?: string | undefined
   /** How long a statement or the start of a connection may take, in milliseconds. */
   readonly deadlineMs: number
-  /** Whether the server keeps the plans of statements. False behind a transaction pooler that does not know prepared statements. */
+  /** Whether the server keeps the plans of statements. False behind a transaction pooler without support for prepared statements. */
   readonly prepare: boolean
   /** Settings of the session, such as `SET jit = off`. */
   readonly settings?: string | undefined
@@ -30,7 +30,7 @@ export interface ConnectionOptions {
 
 /** An open connection. */
 export interface Connection {
-  /** The process of the server that the login announced. A pooler announces another one than that which runs the statements. */
+  /** The server process that the login announced. A pooler announces a different process from the one that runs the statements. */
   readonly announcedProcess: number | undefined
   readonly query: Query
   /** Sends statements without parameters as one text, such as `BEGIN; SET LOCAL ...`. */
@@ -42,7 +42,7 @@ export interface Connection {
   readonly onEnd: (listener: () => void) => void
   /** Closes the connection without waiting for statements. */
   readonly destroy: (reason: string) => void
-  /** Closes the connection after the statements that were sent. */
+  /** Closes the connection after the sent statements have finished. */
   readonly end: () => Promise<void>
 }
 
@@ -70,13 +70,13 @@ const elementOf = (value: unknown): string => {
 }
 
 /**
- * The values of a statement in the form in which they are sent. Throws when they are too large. When the driver finds that out itself, it has sent
- * a part of the statement, and the server commits the transaction without this statement.
+ * The values of a statement in the form in which they are sent. Throws when they are too large. The driver would notice this only after it has sent a
+ * part of the statement, and the server would commit the transaction without the statement.
  */
 export const encodeValues = (values: ReadonlyArray<unknown>): ReadonlyArray<unknown> => {
   const size = sizeOf(values)
   if (size > MAX_CHARACTERS) {
-    throw new RangeError(`the values of a statement have ${size} characters, and the limit is ${MAX_CHARACTERS}`)
+    throw new RangeError(`the values of a statement have ${size} characters; the limit is ${MAX_CHARACTERS}`)
   }
   return values.map((value) => Array.isArray(value) ? `{${value.map(elementOf).join(",")}}` : value)
 }
@@ -91,12 +91,12 @@ const nameOf = (names: Map<string, string>, text: string): string => {
 }
 
 /**
- * What the server does when this process stops without closing its connections, for example frozen or without a network. Otherwise, the locks of
- * its transaction stay until the server's TCP notices, after two hours by default, and other nodes wait for them.
+ * What the server does when this process stops without closing its connections, for example because it is frozen or has lost the network. Otherwise,
+ * other nodes would wait for the locks of its transaction until the server's TCP keepalive fails, after two hours by default.
  *
- * - An open transaction without statements ends before the statements of other nodes, which wait for its locks, reach their deadlines.
- * - A statement ends soon after its deadline, when the client has closed the connection: a statement that waits for a lock does not notice that.
- * - Some operating systems cannot check connections during a statement, and refuse the last setting.
+ * - An idle transaction ends before the statements of other nodes that wait for its locks reach their deadlines.
+ * - A statement ends soon after its deadline, because a statement that waits for a lock does not notice that the client has closed the connection.
+ * - Some operating systems cannot check connections during a statement, and reject the last setting.
  */
 const limitsOf = (deadlineMs: number): ReadonlyArray<string> => [
   `SET idle_in_transaction_session_timeout = ${Math.ceil(deadlineMs / 2)}; SET statement_timeout = ${deadlineMs + 1_000}`,
@@ -147,16 +147,16 @@ export const connect = async ({ deadlineMs, password, prepare, settings, url }: 
     destroy("the connection could not be opened")
     throw cause
   }
-  // With startup parameters instead, PgBouncer would refuse the connection.
+  // PgBouncer would reject a connection with startup parameters.
   for (const text of [...limitsOf(deadlineMs), ...(settings === undefined ? [] : [settings])]) client.query(text).catch(() => {})
   const names = new Map<string, string>()
-  // The driver's types do not have it.
+  // Missing in the driver's types.
   const announced: unknown = "processID" in client ? client.processID : undefined
 
   const send = async <A>(run: () => Promise<A>): Promise<A> => {
     if (!open) throw failure ?? new Error("the connection to PostgreSQL is closed")
     running += 1
-    // Only the first statement that waits for an answer and each answer start the deadline again: a busy connection can be silent, too.
+    // The deadline restarts at the first pending statement and at each response, because a busy connection can hang, too.
     if (running === 1) timer.refresh()
     try {
       return await run()
@@ -198,7 +198,7 @@ export const connect = async ({ deadlineMs, password, prepare, settings, url }: 
       try {
         await client.end()
       } catch {
-        // The connection is closed in any case.
+        // The connection is closed anyway.
       }
     }
   }

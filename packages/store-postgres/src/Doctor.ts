@@ -1,6 +1,6 @@
 /**
- * Checks a database for what makes a platform slow, wrong or unavailable, without changing anything. Each check is one question with an answer
- * for an operator and, unless it is fine, with what to do.
+ * Checks a database for conditions that make a platform slow, incorrect or unavailable. Changes nothing. Each result tells an operator the state and,
+ * unless it is fine, what to do.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -16,20 +16,20 @@ import { OLDEST_SERVER } from "./PostgresOpenError.ts"
 /** The result of a check. */
 export interface Finding {
   readonly check: string
-  /** `failed`: the platform does not start, or loses speed, notifications or data. */
+  /** `failed`: the platform does not start, becomes slow, or loses notifications or data. */
   readonly state: "ok" | "failed" | "skipped"
   readonly found: string
   /** What to do; empty when it is fine. */
   readonly advice: string
 }
 
-/** When checks fail. */
+/** The thresholds of the checks. */
 export interface Limits {
   /** How long a transaction may be open, in milliseconds. Default: 60,000. */
   readonly transactionMs?: number
-  /** How far clocks may be apart, in milliseconds. Default: 1,000. */
+  /** How much clocks may differ, in milliseconds. Default: 1,000. */
   readonly skewMs?: number
-  /** How many dead rows a table may have, when it has fewer live ones. Default: 50,000. */
+  /** The maximum number of dead rows in a table that has fewer live ones. Default: 50,000. */
   readonly deadRows?: number
   /** How long a notification may take, in milliseconds. Default: 5,000. */
   readonly notifyMs?: number
@@ -95,18 +95,18 @@ const tablesOf = async (query: Query): Promise<number> => {
 
 const checkTables = (version: number): Finding => {
   const { LATEST } = Migrations
-  if (version === 0) return skipped("tables", "there are none yet: the first node creates them")
+  if (version === 0) return skipped("tables", "none yet: the first node creates them")
   if (version > LATEST) {
     return failed(
       "tables",
-      `version ${version}, and this version of Stint knows ${LATEST}`,
+      `version ${version}; this version of Stint supports up to ${LATEST}`,
       "Use the version of Stint that the nodes run."
     )
   }
   return version < LATEST
     ? failed(
       "tables",
-      `version ${version}, and this version of Stint has ${LATEST}`,
+      `version ${version}; this version of Stint uses ${LATEST}`,
       "Start a node of this version: it migrates the tables while the other nodes work."
     )
     : ok("tables", `version ${version}`)
@@ -179,7 +179,7 @@ const checkIndexes = async (query: Query): Promise<Finding> => {
       "indexes",
       `missing or invalid: ${missing.map(([name]) => name).join(", ")}`,
       [
-        "Drop what is invalid, and create them again while the platform works:",
+        "Drop the invalid indexes, then create the missing ones. The platform can keep running:",
         ...missing.map(([name, statement]) =>
           statement === "" ? `the primary key ${name}` : statement.replace("INDEX", "INDEX CONCURRENTLY")
         )
@@ -199,8 +199,8 @@ const checkBloat = async (query: Query, limit: number): Promise<Finding> => {
     : failed(
       "dead rows",
       words(bloated),
-      "Claims read them again and again. Find what keeps autovacuum from removing them: a long transaction (below), a replication slot, or " +
-        `autovacuum that is off. Then: VACUUM ${bloated.map(([name]) => `stint.${name}`).join(", ")}`
+      "Every claim reads the dead rows again. Find out why autovacuum does not remove them: a long transaction (below), a replication slot, or " +
+        `because autovacuum is off. Then run: VACUUM ${bloated.map(([name]) => `stint.${name}`).join(", ")}`
     )
 }
 
@@ -216,7 +216,7 @@ const checkTransactions = async (query: Query, limit: number): Promise<Finding> 
     : failed(
       "long transactions",
       long.map(([pid, name, age]) => `process ${pid} (${name}): ${seconds(age)}`).join(", "),
-      "While it is open, no dead row is removed, and claims become slower. End it in its program, or with SELECT pg_terminate_backend(PROCESS)."
+      "While it is open, no dead rows are removed, and claims become slower. End it in its program, or with SELECT pg_terminate_backend(PROCESS)."
     )
 }
 
@@ -228,7 +228,7 @@ const checkSettings = async (query: Query, nodes: number): Promise<ReadonlyArray
        (SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'stint')`
   )
   const [commit, fsync, max, used, own] = decodeSettings(row)
-  // Of the nodes that run, and of one more: the next one to start, also during an upgrade.
+  // The connections of the running nodes and of one more, which starts next, for example during an upgrade.
   const needed = (nodes + 1) * CONNECTIONS
   const others = used - own
   return [
@@ -237,8 +237,8 @@ const checkSettings = async (query: Query, nodes: number): Promise<ReadonlyArray
         "durability",
         `fsync is ${fsync}, synchronous_commit is ${commit}`,
         fsync === "off" || commit === "off"
-          ? "A crash of the server loses jobs that callers were told are stored. Set both to on."
-          : "The loss of the primary server loses jobs that a standby should have. Set synchronous_commit to on, or run without standbys."
+          ? "A crash of the server loses jobs that were confirmed to callers. Set both to on."
+          : "If the primary server is lost, jobs that a standby should have are lost too. Set synchronous_commit to on, or run without standbys."
       )
       : ok("durability", `fsync is on, synchronous_commit is ${commit}`),
     needed + others > max
@@ -260,7 +260,7 @@ const checkNotify = async (listener: Connection, sender: Connection, limit: numb
     timer = setTimeout(() => resolve(false), limit)
   })
   try {
-    // A channel of its own: the nodes do not listen to it.
+    // A separate channel, to which the nodes do not listen.
     await listener.execute("LISTEN stint_doctor")
     await sender.query(`SELECT pg_notify('stint_doctor', $1)`, [payload])
     return await isReceived
@@ -268,7 +268,7 @@ const checkNotify = async (listener: Connection, sender: Connection, limit: numb
       : failed(
         "notifications",
         `none arrived within ${seconds(limit)}`,
-        "Waiting calls then notice changes of other nodes only after seconds. Connect to the server itself: transaction poolers drop notifications."
+        "Waiting calls notice changes by other nodes only after several seconds. Connect to the server itself: transaction poolers drop notifications."
       )
   } finally {
     clearTimeout(timer)
@@ -332,7 +332,7 @@ export const examine = (
     url: address,
     ...(password === undefined ? {} : { password: Redacted.value(password) }),
     deadlineMs,
-    // Also behind a pooler that does not know prepared statements.
+    // Works even behind a pooler without support for prepared statements.
     prepare: false
   }
   return Effect.promise(() =>

@@ -21,12 +21,12 @@ import { begin, type Needs, type Transaction } from "./Transaction.ts"
 import { commit } from "./TransactionWrites.ts"
 import type { UnreadableRows } from "./UnreadableRows.ts"
 
-/** The maximum number of commands in one transaction. A higher limit would gain little: the cost of the sync per command is already small. */
+/** The maximum number of commands in one transaction. A higher limit would gain little, because the cost of the sync per command is already small. */
 const MAX_COMMANDS = 256
 
 /**
- * One transaction stores at most this number of characters, unless its first command alone stores more: all rows of a table are one statement, and
- * neither the driver nor the server can send or read an unlimited one.
+ * One transaction stores at most this number of characters, unless its first command alone stores more. All rows of a table are one statement, whose
+ * size the driver and the server limit.
  */
 const MAX_CHARACTERS = 64 * 1_048_576
 
@@ -36,7 +36,7 @@ const MAX_TRIES = 10
 /** The result of a command. */
 export type CommandResult<A> =
   | { readonly ok: true; readonly value: A }
-  /** `isLost`: the connection was lost or could not be opened, so that the command is not the cause. */
+  /** `isLost`: the connection was lost or could not be opened, so the command is not the cause. */
   | { readonly ok: false; readonly cause: unknown; readonly isLost: boolean }
 
 /** A command: what it loads, and what it does with the loaded rows. */
@@ -99,7 +99,7 @@ export const mayRepeat = (cause: unknown): boolean => {
 
 /** A transaction that failed. */
 class TransactionFailed extends Error {
-  /** The connection was lost, so that the outcome is unknown. */
+  /** The connection was lost, so the outcome is unknown. */
   readonly isLost: boolean
   constructor(cause: unknown, isLost: boolean) {
     super("the transaction failed", { cause })
@@ -204,7 +204,7 @@ export const make = (connect: () => Promise<Connection>, tallies: TallyRows, unr
   const claim: JobGroupCommit["claim"] = (one, settle) =>
     submit(command("Claim", { claims: [one] }, (transaction) => Claims.run(transaction, one), (result) => {
       if (!result.ok) {
-        // The transactions before it are committed: the worker has their jobs.
+        // The earlier transactions are committed, so the worker has their jobs.
         settle(one.found === undefined ? result : { ok: true, value: one.found })
       } else if (result.value.isCut) claim({ ...one, found: result.value.result }, settle)
       else settle({ ok: true, value: result.value.result })

@@ -30,13 +30,13 @@ const MAX_RELATED_PART = 20
 /** How many children of ended runs the timers cancel in one transaction. */
 const CANCEL_PART = 200
 
-/** How long a run is kept when its retention has ended but a nested run still undoes what it did. Then it is looked at again. */
+/** How long to keep a run whose retention has ended while a nested run is still running its compensations. Then the run is checked again. */
 const KEPT_MILLIS = 60_000
 
-/** After so many attempts, a run whose timer cannot be fired within the time limit no longer stops the timers of others. */
+/** After this many attempts, a run whose timer cannot be fired within the time limit no longer blocks other timers. */
 const MAX_ATTEMPTS = 3
 
-/** What the timers of jobs did. */
+/** The effects of the timers. */
 type Fired = ReadonlyArray<readonly [id: JobId, applied: ApplyResult]>
 
 type Tick = Extract<JobMachineEvent, { readonly _tag: "Tick" }>
@@ -76,7 +76,7 @@ export const make = (
       const kept = await keepRoots(work, ids, event.now)
       return ids.flatMap((id) => {
         const entry = work.entries.get(id)
-        // Changed by another command since, or by the timer of its run.
+        // Another command, or the timer of its run, has changed the job since.
         const isDue = entry !== undefined && !entry.removed && dueAt(entry.head) <= event.now
         return isDue && !kept.has(id) ? [[id, work.apply(entry, event)] as const] : []
       })
@@ -111,10 +111,10 @@ export const make = (
     )
 
   let relatedPart = MAX_RELATED_PART
-  /** How often the timer of a run could not be fired because of the server, since another one could be. */
+  /** How often the timer of a run could not be fired because of the server, since the last timer that could. */
   const failures = new Map<JobId, number>()
 
-  /** Skips a run that repeatedly cannot be changed within the time limit. The database answers: the timers have just been read. */
+  /** Skips a run that repeatedly cannot be changed within the time limit. The database itself works, because the timers have just been read. */
   const giveUp = (part: ReadonlyArray<JobId>, now: number, error: StoreError) =>
     Effect.sync(() => {
       relatedPart = 1
@@ -129,8 +129,8 @@ export const make = (
     })
 
   /**
-   * The same for runs, their children and jobs with concurrency keys, in several transactions. When one fails because of the server, such as one that
-   * takes too long, the next tick tries each timer in its own transaction.
+   * The same for runs, their children and jobs with concurrency keys, in several transactions. If a transaction fails because of the server, for
+   * example because it takes too long, the next tick fires each timer in its own transaction.
    */
   const fireRelated = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<Fired, StoreError> => {
     if (ids.length === 0) return Effect.succeed([])
@@ -164,7 +164,7 @@ export const make = (
       })
     })
 
-  /** Cancels the children that the ends of runs have left (RunLoads.ts). The end of a nested run may leave further ones. */
+  /** Cancels the remaining children of ended runs (RunLoads.ts). The end of a nested run may leave more of them. */
   const cancelChildren = Effect.fnUntraced(function*(now: number, limit: number) {
     const results: Array<ApplyResult> = []
     while (results.length < limit) {

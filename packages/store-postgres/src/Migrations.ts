@@ -244,13 +244,13 @@ CREATE TABLE stint.log_pieces (
 CREATE INDEX log_pieces_of ON stint.log_pieces (job, last);
 `
 
-/** What a node tells the others about its workers, for their health pages, and whether it shuts down. */
+/** What a node reports to the others about its workers, for their health pages, and whether it is shutting down. */
 const v2 = `
 ALTER TABLE stint.nodes ADD COLUMN report text, ADD COLUMN leaving boolean NOT NULL DEFAULT false;
 ALTER TABLE stint.nodes SET (fillfactor = 50);
 `
 
-/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
+/** The audit. Ids are never reused, so that a cursor stays valid after old entries are removed. */
 const v3 = `
 CREATE TABLE stint.audit (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -270,8 +270,8 @@ CREATE INDEX audit_times ON stint.audit (at);
 `
 
 /**
- * Runs of pipelines: their journals, child jobs, waits, events and definitions. `is_run` says without a look-up whether a job is a run, and is
- * exact under the lock of the job. `root` is the job at the top of nested runs, whose row is the lock of all of them (RunLoads.ts).
+ * Runs of pipelines: their journals, child jobs, waits, events and definitions. `is_run` shows without a lookup whether a job is a run, and is exact
+ * under the lock of the job. `root` is the job at the top of nested runs, whose row is the lock of all of them (RunLoads.ts).
  */
 const v4 = `
 ALTER TABLE stint.ready ADD COLUMN is_run boolean NOT NULL DEFAULT false;
@@ -350,7 +350,7 @@ CREATE TABLE stint.definitions (
 );
 `
 
-/** Schedules. A change replaces the version before it. */
+/** Schedules. A change replaces the preceding version. */
 const v5 = `
 CREATE TABLE stint.schedules (
   endpoint text COLLATE "C" NOT NULL,
@@ -367,7 +367,7 @@ CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS N
 `
 
 /**
- * What nodes of an earlier version neither read nor write: they work beside newer ones until they are replaced.
+ * Columns that nodes of an earlier version neither read nor write, so that they can run beside newer nodes until they are replaced.
  *
  * `running` gets two partial indexes. Their columns never change while a row stays, so that heartbeats still change no index.
  */

@@ -1,9 +1,9 @@
 /**
- * Recognises a connection pooler that gives each transaction another connection of the server, such as PgBouncer in transaction mode. Behind it,
- * prepared statements, settings of the session, and notifications are lost.
+ * Detects a connection pooler that gives each transaction a different server connection, such as PgBouncer in transaction mode. Behind it, prepared
+ * statements, session settings and notifications are lost.
  *
- * A pooler announces a process of its own when a client logs in, so that one statement tells whether there is one. In session mode, a client
- * keeps its connection of the server. In transaction mode, another client that begins a transaction takes it away.
+ * A pooler announces its own process id at login, so one statement shows whether there is a pooler. In session mode, a client keeps its server
+ * connection. In transaction mode, another client that begins a transaction takes the connection over.
  */
 import type { Connection } from "./Connection.ts"
 
@@ -17,7 +17,7 @@ export const ADVICE =
 
 const PROCESS = "SELECT pg_backend_pid()"
 
-/** How many other clients try to take the connection away. A pooler gives away the one that was used last, unless it is configured otherwise. */
+/** How many other clients try to take over the connection. By default, a pooler assigns the connection that was used last. */
 const MAX_TRIES = 4
 
 const processOf = async ({ query }: Connection): Promise<number> => Number((await query(PROCESS))[0]?.[0])
@@ -39,7 +39,7 @@ export const detect = async (open: () => Promise<Connection>): Promise<Pooling> 
       await other.execute("BEGIN")
       if (await processOf(other) === first) return "transaction"
     }
-    // The pooler may take connections in turn.
+    // The pooler may assign connections in turn.
     return await processOf(connection) === first ? "session" : "transaction"
   } finally {
     await Promise.all(opened.map((connection) => connection.end()))

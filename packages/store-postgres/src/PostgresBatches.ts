@@ -103,7 +103,7 @@ const cancel = async (
   if (BatchMachine.isCancelling(after)) {
     for (const job of found) {
       const entry = work.find(endpoint, job)
-      // Claimed by another node since.
+      // Another node has claimed it since.
       if (entry?.head.status === "IN_QUEUE") applied.push(work.apply(entry, { _tag: "Cancel", now, endpoint }))
     }
   }
@@ -221,7 +221,7 @@ export const make = (db: PostgresDatabase["Service"]): BatchStore["Service"] => 
         const batch = await find(transaction, endpoint, id, undefined)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const rows = await work.query(
-          // At least one request, and no further one after so many bytes.
+          // At least one request, and no more after this number of bytes.
           `SELECT r.seq, r.id, r.input, r.s3_config, r.options FROM stint.batch_requests r JOIN (
              SELECT seq, sum(octet_length(input)) OVER (ORDER BY seq) - octet_length(input) AS before
              FROM (SELECT seq, input FROM stint.batch_requests WHERE batch = $1 AND input IS NOT NULL ORDER BY seq LIMIT $2) pending

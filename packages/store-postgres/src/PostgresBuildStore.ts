@@ -1,6 +1,6 @@
 /**
- * Builds in PostgreSQL. A row of a log contains the lines that were appended together. The lock of an endpoint's builds gives each one its own
- * number, and keeps the lines of a log in order, also when several nodes write.
+ * Builds in PostgreSQL. A row of a log contains the lines that were appended together. The lock of an endpoint's builds keeps their numbers unique
+ * and the lines of their logs in order, even if several nodes write.
  */
 import { Build, BuildSettings, hasEnded } from "@stint/contract/Build"
 import type { EndpointId } from "@stint/contract/Ids"

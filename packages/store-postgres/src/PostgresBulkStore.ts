@@ -30,13 +30,13 @@ const UPDATE = `UPDATE stint.bulk SET version = $2, created_at = $3, ended_at = 
 const PRUNE = `DELETE FROM stint.bulk WHERE ended_at IS NOT NULL
   AND id IN (SELECT id FROM stint.bulk ORDER BY created_at DESC, id DESC OFFSET ${BULK_KEPT})`
 
-/** Within the transaction of a step: locks the operation, and says whether the step follows it. */
+/** Locks the operation within the transaction of a step, and returns whether the step follows it. */
 export const lockNext = async (query: Query, step: BulkRecord): Promise<boolean> => {
   const [row] = await query(`SELECT version FROM stint.bulk WHERE id = $1 FOR UPDATE`, [step.id])
   return row !== undefined && bulkFollows(step, { version: decodeVersion(row)[0] })
 }
 
-/** Within the transaction of a step, after {@link lockNext}. */
+/** Runs within the transaction of a step, after {@link lockNext}. */
 export const putStep = async (query: Query, step: BulkRecord): Promise<void> => {
   await query(UPDATE, valuesOf(step))
 }

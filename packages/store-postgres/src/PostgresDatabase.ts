@@ -32,14 +32,14 @@ import * as UnreadableRows from "./UnreadableRows.ts"
 export interface Options {
   /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=...`. */
   readonly url: Redacted.Redacted
-  /** Replaces the password of the address, so that the address can be in a file that others may read. */
+  /** Replaces the password of the address, so that the address can be stored in a file that others may read. */
   readonly password?: Redacted.Redacted | undefined
   /**
    * How long a statement may take, in milliseconds. Then its connection is closed and the operation fails. Default: 10,000. A shorter time
    * detects an unresponsive network sooner, but also ends long statements of a busy server.
    */
   readonly deadlineMs?: number | undefined
-  /** The version of the program, which nodes of other versions and `stint doctor` see. */
+  /** The version of the program, which nodes of other versions and `stint doctor` can read. */
   readonly version?: string | undefined
 }
 
@@ -57,8 +57,8 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
   /** Runs a transaction that changes no jobs. `run` may run again, so it must change only the database. */
   readonly write: <A>(operation: string, run: (query: Query) => Promise<A>) => Effect.Effect<A, StoreError>
   /**
-   * Changes jobs in the next group commit. `run` may run again, so it must change only the transaction. `Again`: it must run alone, in a transaction
-   * of its own.
+   * Changes jobs in the next group commit. `run` may run again, so it must change only the transaction. `Again`: it must run alone, in its own
+   * transaction.
    */
   readonly shared: <A>(
     operation: string,
@@ -66,7 +66,7 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
     run: (transaction: Transaction) => A | "Again"
   ) => Effect.Effect<A, StoreError>
   readonly claim: (claim: Claims.Claim) => Effect.Effect<ClaimResult, StoreError>
-  /** Changes jobs and batches in a transaction of its own. */
+  /** Changes jobs and batches in a separate transaction. */
   readonly alone: <A>(operation: string, run: (transaction: Transaction) => Promise<A>) => Effect.Effect<A, StoreError>
   readonly unreadable: UnreadableRows.UnreadableRows
 }>()("@stint/store-postgres/PostgresDatabase") {}
@@ -75,12 +75,12 @@ export class PostgresDatabase extends Context.Service<PostgresDatabase, {
 const READERS = 2
 
 /**
- * As in transactions on jobs (Transaction.ts): the question whether a timer is due would otherwise read a table of waiting jobs from its start,
- * because the planner expects to find a due one soon.
+ * As in transactions on jobs (Transaction.ts). Otherwise, the query for due timers would scan a table of waiting jobs from its start, because the
+ * planner expects to find a due one soon.
  */
 const READER_SETTINGS = "SET enable_seqscan = off; SET jit = off"
 
-/** The pause after a failed attempt to connect: the operations in between fail at once. */
+/** The pause after a failed attempt to connect. Operations during the pause fail at once. */
 const RECONNECT_MILLIS = 250
 
 const DISK_FULL = "53100"
@@ -92,8 +92,7 @@ const DISK_FULL = "53100"
 const AWAY = new Set(["57P01", "57P02", "57P03", "53300", "25006", "25P03"])
 
 /**
- * The host, port and database of an address. Not shown for an address that has them in other places, because these may contain a password
- * with unescaped characters.
+ * The host, port and database of an address. Hidden if they cannot be parsed, because the address may contain a password with unescaped characters.
  */
 export const nameOf = (url: string): string => {
   if (!URL.canParse(url)) return "the given address"
@@ -102,7 +101,7 @@ export const nameOf = (url: string): string => {
   return isPlain ? `${host}${pathname}` : "the given address"
 }
 
-/** A connection that is opened when it is needed, and again after it was lost. */
+/** A connection that is opened on first use, and again after it was lost. */
 interface Slot {
   readonly get: () => Promise<Connection>
   readonly close: () => Promise<void>
@@ -169,7 +168,7 @@ const makeWriter = (slot: Slot) => {
   }
 }
 
-/** The words of an error. */
+/** The message of an error. */
 export const problemOf = (cause: unknown): string => {
   if (cause instanceof AggregateError) return cause.errors.map(problemOf).join("; ")
   return cause instanceof Error && cause.message !== "" ? cause.message : String(cause)
@@ -221,7 +220,7 @@ export const layer = (options: Options): Layer.Layer<PostgresDatabase, PostgresO
       const outage = OutageLog.make({
         onFailure: (problem) =>
           Effect.logError(
-            `PostgreSQL at ${name} cannot be used: ${problem}. Requests are rejected with 503, and nothing is acknowledged that is not stored. ` +
+            `PostgreSQL at ${name} cannot be used: ${problem}. Requests are rejected with 503. Nothing is confirmed that is not stored. ` +
               "The platform continues by itself when the database is back."
           ),
         onRecovery: Effect.logInfo(`PostgreSQL at ${name} can be used again.`)

@@ -1,8 +1,8 @@
 /**
  * Endpoints in PostgreSQL, and their releases. All endpoints are cached in memory, because each request reads one.
  *
- * Changes by other nodes appear within {@link REFRESH}; an endpoint that the cache does not have is read at once, so that a request that
- * follows its creation on another node finds it.
+ * Changes by other nodes appear within {@link REFRESH}. An endpoint that is not in the cache is read at once, so that a request right after its
+ * creation on another node finds it.
  *
  * The ids of removed endpoints are stored, and later transactions reject jobs for these endpoints. A removal and the insertion of jobs take the
  * same advisory lock, so no job can be inserted between the check for unfinished jobs and the removal.
@@ -28,7 +28,7 @@ import { endpointLock, lockNumber } from "./Transaction.ts"
 /** The longest time until a change of an endpoint reaches the other nodes. */
 const REFRESH: Duration.Input = "1 second"
 
-/** For how long an unknown id is not looked up again, so that requests for unknown endpoints do not load the database. */
+/** How long an unknown id is not looked up again, so that requests for unknown endpoints do not load the database. */
 const UNKNOWN_MILLIS = 500
 const MAX_UNKNOWN = 1_000
 
@@ -72,7 +72,7 @@ const make = Effect.gen(function*() {
   const outage = OutageLog.make({
     onFailure: (problem) =>
       Effect.logWarning(
-        `The endpoints cannot be refreshed: ${problem}. The node continues with the settings that it has read before.`
+        `The endpoints cannot be refreshed: ${problem}. The node continues with the settings that it read last.`
       )
   })
   yield* Effect.forkScoped(Effect.repeat(outage.watch(refresh), Schedule.spaced(REFRESH)))

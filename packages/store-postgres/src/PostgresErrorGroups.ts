@@ -1,8 +1,8 @@
 /**
  * Error groups in PostgreSQL. A group changes in the transaction of its job, just before the commit (TransactionWrites.ts).
  *
- * Only a transaction in which a job has failed does anything here. It then waits for one lock of each endpoint with a failure, in the order of
- * their numbers, after all its other locks, so transactions cannot wait for each other in a circle. It holds them for one round trip.
+ * Only a transaction in which a job has failed does anything here. It then takes one lock for each endpoint with a failure, after all its other locks
+ * and ordered by number, so that transactions do not deadlock. It holds them for one round trip.
  */
 import { identifyFailure, type JobFailure, withFailure, withResolution } from "@stint/store/ErrorGroupMachine"
 import { ErrorGroupRecord, ErrorGroupStore, GROUP_RETENTION_MILLIS, GROUPS_KEPT } from "@stint/store/ErrorGroupStore"
@@ -45,12 +45,12 @@ const lockGroups = (query: Query, endpoints: ReadonlyArray<string>) =>
 /** A statement and its values. */
 export type Statement = readonly [text: string, values: ReadonlyArray<unknown>]
 
-/** Within a transaction, as its last reads: the statements that add its failures to their groups. */
+/** The statements that add the failures of a transaction to their groups. They must be its last reads. */
 export const statementsOf = async (query: Query, failures: ReadonlyArray<JobFailure>): Promise<ReadonlyArray<Statement>> => {
   if (failures.length === 0) return []
   const identified = failures.map((failure) => ({ failure, identity: identifyFailure(failure) }))
   const keyOf = (endpoint: string, fingerprint: string) => `${endpoint}\n${fingerprint}`
-  // Sent together: the server reads the groups when it has the locks.
+  // Sent together: the server reads the groups once it has the locks.
   const [, rows] = await Promise.all([
     lockGroups(query, failures.map(({ endpoint }) => endpoint)),
     query(
@@ -87,7 +87,7 @@ export const statementsOf = async (query: Query, failures: ReadonlyArray<JobFail
   ]
 }
 
-/** Within the transaction that removes an endpoint. */
+/** Runs within the transaction that removes an endpoint. */
 export const removeAll = async (query: Query, endpoint: string): Promise<void> => {
   await Promise.all([
     query(`DELETE FROM stint.error_groups WHERE endpoint = $1`, [endpoint]),

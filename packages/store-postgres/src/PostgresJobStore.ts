@@ -84,8 +84,8 @@ const readChunks = async (
 }
 
 /**
- * The smallest `queued_at` of the ready jobs without low priority. A job is never queued before it was created, so the scan in order of creation
- * ends early; only jobs that returned to the queue make it longer.
+ * The smallest `queued_at` of the ready jobs without low priority. A job is never queued before it was created, so the scan in order of creation ends
+ * early. Only jobs that returned to the queue make it longer.
  */
 const OLDEST_STEP = 100
 
@@ -107,8 +107,8 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
 }
 
 /**
- * IN_QUEUE jobs of an endpoint, in order of submission. `seq` of a ready job with a concurrency key is the turn of its slot, so that all jobs of a
- * moment are read.
+ * IN_QUEUE jobs of an endpoint, in order of submission. The `seq` of a ready job with a concurrency key is the turn of its slot, so all jobs of the
+ * same time are read.
  */
 const WAITING = `SELECT s.id FROM (
     (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NULL
@@ -188,7 +188,7 @@ const make = Effect.gen(function*() {
     return row === undefined ? undefined : toStateRow(row)
   }
 
-  /** Applies an event that may end them to the jobs of a worker, among which are runs or their children. */
+  /** Applies an event that may end them to the jobs of a worker, which include runs or their children. */
   const applyRunningFamily = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
     db.alone("applyRunning", async ({ lockRuns, work }) => {
       // Without locks, because runs must be locked before their children.
@@ -251,7 +251,7 @@ const make = Effect.gen(function*() {
         ({ work }): ApplyResult | "Again" => {
           const entry = work.find(endpoint, id)
           if (entry === undefined) return { _tag: "Missing" }
-          // That the job is a run is known only now. Alone, the transaction has loaded the run.
+          // Only now is it known that the job is a run. A command that runs alone has loaded the run.
           return !isQuiet(event) && entry.isRun && !work.runWork.runs.has(id) ? "Again" : work.apply(entry, event)
         }
       )
@@ -288,7 +288,7 @@ const make = Effect.gen(function*() {
           await lockRuns({ ends: ids })
           for (const id of ids) {
             const entry = work.find(endpoint, id)
-            // Claimed by another node since.
+            // Another node has claimed it since.
             if (entry?.head.status === "IN_QUEUE") applied.push(work.apply(entry, event))
           }
         }

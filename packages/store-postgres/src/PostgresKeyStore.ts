@@ -1,5 +1,5 @@
 /**
- * Access keys in PostgreSQL, with all keys cached in memory (`KeyCache`): a revocation reaches the other nodes within `KeyCache.SHARED_REFRESH`.
+ * Access keys in PostgreSQL, with all keys cached in memory (`KeyCache`). A revocation reaches the other nodes within `KeyCache.SHARED_REFRESH`.
  */
 import * as KeyCache from "@stint/store/KeyCache"
 import { KeyRecord, KeyStore } from "@stint/store/KeyStore"

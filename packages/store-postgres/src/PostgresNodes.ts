@@ -9,10 +9,10 @@
  * ```
  *
  * A node is alive while its heartbeat is younger than {@link DEAD_AFTER}: after kill -9, the others take over its duties within 4 s. Each
- * endpoint belongs to the live node for which a hash of both is highest (rendezvous hashing), so that a node that comes or goes moves only the
- * endpoints that it gains or loses.
+ * endpoint belongs to the live node for which a hash of both is highest (rendezvous hashing), so a node that joins or leaves moves only the endpoints
+ * that it gains or loses.
  *
- * NOTIFY takes a lock that all commits with notifications share, so hints never are part of the transactions of jobs.
+ * NOTIFY takes a lock that all commits with notifications share, so hints are never part of the transactions of jobs.
  */
 import { Nodes, type Receive } from "@stint/store/Nodes"
 import * as OutageLog from "@stint/store/OutageLog"
@@ -25,10 +25,10 @@ import { hash } from "node:crypto"
 import type { Connection } from "./Connection.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
-/** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a slow one moves no duties. */
+/** The time after its last heartbeat when a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
 export const DEAD_AFTER = "3 seconds"
 
-/** The connections of a node, with the one of this module (PostgresDatabase.ts). */
+/** The number of connections of a node, including the one of this module (PostgresDatabase.ts). */
 export const CONNECTIONS = 5
 
 const HEARTBEAT = "1 second"
@@ -36,7 +36,7 @@ const HEARTBEAT = "1 second"
 /** How many heartbeats pass until all waiters read again, in case a hint was lost. */
 const BEATS_UNTIL_LOOK = 15
 
-/** A heartbeat without an answer for this long fails, and with it the connection. Milliseconds. */
+/** A heartbeat without a response for this time fails, and its connection is closed. Milliseconds. */
 const DEADLINE_MILLIS = 2_500
 
 /** How long hints are gathered. Milliseconds. */
@@ -45,7 +45,7 @@ const GATHER_MILLIS = 5
 /** PostgreSQL limits the payload of a notification to 8,000 bytes. Hints are ASCII except for the names of workers. */
 const MAX_PAYLOAD_BYTES = 7_500
 
-/** With more hints than this in one moment, all waiters of the other nodes read again instead. */
+/** If there are more hints than this at once, all waiters of the other nodes read again instead. */
 const MAX_HINTS = 5_000
 
 const CHANNEL = "stint_hints"
@@ -69,7 +69,7 @@ const BEAT =
 const OTHERS =
   `SELECT no, report, leaving FROM stint.nodes WHERE no <> $1 AND seen_at > now() - interval '${DEAD_AFTER}' ORDER BY no`
 
-/** The payloads for some hints, each short enough. */
+/** The payloads for some hints, each within the limit. */
 const payloadsOf = (node: number, hints: ReadonlyArray<Hint>): ReadonlyArray<string> => {
   const payloads: Array<string> = []
   let part: Array<string> = []
@@ -98,7 +98,7 @@ const make = Effect.gen(function*() {
   const { node } = db
   const receivers = new Map<string, Array<Receive>>()
   let others: ReadonlyArray<number> = []
-  /** The others that do not shut down. */
+  /** The other nodes that are not shutting down. */
   let staying: ReadonlyArray<number> = []
   let leaving = false
   let reports = new Map<string, string>()
@@ -107,7 +107,7 @@ const make = Effect.gen(function*() {
   let beats = 0
   let pending = new Map<string, Hint>()
   let gathering = false
-  /** Hints of this node were lost, so that the others must read everything. */
+  /** Hints of this node were lost, so the other nodes must read everything. */
   let mustTell = false
 
   const wakeAll = () => {
@@ -150,7 +150,7 @@ const make = Effect.gen(function*() {
       await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
       return opened
     } catch (cause) {
-      // A standby, for example: the next heartbeat opens another connection.
+      // The server may be a standby. The next heartbeat opens another connection.
       opened.destroy("the connection cannot listen")
       throw cause
     }
@@ -170,7 +170,7 @@ const make = Effect.gen(function*() {
       staying = live.flatMap(([no, , isLeaving]) => isLeaving ? [] : [no])
       reports = new Map(live.flatMap(([no, text]) => text === null || text === "" ? [] : [[`node ${no}`, text]]))
       const changed = others.length !== before.length || others.some((no) => !before.includes(no))
-      // A node that has just come has missed the hints before it was known here.
+      // A new node has missed the hints that were sent before this node knew it.
       if (changed || mustTell) {
         mustTell = false
         await notify([`{"node":${node}}`])
@@ -198,10 +198,10 @@ const make = Effect.gen(function*() {
   yield* Effect.addFinalizer(() =>
     Effect.promise(async () => {
       try {
-        // The others take over at once instead of after the time of a dead node.
+        // So the other nodes take over at once, instead of waiting until this node counts as dead.
         await connection?.query(`UPDATE stint.nodes SET seen_at = '-infinity', report = NULL WHERE no = $1`, [node])
       } catch {
-        // They notice it without.
+        // The other nodes notice the shutdown without it.
       }
       await connection?.end()
     })

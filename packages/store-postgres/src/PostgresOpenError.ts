@@ -17,7 +17,7 @@ export class TablesNewer extends Schema.TaggedError<TablesNewer>()("TablesNewer"
 /** A statement of the start failed. */
 export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed", { problem: Schema.String }) {}
 
-/** A pooler gives each transaction another connection of the server. */
+/** A pooler gives each transaction a different server connection. */
 export class TransactionPooler extends Schema.TaggedError<TransactionPooler>()("TransactionPooler", {}) {}
 
 /** The oldest supported major version. */
@@ -36,12 +36,12 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
         return `No connection to PostgreSQL at ${database}: ${reason.problem}. Check that the server runs and accepts connections from this machine, and ` +
           "check the user, the password and the name of the database in the address."
       case "ServerTooOld":
-        return `PostgreSQL at ${database} has the version ${reason.version}. Stint needs PostgreSQL ${OLDEST_SERVER} or newer.`
+        return `PostgreSQL at ${database} is version ${reason.version}. Stint needs PostgreSQL ${OLDEST_SERVER} or newer.`
       case "TablesNewer":
-        return `The tables at ${database} have the version ${reason.version}, and this version of Stint knows versions up to ${reason.supported}. ` +
+        return `The tables at ${database} have version ${reason.version}; this version of Stint supports versions up to ${reason.supported}. ` +
           "Start the version of Stint that the other nodes run."
       case "TransactionPooler":
-        return `The address ${database} is that of a pooler in transaction mode, such as PgBouncer. ${POOLER_ADVICE}`
+        return `${database} is the address of a pooler in transaction mode, such as PgBouncer. ${POOLER_ADVICE}`
       case "StartFailed":
         return `PostgreSQL at ${database} cannot be used: ${reason.problem}. The user of the address must own the database, or have the right to ` +
           "create the schema `stint` in it."

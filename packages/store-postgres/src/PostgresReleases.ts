@@ -20,7 +20,7 @@ const decodeCode = Schema.decodeUnknownSync(Schema.String)
 export interface EndpointRows {
   readonly read: (query: Query, id: string) => Promise<Endpoint | undefined>
   readonly write: (query: Query, endpoint: Endpoint) => Promise<void>
-  /** Makes the transaction the only one that changes the endpoint. */
+  /** Locks the endpoint against changes by other transactions. */
   readonly lock: (query: Query, id: string) => Promise<unknown>
   /** Called after the commit. */
   readonly written: (endpoint: Endpoint) => void
@@ -33,7 +33,7 @@ export interface Releases {
   readonly removeAll: (query: Query, id: EndpointId) => Promise<unknown>
 }
 
-/** The releases of an endpoint, by number: a change reads the few that it needs from memory. */
+/** The releases of an endpoint by number. A change reads the few that it needs from memory. */
 const readAll = async (query: Query, id: EndpointId): Promise<ReadonlyMap<number, Release>> => {
   const rows = await query(`SELECT body FROM stint.releases WHERE endpoint = $1`, [id])
   return new Map(rows.map((row) => {

@@ -39,7 +39,7 @@ const charactersOf = ({ finish, records }: JournalWrite): number =>
     (finish?.output?.length ?? 0) + (finish?.error?.length ?? 0)
   )
 
-/** A child's endpoint may have been removed by another node after this one has read it. */
+/** Another node may have removed the child's endpoint after this node read it. */
 const refuseRemoved = (write: JournalWrite, isRemoved: (endpoint: EndpointId) => boolean): JournalWrite => ({
   ...write,
   records: write.records.map((record) =>

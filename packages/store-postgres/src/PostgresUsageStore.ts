@@ -16,7 +16,7 @@ const SUMS = ["attempts", "execution_ms", "worker_ms", "cpu_ms", "gpu_ms"]
 const NUMBER = `INSERT INTO stint.usage_sources AS known (source, sequence, at) VALUES ($1, $2, $3)
   ON CONFLICT (source) DO UPDATE SET sequence = $2, at = $3 WHERE known.sequence < $2 RETURNING 1`
 
-// Grouped, because one statement cannot change a row twice. In one order on every node, so that two additions do not wait for each other.
+// Grouped, because one statement cannot change a row twice. Ordered the same way on every node, so that two additions do not deadlock.
 const ADD = `INSERT INTO stint.usage_hours AS known (hour, endpoint, release, key, ${SUMS.join(", ")})
   SELECT (r->>'hour')::bigint, r->>'endpoint', (r->>'release')::bigint, r->>'key', sum((r->>'attempts')::bigint),
     sum((r->>'executionMs')::bigint), sum((r->>'workerMs')::bigint), sum((r->>'cpuMs')::bigint), sum((r->>'gpuMs')::bigint)

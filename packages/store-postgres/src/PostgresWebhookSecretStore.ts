@@ -25,7 +25,7 @@ const make = Effect.map(PostgresDatabase, (db) =>
     get: (endpoint) => db.read("get webhook secret", (query) => find(query, endpoint)),
     update: (endpoint, change) =>
       db.write("change webhook secret", async (query) => {
-        // Also while the row does not exist, two nodes must not create two secrets.
+        // A lock, because without a row two nodes could create two secrets.
         await query(`SELECT pg_advisory_xact_lock($1)`, [String(lockNumber(`webhook secret\n${endpoint}`))])
         const changed = change(await find(query, endpoint))
         await query(

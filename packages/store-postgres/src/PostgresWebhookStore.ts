@@ -14,7 +14,7 @@ import { ENTRY, toDelivery, toEntry, WHOLE } from "./DeliveryRows.ts"
 import { escapeNul } from "./NulText.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
-/** Unreadable rows are postponed by this time. */
+/** How long unreadable rows are postponed. */
 const QUARANTINE_MILLIS = 3_600_000
 
 /** The cursor before the first delivery of a list. */
@@ -24,7 +24,7 @@ const STATES = WebhookEntry.fields.state.literals
 
 const decodeTime = Schema.decodeUnknownSync(Schema.NullOr(Schema.Int))
 
-// `MATERIALIZED`: a subquery may run once for each row, and then locks more rows than its limit.
+// `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than its limit.
 const CLAIM = `WITH u AS MATERIALIZED (
     SELECT seq, next_at AS due_at FROM stint.deliveries WHERE next_at <= $1 ORDER BY next_at, seq LIMIT $2 FOR UPDATE SKIP LOCKED
   ) UPDATE stint.deliveries d SET attempts = d.attempts + 1, next_at = $3 FROM u

@@ -10,9 +10,9 @@
  *
  * **Locks.** Every transaction that may do one of these locks, in this order, so that the transactions of several nodes do not deadlock:
  *
- * 1. advisory locks: an endpoint's events, then a name and key of events. An event and a wait for it cannot miss each other.
- * 2. jobs without a parent. The job at the top of nested runs (`root`) is the lock of all rows of these runs: they are read after it is held.
- * 3. child jobs, of which the rows of the runs say which ones.
+ * 1. advisory locks: an endpoint's events, then a name and key of events. So an event and a wait for it cannot miss each other.
+ * 2. jobs without a parent. The job at the top of nested runs (`root`) is the lock for all rows of these runs, which are read only after it is locked.
+ * 3. child jobs, which the rows of the runs name.
  * 4. batches.
  *
  * A command that cannot end a job, such as a heartbeat, locks only the job. A claim never waits, and leaves expired children and runs to the timers,
@@ -46,7 +46,7 @@ import { definitionKey, eventKey, type RunWork } from "./RunWork.ts"
 export interface RunNeeds {
   /** Jobs that may end, or be cancelled or retried. */
   readonly ends?: ReadonlyArray<JobId>
-  /** Runs of which all entries are needed. */
+  /** Runs whose entries are all needed. */
   readonly whole?: ReadonlyArray<JobId>
   /** Runs that may wake, and the paths that may be settled. */
   readonly arrivals?: ReadonlyArray<{ readonly run: JobId; readonly path?: string }>
@@ -63,7 +63,7 @@ export const gather = (needs: ReadonlyArray<RunNeeds>): Required<RunNeeds> => ({
   sends: needs.flatMap(({ sends = [] }) => sends)
 })
 
-/** Whether a transaction must lock in the order of runs. For other jobs, one round trip is enough. */
+/** Whether a transaction must lock in the order of runs. Otherwise, one round trip is enough. */
 export const isRelated = ({ arrivals, ends, journals, sends }: Required<RunNeeds>): boolean =>
   arrivals.length > 0 || journals.length > 0 || sends.length > 0 || ends.some(isChild)
 
@@ -85,7 +85,7 @@ export const children = ({ journals }: Required<RunNeeds>): ReadonlyArray<JobRec
     records.flatMap((record) => record.kind === "spawn" && "endpoint" in record.child ? [record.child] : [])
   )
 
-/** How many further waits and events of a key are read, because another command of the transaction may use or close the first ones. */
+/** How many additional waits and events of a key are read, because another command of the transaction may use or close the first ones. */
 const SPARE_ROWS = 8
 
 /**
@@ -94,7 +94,7 @@ const SPARE_ROWS = 8
  */
 export const MAX_CANCELS = 500
 
-/** A page is read up to this number of bytes. No character has more than three bytes for each of its units. */
+/** The maximum size of a page in bytes. A UTF-16 unit takes at most three bytes. */
 const MAX_PAGE_BYTES = 3 * MAX_PAGE_CHARACTERS
 
 const ENTRIES = listOf("e", ENTRY)
@@ -105,8 +105,8 @@ const PAGE = `SELECT ${ENTRIES} FROM (
   ) e WHERE e.before < $4 ORDER BY e.n`
 
 /**
- * All entries. The body of an end says whether it is a failure, that of a choice which branch was taken, and that of an open job which one to
- * cancel; other bodies are not needed.
+ * All entries, with the bodies that are needed: of an end (whether it failed), of a choice (which branch was taken), and of an open job (which job to
+ * cancel).
  */
 const WHOLE = `SELECT ${
   ENTRIES.replace("e.body", "CASE WHEN e.kind IN ('end', 'choice') OR (e.kind = 'spawn' AND e.open) THEN e.body END")
@@ -155,9 +155,9 @@ export interface RunLoads {
   readonly begin: (needs: Required<RunNeeds>) => Promise<unknown>
   /** The jobs without a parent that must be locked before the rows of runs are read. */
   readonly roots: (needs: Required<RunNeeds>) => ReadonlyArray<JobId>
-  /** While the roots that were known are locked: reads again where events may arrive, because a run may have stopped waiting. */
+  /** Called while the known roots are locked. Reads the waits for events again, because a run may have stopped waiting. */
   readonly reload: (needs: Required<RunNeeds>) => Promise<void>
-  /** While the roots are locked: loads the rows of runs. Returns the child jobs that must be locked. */
+  /** Called while the roots are locked. Loads the rows of runs, and returns the child jobs that must be locked. */
   readonly load: (needs: Required<RunNeeds>) => Promise<ReadonlyArray<JobId>>
 }
 
@@ -174,7 +174,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
     for (const row of rows) {
       const { job, path, root, run } = toChild(row.slice(0, -1))
-      // The place names the endpoint of the run, and not that of the child.
+      // The row names the endpoint of the run, not that of the child.
       const { endpoint } = toChild([job, row.at(-1), run, path, root])
       work.places.set(job, { run, endpoint, path, root })
     }
@@ -215,7 +215,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   }
 
-  /** What an end of a run changes: its open paths, and the path that tells of a cancel. */
+  /** What the end of a run changes: its open paths, and the path that records a cancel. */
   const loadOpen = async (runs: ReadonlyArray<JobId>): Promise<Found> => {
     const some = runs.filter((run) => isRun(run) && work.runs.get(run)?.isOpenLoaded === false)
     if (some.length === 0) return []
@@ -310,7 +310,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     work.waits.set(id, found)
   }
 
-  /** The places at which the events of a transaction may arrive: as many waits of each key as there are events. */
+  /** The waits that the events of a transaction may settle: for each key, as many as there are events. */
   const eventPlaces = (sends: Required<RunNeeds>["sends"]) =>
     [...groupSends(sends)].flatMap(([key, { count }]) => (work.waits.get(key) ?? []).slice(0, count))
 
@@ -378,7 +378,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   ]
 
-  /** The definition of a run, where a command compares it. */
+  /** The definition of a run, for commands that compare it. */
   const loadDefinitions = (needs: Required<RunNeeds>): Promise<unknown> => {
     const wanted = [
       ...needs.whole,

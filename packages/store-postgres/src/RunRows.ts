@@ -159,7 +159,7 @@ export const toEvent = (row: Row): KeptEvent => {
   return { seq, expiresAt, hasId, body }
 }
 
-/** Decodes the number of news and the most urgent one. */
+/** Decodes the number of unseen entries, and the highest urgency. */
 export const toUnseen = (row: Row): { readonly count: number; readonly urgent: boolean } => {
   const [count, most] = decodeUnseen(row)
   return { count, urgent: most === 2 }

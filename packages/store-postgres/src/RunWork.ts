@@ -2,8 +2,8 @@
  * The runs that one transaction reads and changes: `RunTables` over rows that were loaded before (RunLoads.ts). The changes are written with the
  * commit (RunWrites.ts).
  *
- * Only the rows that the commands of a transaction need are loaded, because a run may have thousands of entries. A read of a row that was not
- * loaded throws, and the group commit then runs each command alone, for which everything is loaded.
+ * Only the rows that the commands of a transaction need are loaded, because a run may have thousands of entries. A read of a row that was not loaded
+ * throws. The group commit then runs each command alone, and loads everything that it needs.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -23,7 +23,7 @@ interface EntryState {
 /** A run of the transaction. */
 export interface RunState {
   readonly root: JobId
-  /** As it is stored; undefined: the job is not a run yet, or never. */
+  /** As it is stored; undefined: the job is not a run, or not yet. */
   readonly stored: RunRecord | undefined
   record: RunRecord | undefined
   isRemoved: boolean
@@ -39,7 +39,7 @@ export interface RunState {
   dueUntil: number
   /** All entries, with the bodies of ends only. */
   whole: ReadonlyArray<RunEntry> | undefined
-  /** Entries by the number after which they begin. */
+  /** Loaded entries, by the number after which they begin. */
   readonly pages: Map<number, ReadonlyArray<RunEntry>>
   readonly unseen: Map<number, Unseen>
   /** The earliest time of the open entries that are not loaded; undefined: unknown. */
@@ -68,21 +68,21 @@ export interface NewWait extends Wait {
 export interface RunWork {
   readonly tables: RunTables
   readonly runs: Map<JobId, RunState>
-  /** Adds a run as it is stored, unless it is there. */
+  /** Adds a run as it is stored, unless it was added before. */
   readonly addRun: (run: JobId, root: JobId, stored: RunRecord | undefined) => RunState
-  /** Adds a stored entry, unless it is there. */
+  /** Adds a stored entry, unless it was added before. */
   readonly addEntry: (run: JobId, entry: RunEntry) => void
-  /** The places of child jobs; undefined: the job has none. */
+  /** The parents of child jobs; undefined: the job has none. */
   readonly places: Map<JobId, RootedPlace | undefined>
   /** By {@link definitionKey}. */
   readonly graphs: Map<string, JsonText | undefined>
   /** The first waits for a name and key, by {@link eventKey}. */
   readonly waits: Map<string, Array<Wait>>
-  /** The last wait that was loaded, where more may be stored behind it, by {@link eventKey}. */
+  /** By {@link eventKey}: the last loaded wait, if more may be stored after it. */
   readonly lastWaits: Map<string, Wait>
   /** The first events that are kept, by {@link eventKey}. */
   readonly events: Map<string, Array<WaitingEvent>>
-  /** What an endpoint keeps. */
+  /** The number and size of an endpoint's kept events. */
   readonly kept: Map<EndpointId, { readonly count: number; readonly bytes: number }>
   /** Whether an event is known, by {@link definitionKey} of its endpoint and id. */
   readonly eventIds: Map<string, boolean>
@@ -148,7 +148,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
   const added = (run: JobId): ReadonlyArray<RunEntry> =>
     [...stateOf(run).entries.values()].flatMap(({ entry, stored }) => stored === undefined ? [entry] : [])
 
-  /** The entries of a path. A path of which the opening entry is loaded is known: it was open, so that no stored entry has settled it. */
+  /** The entries of a path. If the opening entry of a path is loaded, the path is known: it was open, so no stored entry has settled it. */
   const at = (run: JobId, path: string): ReadonlyArray<RunEntry> => {
     const { entries, numbersOf, paths, stored } = stateOf(run)
     const found = [...numbersOf.get(path) ?? []].flatMap((n) => entries.get(n)?.entry ?? [])
@@ -175,7 +175,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
     else changes.waits.splice(place, 1)
   }
 
-  /** Counts an event that is kept, or was. */
+  /** Counts an event that is kept, or that is no longer kept. */
   const count = (endpoint: EndpointId, body: JsonText, by: 1 | -1) => {
     const known = kept.get(endpoint)
     if (known === undefined) return
@@ -280,7 +280,7 @@ export const make = (jobs: ReadonlyMap<JobId, { isRun: boolean }>): RunWork => {
       const id = eventKey(endpoint, name, key)
       const [first] = (waits.get(id) ?? missing(`the waits for ${name}`)).toSorted(byAge)
       const last = lastWaits.get(id)
-      // Other commands of the transaction have closed all that were loaded.
+      // Other commands of the transaction have closed all loaded waits.
       if (last !== undefined && (first === undefined || byAge(first, last) > 0)) missing(`further waits for ${name}`)
       return first
     },

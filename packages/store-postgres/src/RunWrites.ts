@@ -16,8 +16,8 @@ const pairs = (rows: ReadonlyArray<readonly [unknown, unknown]>): ReadonlyArray<
 ]
 
 /**
- * The ended children of removed runs become due. Only here a job's settings change: its children were kept as long as their run. The pattern is exact,
- * because the members before `retentionMs` are numbers.
+ * The ended children of removed runs become due, because they were kept only as long as their run. This is the only change of a job's settings. The
+ * pattern is exact, because the members before `retentionMs` are numbers.
  */
 const RELEASED = `SELECT job FROM stint.run_children WHERE run = ANY($1::text[])`
 const RELEASE_ROWS = `UPDATE stint.ended SET due_at = finished_at WHERE id IN (${RELEASED})`
@@ -34,7 +34,7 @@ const removal = (runs: ReadonlyArray<JobId>): ReadonlyArray<Statement> =>
     ])
   ]
 
-/** Skips rows that another transaction removes at the same time. */
+/** Skips rows that another transaction is removing. */
 const EXPIRE = `WITH expired AS MATERIALIZED (
     SELECT seq FROM stint.run_events WHERE expires_at <= $1 FOR UPDATE SKIP LOCKED
   ) DELETE FROM stint.run_events e USING expired WHERE e.seq = expired.seq`

@@ -39,7 +39,7 @@ export const load = async (query: Query, { versions }: ScheduleWork, firings: Re
   }
 }
 
-/** Whether a firing was decided for the present version of its schedule. */
+/** Whether a firing was decided for the current version of its schedule. */
 export const isNext = ({ versions }: ScheduleWork, firing: ScheduleRecord): boolean =>
   follows(firing, versions.get(keyOf(firing)))
 
@@ -62,7 +62,7 @@ const FIRST =
 /** Stores the first version, unless there is a schedule. */
 export const INSERT = `${FIRST} ON CONFLICT DO NOTHING RETURNING 1`
 
-/** Stores a version in place of the one before it. */
+/** Replaces the preceding version. */
 export const UPDATE = `UPDATE stint.schedules SET version = $4, due_at = $5, checked_at = $6, body = $7
   WHERE endpoint = $1 AND name = $2 AND id = $3 AND version = $4 - 1 RETURNING 1`
 

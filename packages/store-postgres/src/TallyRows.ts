@@ -1,9 +1,8 @@
 /**
  * The counts of endpoints (`depth`) and what endpoints and keys use (quotas), as rows of the table `tallies`.
  *
- * Each node has rows of its own, which are added up when they are read: nodes never wait for each other's counts. A change inserts a new row
- * and deletes the one before (`gen`), instead of updating it: the newest row comes first in the index, so a transaction that someone holds open
- * does not make reads slower.
+ * Each node has its own rows, which are summed on read, so nodes never wait for each other's counts. A change inserts a new row and deletes the
+ * previous one (`gen`) instead of updating it. The newest row comes first in the index, so a long open transaction does not slow down reads.
  */
 import type { JobHead } from "@stint/store/JobRecord"
 import type { Depth } from "@stint/store/JobStore"
@@ -150,7 +149,7 @@ export const make = (node: number): TallyRows => {
         next = rows.map(({ counts, gen, key }) => [key, { gen, counts }])
         const old = rows.filter(({ before }) => before !== undefined)
         await Promise.all([
-          // Divides by zero, and so ends the transaction, when another process has taken over the rows of this node.
+          // Divides by zero to abort the transaction when another process has taken over the rows of this node.
           old.length === 0 ? undefined : query(
             `WITH deleted AS (
                DELETE FROM stint.tallies t USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (scope, id, gen)

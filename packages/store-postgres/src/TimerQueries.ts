@@ -19,21 +19,21 @@ const RELATED = "(is_run OR id LIKE 'step-%' OR concurrency_key IS NOT NULL)"
 const isDue = (place: StateTable): string =>
   `due_at <= $1${place === "ended" ? " AND batch IS NULL" : place === "running" ? " AND worker IS NOT NULL" : ""}`
 
-/** A run parks with `not_before` before the end of its life, and only a write of its worker changes that. */
+/** The `not_before` of a parked run is before the end of its time to live, and only a write of its worker changes it. */
 const IS_PARKED_DUE = "worker IS NULL AND not_before <= $1"
 
-/** Of jobs that are due at the same time, the one that was submitted first is first. With a slot of a key, `seq` is its turn. */
+/** Jobs that are due at the same time fire in order of submission. The `seq` of a job with a slot is its turn. */
 const turnOf = (place: StateTable): string =>
   `CASE WHEN concurrency_key IS NULL THEN seq ELSE (SELECT j.seq FROM stint.jobs j WHERE j.id = ${place}.id) END`
 
-/** A due job: its id, and whether its timer may change other jobs. The time and the turn are its place in the order. */
+/** A due job: its id, and whether its timer may change other jobs. The time and the turn determine its position in the order. */
 const dueRows = (place: StateTable, at: string, condition: string, related: string): string =>
   `(SELECT id, ${related} AS related, ${at} AS at, ${turnOf(place)} AS turn FROM stint.${place}
     WHERE ${condition} AND id <> ALL($3::text[]) ORDER BY at, turn LIMIT $2)`
 
 /**
- * The due jobs in the order in which their timers fire, without locks. `$1`: now, `$2`: the limit, `$3`: ids to skip. Of jobs of both kinds, the
- * first ones, so that many ordinary jobs do not keep runs from their timers.
+ * The due jobs in the order in which their timers fire, without locks. `$1`: now, `$2`: the limit, `$3`: ids to skip. Takes the first jobs of both
+ * kinds, so that many ordinary jobs do not delay the timers of runs.
  */
 export const DUE = `SELECT id, related FROM (${
   [
@@ -42,7 +42,7 @@ export const DUE = `SELECT id, related FROM (${
   ].join(" UNION ALL ")
 }) s ORDER BY at, turn LIMIT $2`
 
-/** Locks those of some jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. */
+/** Locks the given jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. */
 export const lockDue = (place: StateTable): string =>
   `WITH s AS MATERIALIZED (
      SELECT * FROM stint.${place} WHERE ${isDue(place)} AND id = ANY($2::text[]) FOR UPDATE SKIP LOCKED
@@ -58,7 +58,7 @@ export const IS_DUE = `SELECT ${
 /** Children of ended runs that must be cancelled. `$1`: ids to skip, `$2`: the limit. */
 export const CANCELS = `SELECT job, endpoint FROM stint.run_cancels WHERE job <> ALL($1::text[]) ORDER BY job LIMIT $2`
 
-/** The runs among some that have nested runs which have not ended. */
+/** The given runs whose nested runs have not all ended. */
 export const HAS_OPEN_NESTED = `SELECT DISTINCT n.root FROM stint.runs n
   WHERE n.root = ANY($1::text[]) AND n.run <> n.root AND NOT EXISTS (SELECT 1 FROM stint.ended e WHERE e.id = n.run)`
 

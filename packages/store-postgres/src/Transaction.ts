@@ -2,8 +2,8 @@
  * One transaction on jobs and batches: locks and loads rows for {@link Work}.
  *
  * Every transaction locks in the same order, so that transactions of different nodes wait for each other but do not deadlock: advisory locks by
- * number, then schedules, then the four tables of states, then batches, then concurrency keys; rows by id. A claim never waits (`SKIP LOCKED`). Runs of pipelines and their
- * children have an order of their own within it (RunLoads.ts).
+ * number, then schedules, then the four tables of states, then batches, then concurrency keys; rows by id. A claim never waits (`SKIP LOCKED`).
+ * Within the four tables, runs of pipelines and their children have their own order (RunLoads.ts).
  */
 import { type EndpointId, JobId } from "@stint/contract/Ids"
 import { isReady } from "@stint/store/JobMachine"
@@ -48,7 +48,7 @@ export interface WorkerOf {
 export interface Needs extends RunLoads.RunNeeds {
   /** The number of characters that the command stores. Default: 0. */
   readonly characters?: number
-  /** Jobs that no command ends, cancels or retries: they may be in `ends` instead. */
+  /** Jobs that no command ends, cancels or retries. A job that is also in `ends` is not needed here. */
   readonly jobs?: ReadonlyArray<JobId>
   readonly workers?: ReadonlyArray<WorkerOf>
   /** Whether the event may end jobs of `workers`, or return them to the queue. */
@@ -87,14 +87,14 @@ export interface Transaction {
   /** Waits until no other transaction has these locks, and takes them until the commit. */
   readonly lockNames: (names: ReadonlyArray<string>, shared?: "shared") => Promise<void>
   readonly isRemoved: (endpoint: EndpointId) => boolean
-  /** The job of a key: the owner's, else the one without an owner. Its record, if it was stored before. */
+  /** The job of an idempotency key: that of the owner, or else one without an owner. Includes its record if it was stored before. */
   readonly ofKey: (
     endpoint: EndpointId,
     key: SubmissionKey
   ) => { readonly fingerprint: string; readonly job: JobRecord } | undefined
   /** What an endpoint or a key uses, with the changes of this transaction. */
   readonly usageOf: (scope: QuotaScope, id: string) => QuotaUsage
-  /** Loads what {@link usageOf} and {@link isRemoved} need, for an insertion that was not known before. */
+  /** Loads what {@link usageOf} and {@link isRemoved} need for an insertion that was not planned. */
   readonly admit: (endpoint: EndpointId, owner: string, quotas: Quotas | undefined, seqs: number) => Promise<void>
   /** Locks further ready jobs of an endpoint, in claim order, and their batches. Returns the number of jobs. */
   readonly lockReady: (endpoint: EndpointId, limit: number, now: number, only?: "shared") => Promise<number>
@@ -104,7 +104,7 @@ export interface Transaction {
   readonly isAlone: boolean
   /** Endpoints that have isolated jobs. */
   readonly isolated: ReadonlySet<string>
-  /** Whether more ready jobs than the loaded ones may exist; undefined: the place of the last loaded one. */
+  /** Whether more ready jobs than the loaded ones may exist; undefined: the position of the last loaded one. */
   readonly lastReady: Map<EndpointId, Work.Entry>
 }
 
@@ -120,9 +120,9 @@ const keyLock = (endpoint: string, key: string): string => `key\n${endpoint}\n${
 const quotaLock = ([scope, id]: readonly [QuotaScope, string]): string => `quota\n${scope}\n${id}`
 
 /**
- * The planner takes the hot tables for empty, because they often are when statistics are collected, and would read them sequentially after
- * they have grown. Where a sequential read remains (the timers of running jobs), its cost counts as extremely high, and PostgreSQL would compile
- * the statement, which takes a second.
+ * The hot tables are often empty when statistics are collected, so the planner would scan them sequentially after they have grown. For the remaining
+ * sequential scan (the timers of running jobs), the planner assumes a very high cost, and PostgreSQL would JIT-compile the statement, which takes a
+ * second.
  */
 const BEGIN = [
   "enable_seqscan = off",
@@ -144,7 +144,7 @@ const RUNNING = `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.running s JOIN stint
       JOIN stint.running r ON r.endpoint = u.endpoint AND r.worker = u.worker
   ) ORDER BY s.id FOR UPDATE OF s`
 
-/** How often a job that moves between the tables is looked for again. */
+/** How often to search again for a job that moves between the tables. */
 const MAX_LOOKS = 20
 
 const hasLimit = (quotas: Quotas | undefined, scope: QuotaScope): boolean =>
@@ -205,7 +205,7 @@ export const begin = (
   const sendJobLocks = (ids: ReadonlyArray<JobId>): Promise<ReadonlyArray<ReadonlyArray<Row>>> =>
     Promise.all(ids.length === 0 ? [] : STATE_TABLES.map((place) => query(lockedState(place), [ids])))
 
-  /** A job can move into a table that was read before. Then it is in none of the results, but it still exists. */
+  /** A job can move into a table that was already read. Then it still exists but is in none of the results. */
   const lockMoved = async (ids: ReadonlyArray<JobId>) => {
     let missing = ids.filter((id) => !work.entries.has(id))
     for (let look = 0; missing.length > 0 && look < MAX_LOOKS; look++) {
@@ -276,7 +276,7 @@ export const begin = (
   const lockReady: Transaction["lockReady"] = async (endpoint, limit, now, only) => {
     const known = [...work.entries.values()].filter(({ head, input }) => head.endpoint === endpoint && input.input !== null)
     const rows = await query(
-      // `MATERIALIZED`: a subquery may run once for each row, and then locks more rows than its limit.
+      // `MATERIALIZED`, because a subquery may run once for each row and then lock more rows than its limit.
       `WITH s AS MATERIALIZED (
          SELECT * FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[])${only === undefined ? "" : " AND NOT isolated"}
          ORDER BY priority DESC, seq LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -315,7 +315,7 @@ export const begin = (
     }
     for (const [endpoint, key, owner, id, fingerprint] of rows) {
       const record = [...records.values()].find((one) => one.id === id)
-      // Removed since: the key is free.
+      // The job was removed since, so the key is free.
       if (record === undefined) continue
       const name = keyLock(String(endpoint), String(key))
       keyed.set(name, [...(keyed.get(name) ?? []), { owner: String(owner), id: record.id, fingerprint: String(fingerprint) }])
@@ -413,7 +413,7 @@ export const begin = (
     const last = () => [
       loadIsolated([...wanted.keys()]),
       ConcurrencySlots.loadLimits(query, work.slots, [...wanted.keys()]),
-      // Last, because a claim never waits, and no command may wait for a lock that a claim has.
+      // Runs last, because no command may wait for a lock that a claim holds.
       Promise.all([...wanted].map(([endpoint, { limit, now }]) => lockReady(endpoint, limit, now)))
     ]
     if (isRelated) {
@@ -421,11 +421,11 @@ export const begin = (
       await lockRunRows(related, [...jobs, ...ofWorkers])
       await Promise.all(last())
     } else {
-      // One round trip. A job that has moved is looked for again.
+      // Takes one round trip. Searches again for a job that has moved.
       await Promise.all([...first(), lockSent(jobs, workers), ...last()])
       await lockMoved(jobs)
     }
-    // Before batches: it locks the children of the run, and then the batches.
+    // Comes before batches, because it locks the children of the run and then the batches.
     if (!isRelated && isAlone && related.ends.some((id) => work.entries.get(id)?.isRun === true)) await lockRuns(related)
     else await lockBatchesOfJobs()
     const ends = new Set<JobId>(related.ends)
@@ -492,8 +492,8 @@ export const begin = (
 }
 
 /**
- * The loaded ready jobs of an endpoint in claim order, up to the place behind which others may exist that are not loaded. `all`: also behind
- * it. Without expired runs and children, whose end changes other jobs: their timers end them.
+ * The loaded ready jobs of an endpoint in claim order, up to the position after which unloaded ones may exist. `all`: also after it. Excludes expired
+ * runs and children: their ends change other jobs, so their timers end them.
  */
 export const readyEntries = (
   { lastReady, work }: Transaction,

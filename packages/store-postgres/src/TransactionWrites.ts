@@ -1,6 +1,6 @@
 /**
- * Writes the changes of a transaction: each table is changed by at most one `DELETE`, one `UPDATE` and one `INSERT`, whatever the number of
- * rows, and all statements are sent together with the `COMMIT`.
+ * Writes the changes of a transaction: each table is changed by at most one `DELETE`, one `UPDATE` and one `INSERT`, regardless of the number of
+ * rows. All statements are sent together with the `COMMIT`.
  */
 import { dueAt as batchDueAt } from "@stint/store/BatchMachine"
 import { dueAt } from "@stint/store/JobMachine"
@@ -29,7 +29,7 @@ const BATCH = {
   body: "text"
 } as const
 
-/** Changes a running job in its place. Changes no index, unless `isolated` changes. */
+/** Updates a running job in place. Changes no index, unless `isolated` changes. */
 const TOUCH =
   `UPDATE stint.running r SET started_at = u.started_at, expires_at = u.expires_at, lease_expires_at = u.lease_expires_at,
     chunks = u.chunks, drained = u.drained, due_at = u.due_at, outcome_bytes = u.outcome_bytes, chunk_bytes = u.chunk_bytes, is_run = u.is_run,
@@ -42,7 +42,7 @@ const TOUCH =
 const PROGRESS =
   `UPDATE stint.running r SET progress = u.progress FROM unnest($1::text[], $2::text[]) AS u (id, progress) WHERE r.id = u.id`
 
-/** Changes an ended job in its place. */
+/** Updates an ended job in place. */
 const LEAVE = `UPDATE stint.ended e SET batch = u.batch, drained = u.drained, due_at = u.due_at
   FROM unnest($1::text[], $2::text[], $3::int[], $4::bigint[]) AS u (id, batch, drained, due_at) WHERE e.id = u.id`
 

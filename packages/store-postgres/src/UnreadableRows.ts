@@ -1,11 +1,11 @@
 /**
- * Rows of jobs that cannot be decoded, for example because someone edited them, and jobs that the timers cannot change. Claims and timers skip
- * such a row for an hour, so that it does not block other jobs, and its error is logged once.
+ * Rows of jobs that cannot be decoded, for example because someone edited them, and jobs that the timers cannot change. Claims and timers skip such a
+ * row for an hour, so that it does not block other jobs. Its error is logged once.
  */
 import type { Row } from "./Connection.ts"
 import { type StateRow, toStateRow } from "./JobColumns.ts"
 
-/** For how long a row is skipped. */
+/** How long a row is skipped. */
 const QUARANTINE_MILLIS = 3_600_000
 
 /** The unreadable rows that this process has found. */
@@ -41,7 +41,7 @@ export const make = (): UnreadableRows => {
           return [toStateRow(row)]
         } catch (cause) {
           const problem = `The job store skips a row that it cannot read: ${messageOf(cause)}`
-          skip(String(row[0]), now, `${problem} The job stays as it is until the row is repaired or deleted.`)
+          skip(String(row[0]), now, `${problem} The job does not change until the row is repaired or deleted.`)
           return []
         }
       }),

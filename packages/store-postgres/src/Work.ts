@@ -76,12 +76,12 @@ export interface Work {
   readonly tallies: TallyChanges
   readonly entries: Map<JobId, Entry>
   readonly batches: Map<string, BatchEntry>
-  /** The ids of batches that were looked for and do not exist. */
+  /** The ids of batches that were searched for and do not exist. */
   readonly absentBatches: Set<string>
   readonly deliveries: Array<WebhookDelivery>
   /** The jobs that have failed. */
   readonly failures: Array<JobFailure>
-  /** The jobs that were looked for. A job that is not among {@link entries} then does not exist. */
+  /** The jobs that were searched for. If such a job is not in {@link entries}, it does not exist. */
   readonly sought: Set<JobId>
   readonly runWork: RunWork.RunWork
   readonly runs: RunTransactions.RunTransactions
@@ -91,7 +91,7 @@ export interface Work {
   readonly nextSeq: () => number
   /** The loaded job of an endpoint. */
   readonly find: (endpoint: EndpointId, id: JobId) => Entry | undefined
-  /** Adds a loaded row, unless it is there. */
+  /** Adds a loaded row, unless it was added before. */
   readonly add: (row: StateRow) => Entry
   readonly addBatch: (batch: BatchMachine.BatchRecord) => void
   readonly batch: (id: BatchId | string | null) => BatchMachine.BatchRecord | undefined
@@ -210,7 +210,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     if (failure !== undefined) failures.push(failure)
     if (Object.keys(outcome).length > 0) {
       entry.outcome = { ...entry.outcome, ...outcome }
-      // Every payload that was not loaded is null after a change of the outcome: the machine replaces or removes it.
+      // After a change of the outcome, payloads that were not loaded are null, because the machine replaces or removes them.
       entry.outcomeBytes = outcomeBytes({ progress: null, output: null, error: null, lastError: null, ...entry.outcome })
       if (event._tag === "Progress") entry.progressed = true
     }
@@ -298,7 +298,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
       runWork.changes.cancels.push([child, endpoint])
       return true
     },
-    // The commit does it (RunWrites.ts).
+    // The commit does this (RunWrites.ts).
     release: () => {}
   })
 
@@ -320,7 +320,7 @@ export const make = (query: Query, tallies: TallyChanges, seqs: Iterator<number>
     add: ({ chunkBytes, head, input, inputBytes, isRun, outcome, outcomeBytes, seq, turn }) => {
       const known = entries.get(head.id)
       if (known !== undefined) {
-        // The row was loaded without its input before.
+        // The row was previously loaded without its input.
         if (known.input.input === null) known.input = input
         return known
       }

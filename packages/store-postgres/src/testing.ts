@@ -17,7 +17,7 @@ const programs = (): string | undefined => {
   return versions.length === 0 ? undefined : join(ROOT, String(Math.max(...versions)), "bin")
 }
 
-/** Why the tests cannot run; undefined: they can. */
+/** Why the tests cannot run; undefined if they can. */
 export const missing: string | undefined = programs() === undefined
   ? `skipped: there is no PostgreSQL in ${ROOT} (Debian: apt-get install postgresql)`
   : undefined
@@ -47,7 +47,7 @@ export const startCluster = async ({ fsync = false }: { readonly fsync?: boolean
       ? ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", ...command]
       : command
     return new Promise((resolve, reject) => {
-      // Without pipes, because the server inherits them from `pg_ctl` and keeps them open.
+      // Without pipes, because the server would inherit them from `pg_ctl` and keep them open.
       const child = spawn(file, rest, { stdio: "ignore", cwd: folder })
       child.once("error", reject)
       child.once(

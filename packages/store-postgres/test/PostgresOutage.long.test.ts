@@ -171,6 +171,6 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
       yield* set("999")
       const failed = yield* Effect.flip(Effect.scoped(Layer.build(storeAt(address))))
       yield* set(String(version))
-      assert.include(failed.message, "have the version 999")
+      assert.include(failed.message, "have version 999")
     }))
 })

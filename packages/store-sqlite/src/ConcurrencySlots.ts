@@ -26,15 +26,15 @@ const decodeCount = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int }
 
 /** The slots of a database file. All methods except `isLimit` and `usage` run within a transaction. */
 export interface ConcurrencySlots {
-  /** Whether this limit of an endpoint's keys is the recorded one; undefined when the endpoint has none. */
+  /** Whether this limit is the recorded one of an endpoint's keys. Undefined: the endpoint has no limit. */
   readonly isLimit: (endpoint: EndpointId, limit: number | undefined) => boolean
-  /** Records the present limit of an endpoint's keys. */
+  /** Records the current limit of an endpoint's keys. */
   readonly setLimit: (endpoint: EndpointId, limit: number | undefined) => void
   /** Stores the key of a new job, whose row exists, and gives it a slot or holds it. Returns the job as it is stored. */
   readonly insert: (seq: number, job: JobHead) => JobHead
-  /** Gives a changed job the slot that it asks for, or holds it. Before the job is saved. Returns the job to save. */
+  /** Gives a changed job the slot that it needs, or holds it. Called before the job is saved. Returns the job to save. */
   readonly place: (row: Row, after: JobHead, now: number) => JobHead
-  /** Releases held jobs of the key of a job that freed its slot, after it was saved. Returns their number. */
+  /** Releases held jobs of the key of a job that freed its slot. Called after the job is saved. Returns the number of released jobs. */
   readonly release: (job: JobHead, now: number) => number
   /** The jobs of the key of a held job; `held` counts those before it, up to `limit`. */
   readonly usage: (row: Row, limit: number) => KeyUsage
@@ -102,7 +102,7 @@ export const make = (db: SqliteDatabase["Service"], rows: JobRows, tallies: Tall
     return { running: found.running, ready: found.slots - found.running }
   }
 
-  /** Whether a job that asks for a slot receives it. */
+  /** Whether a job that needs a slot receives one. */
   const admits = (job: JobHead): boolean => {
     const held = decodeCount(anyHeld.get(job.endpoint, keyOf(job))).count
     return isAdmitted({ ...slotsOf(job), held }, limitOf(job.endpoint))

@@ -46,7 +46,7 @@ CREATE TABLE build_logs (
 ) STRICT;
 `
 
-/** The audit. Ids are never used again, so that a cursor stays valid after old entries were removed. */
+/** The audit. Ids are never reused, so that a cursor stays valid after old entries are removed. */
 export const audit = `
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -208,7 +208,7 @@ export const make = (file: string, identity: FileIdentity, space: DiskSpace | un
       if (isFull(cause)) {
         report(
           exhausted.failed(
-            `${file}: changes to stored jobs fail too, and nothing is acknowledged that is not stored. Free space on the disk.`
+            `${file}: changes to stored jobs fail too, and nothing is confirmed that is not stored. Free space on the disk.`
           )
         )
         return new StoreError({ reason: new StoreFull({ operation }) })
@@ -217,7 +217,7 @@ export const make = (file: string, identity: FileIdentity, space: DiskSpace | un
       if (!OUTAGE_CODES.has(code)) return new StoreError({ reason: new StoreUnavailable({ operation, cause }) })
       failing = true
       const text = `${file}: ${cause instanceof Error ? cause.message : String(cause)}.`
-      report(outage.failed(`${text} Writes fail, and nothing is acknowledged that is not stored. ${REMEDIES.get(code) ?? ""}`))
+      report(outage.failed(`${text} Writes fail. Nothing is confirmed that is not stored. ${REMEDIES.get(code) ?? ""}`))
       return new StoreError({ reason: new StoreUnavailable({ operation, cause, logged: true }) })
     },
     checked: (problems) => {

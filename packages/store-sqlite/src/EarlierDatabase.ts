@@ -1,10 +1,9 @@
 /**
- * Refuses to create a new database where one was before.
+ * Refuses to create a new database where one existed before.
  *
- * When the database file is missing or empty, SQLite silently creates a new one. After a deleted or half-restored folder, the platform
- * would start without its jobs, endpoints and keys, and would remove the WAL that still contains the last jobs. So the store creates the
- * file `<file>.created` next to each database. When that file, a rescued copy or a WAL with content exists without a database, the start
- * fails.
+ * When the database file is missing or empty, SQLite silently creates a new one. If files were deleted or only partly restored, the platform would
+ * start without its jobs, endpoints and keys, and would remove the WAL, which may still contain the last jobs. So the store creates the file
+ * `<file>.created` next to each database. When that file, a rescued copy or a WAL with content exists without a database, the start fails.
  *
  * A deleted folder leaves no trace: the next start creates a new database.
  */

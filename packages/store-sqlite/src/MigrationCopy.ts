@@ -14,7 +14,7 @@ export type MigrationCopy =
 /** The path of the copy of a file with tables of a version. */
 export const pathOf = (file: string, version: number): string => `${file}.v${version}.bak`
 
-/** The newest copy that a program with these tables can open; null when there is none. */
+/** The newest copy that a program with this table version can open; null if there is none. */
 export const newestFor = (file: string, supported: number): string | null => {
   for (let version = supported; version > 0; version--) {
     const path = pathOf(file, version)

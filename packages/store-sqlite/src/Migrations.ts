@@ -29,7 +29,7 @@
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
  *   usage     what endpoints and keys with quotas use, one row each
- *   concurrency_limits  the last known limit for the concurrency keys of an endpoint; null: it has none any more
+ *   concurrency_limits  the last known limit for the concurrency keys of an endpoint; null: it no longer has one
  *   keys      access keys: digests of their secrets and permissions
  *   runs      one row per run of a pipeline, beside its job; removed with the job
  *   run_entries, run_children, run_waits, run_events, definitions: the journals of runs, their child jobs, and what they wait for
@@ -324,7 +324,7 @@ ALTER TABLE jobs ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE tallies ADD COLUMN isolated INTEGER NOT NULL DEFAULT 0;
 `
 
-/** Which version of Stint brought the tables to each version, so that an older one can say what it needs. */
+/** Which version of Stint created each table version, so that an older Stint can name the version that it needs. */
 const upgrades = `
 CREATE TABLE upgrades (
   tables INTEGER PRIMARY KEY,

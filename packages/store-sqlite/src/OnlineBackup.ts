@@ -5,8 +5,8 @@
  * well, because both go through the same connection. So the copy contains every commit up to its last step, and never has to start again.
  *
  * Each step locks the connection, and the last step syncs the copy to disk with the connection locked. {@link STEP_PAGES} and
- * {@link SYNC_STEPS} bound how long a transaction waits for that: measured with a copy of 1 GB, 38 ms at most instead of 660 ms
- * without the syncs in between.
+ * {@link SYNC_STEPS} bound how long a transaction waits for that: measured with a copy of 1 GB: at most 38 ms, instead of 660 ms without the syncs in
+ * between.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -49,7 +49,7 @@ export class OnlineBackupError extends Schema.TaggedError<OnlineBackupError>()("
 /** A complete copy. */
 export interface DatabaseBackup {
   readonly path: string
-  /** Every commit that was confirmed until this time is in the copy; some later ones may be. Milliseconds since 1970. */
+  /** The copy contains every commit that was confirmed before this time, and possibly some later ones. Milliseconds since 1970. */
   readonly moment: number
   /** The version of the tables. */
   readonly tables: number
@@ -96,7 +96,7 @@ const attempt = async (db: DatabaseSync, path: string, now: () => number, signal
 }
 
 /**
- * {@link attempt} as an effect. An interrupted attempt is awaited: until its end, SQLite's thread writes the copy and its journal, and would
+ * {@link attempt} as an effect. An interruption waits for the attempt to end. Until then, SQLite's thread writes the copy and its journal, and would
  * fail if a later attempt replaced them.
  */
 const attemptToEnd = (db: DatabaseSync, path: string, now: () => number): Effect.Effect<number, CopyFailed> =>

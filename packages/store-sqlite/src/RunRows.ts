@@ -124,7 +124,10 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
      WHERE jobs.id > ? AND jobs.endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0`
   )
 
-  /** The endpoints with definitions. After a rolled-back transaction, the set may contain one too many, which costs a read per job. */
+  /**
+   * The endpoints with definitions. After a rolled-back transaction, the set may contain an endpoint without definitions, which only costs a read per
+   * job.
+   */
   const pipelines = new Set(
     db.statement(`SELECT DISTINCT endpoint FROM definitions`).all().map((row) => decodeEndpoint(row).endpoint)
   )

@@ -13,7 +13,7 @@ const decodeCount = Schema.decodeUnknownSync(Schema.Struct({ groups: Schema.Int 
 
 /** The rows of error groups. */
 export interface ErrorGroupRows {
-  /** Within a transaction: adds a failure to its group. Returns the fingerprint. */
+  /** Adds a failure to its group, within a transaction. Returns the fingerprint. */
   readonly record: (failure: JobFailure) => string
 }
 

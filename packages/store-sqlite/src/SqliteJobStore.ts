@@ -126,8 +126,8 @@ const make = Effect.gen(function*() {
   }
 
   /**
-   * Whether an earlier change of this transaction may have changed the job after its row was read: the release of a held job, the wake of a run
-   * whose child has ended, and the cancel of a child whose run has ended.
+   * Whether an earlier change of this transaction may have changed the job after its row was read: it may have released a held job, woken a run whose
+   * child has ended, or cancelled a child whose run has ended.
    */
   const mayBeStale = (head: JobHead): boolean => head.concurrency?.held === true || isChild(head.id) || isRunOf(head)
 
@@ -342,13 +342,13 @@ const make = Effect.gen(function*() {
   ): Effect.Effect<A, StoreError> =>
     Effect.flatMap(db.read(operation, isIdle), (idle) => idle ? Effect.succeed(none()) : db.write(operation, write))
 
-  /** Within a transaction: the number of IN_QUEUE jobs of an endpoint. */
+  /** The number of IN_QUEUE jobs of an endpoint, within a transaction. */
   const queued = (endpoint: EndpointId): number => {
     const { delayed, waiting } = tallies.current(endpoint)
     return waiting + delayed
   }
 
-  /** Within a transaction: the quota that does not admit a new job. Stops counting for quotas that no longer exist. */
+  /** The quota that does not admit a new job, within a transaction. Stops counting for quotas that no longer exist. */
   const exceeded = (job: JobRecord, quotas: Quotas | undefined): ExceededQuota | undefined => {
     const { endpoint, owner } = job
     if (usage.isActive()) {
@@ -507,7 +507,7 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The stores of jobs and of what changes with them. */
+/** The stores of jobs and of the data that changes with them. */
 type Stores = JobStore | BatchStore | BulkStore | ErrorGroupStore | RunStore | ScheduleStore
 
 /** The stores of jobs, batches, bulk operations, error groups, runs and schedules of a database file. */

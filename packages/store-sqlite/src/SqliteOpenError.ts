@@ -10,7 +10,7 @@ export class FileLocked extends Schema.TaggedError<FileLocked>()("FileLocked", {
 
 /** A newer version of Stint wrote the file. */
 export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
-  /** The versions of the tables in the file, and of those that this program knows. */
+  /** The table version of the file, and the latest one that this program knows. */
   version: Schema.Int,
   supported: Schema.Int,
   /** The version of Stint that wrote the file, if the file contains it. */
@@ -68,7 +68,7 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
           `Start ${version} to keep all jobs. ${
             reason.copy === null
               ? "To go back to this version, restore a backup that it made: there is no copy from before the upgrade."
-              : `To go back to this version without the jobs since the upgrade, use the copy from before it: mv ${file} ${file}.newer && ` +
+              : `To go back to this version without the jobs since the upgrade, use the copy from before the upgrade: mv ${file} ${file}.newer && ` +
                 `rm -f ${file}-wal && cp ${reason.copy} ${file}`
           }`
       }

@@ -53,7 +53,7 @@ const make = Effect.gen(function*() {
     list: ({ after, from, limit, to }) =>
       db.read("list usage", () => {
         const { endpoint, hour, key, release } = after ?? { hour: Number.MIN_SAFE_INTEGER, endpoint: "", release: 0, key: "" }
-        // The first hour is given twice, so that the index finds the beginning of the page in a long hour.
+        // The first hour is given twice, so that the index finds the start of the page within an hour with many records.
         return sql.list.all({ from: Math.max(from, hour), to, hour, endpoint, release, key, limit }).map((row) => decodeRow(row))
       }),
     trim: ({ before, records }, limit) =>

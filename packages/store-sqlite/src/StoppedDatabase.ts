@@ -1,5 +1,5 @@
 /**
- * Reads the database of a platform that is not running. Nothing is migrated, so that a newer version can back up the data of an older one.
+ * Reads the database of a platform that is not running. Migrates nothing, so that a newer version can back up the data of an older one.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -17,7 +17,7 @@ export const SUPPORTED_TABLES = Migrations.LATEST
 
 const decodeNames = Schema.decodeUnknownSync(Schema.Array(Schema.Struct({ name: Schema.String })))
 
-/** Opens and locks the file while the scope is open. Fails when a platform has locked it, or another program wrote it. */
+/** Opens and locks the file while the scope is open. Fails when a platform has locked the file, or another program wrote it. */
 const open = (file: string): Effect.Effect<DatabaseSync, SqliteOpenError, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.try({
@@ -46,7 +46,7 @@ export const backup = (
 ): Effect.Effect<OnlineBackup.DatabaseBackup, SqliteOpenError | OnlineBackup.OnlineBackupError> =>
   Effect.scoped(Effect.flatMap(open(file), (db) => OnlineBackup.write(db, file, path)))
 
-/** Succeeds when no platform uses the file. */
+/** Succeeds if no platform uses the file. */
 export const checkUnused = (file: string): Effect.Effect<void, SqliteOpenError> => Effect.scoped(Effect.asVoid(open(file)))
 
 /** Deletes all secrets, because their key is lost, and returns their names. */
@@ -54,7 +54,7 @@ export const discardSecrets = (file: string): Effect.Effect<ReadonlyArray<string
   Effect.scoped(Effect.flatMap(open(file), (db) =>
     Effect.try({
       try: () => {
-        // A version before secrets wrote the file.
+        // A version of Stint without secrets wrote the file.
         if (db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'secrets'").get() === undefined) return []
         return decodeNames(db.prepare("DELETE FROM secrets RETURNING name").all()).map(({ name }) => name).sort()
       },

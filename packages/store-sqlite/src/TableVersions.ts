@@ -1,6 +1,6 @@
 /**
- * Records in the database which version of Stint brought its tables to which version. An older version, which cannot open the file, names
- * this version in its error.
+ * Records in the database which version of Stint created each table version. An older Stint that cannot open the file names the recorded version in
+ * its error.
  */
 import type { DatabaseSync } from "node:sqlite"
 import manifest from "../package.json" with { type: "json" }
@@ -16,7 +16,7 @@ export const versionOf = (db: DatabaseSync, tables: number): string | null => {
     const stint = db.prepare("SELECT stint FROM upgrades WHERE tables = ?").get(tables)?.["stint"]
     return typeof stint === "string" ? stint : null
   } catch {
-    // A version may have removed or changed the table.
+    // A newer version may have removed or changed the table.
     return null
   }
 }

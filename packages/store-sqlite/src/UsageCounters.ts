@@ -9,7 +9,7 @@
  * ```
  *
  * A counter covers the jobs with row numbers up to `counted`. Changes of later jobs are ignored until the count reaches them, so the counter is
- * exact at every step. Without a counter, no operation does more than check that there is none.
+ * exact at every step. Without counters, operations only check that there are none.
  */
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import { inputBytes, outcomeBytes, type QuotaScope, type QuotaUsage } from "@stint/store/Quota"
@@ -27,7 +27,7 @@ interface Counter {
 /** All jobs are counted. */
 const ALL = Number.MAX_SAFE_INTEGER
 
-/** The number of jobs that one submission counts, which takes about 5 ms. */
+/** The maximum number of jobs that one submission counts, which takes about 5 ms. */
 const COUNT_STEP = 1_000
 
 /** Files with up to this number of jobs are recounted when they are opened, which takes about 50 ms. */
@@ -70,7 +70,7 @@ export interface Correction {
 export interface UsageCounters {
   /** Whether any counter exists. */
   readonly isActive: () => boolean
-  /** What an endpoint or a key uses. Starts or continues its count. A count that is not complete returns what it has counted so far. */
+  /** The usage of an endpoint or a key. Starts or continues its count. A count that is not complete returns what it has counted so far. */
   readonly of: (scope: QuotaScope, id: string) => QuotaUsage
   /** Removes a counter, because the quota no longer exists. */
   readonly stop: (scope: QuotaScope, id: string) => void
@@ -81,7 +81,7 @@ export interface UsageCounters {
   readonly inserted: (seq: number, job: JobRecord) => void
   /** Counts a change by `bytes`. */
   readonly changed: (row: Row, after: JobHead, bytes: number) => void
-  /** Before the rows of the job are removed. */
+  /** Called before the rows of the job are removed. */
   readonly removing: (row: Row) => void
   /** Counts a change of the log of a job. */
   readonly logged: (seq: number, endpoint: string, owner: string, bytes: number) => void

@@ -126,7 +126,7 @@ describe("opening", () => {
       alter(file, "PRAGMA user_version = 99; INSERT INTO upgrades VALUES (99, '7.8.9', 0); CREATE TABLE newer (x)")
       const error = yield* refusal(file)
       assert.include(error.message, "Start Stint 7.8.9 or newer to keep all jobs")
-      const commands = /from before it: (.+)$/.exec(error.message)?.[1] ?? ""
+      const commands = /from before the upgrade: (.+)$/.exec(error.message)?.[1] ?? ""
       execFileSync("sh", ["-c", commands])
       yield* open(file, Effect.void)
       assert.isTrue(existsSync(`${file}.newer`))

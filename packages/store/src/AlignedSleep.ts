@@ -1,20 +1,20 @@
 /**
- * Sleeps that end together, for duties that look at something again and again.
+ * Sleeps that end at the same time, for loops that poll.
  *
  * ```
  *   250 ms   |    |    |    |    |    |    |    |    |      each loop sleeps until the monotonic time is a multiple of its interval,
  *   1 s      |                   |                   |      so a loop with a longer interval wakes when another one wakes anyway
  * ```
  *
- * On an idle platform, the wake-ups themselves are the cost, not what is done in them: each finds cold processor caches. With loops that each
- * count from their own last end, every loop wakes the process on its own (docs/decisions/0061-an-idle-platform.md).
+ * On an idle platform, the wake-ups cost more than the work in them, because each starts with cold processor caches. If each loop counted from its
+ * own last end, every loop would wake the process separately (docs/decisions/0061-an-idle-platform.md).
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 
-/** A timer may run this much too early. The sleep after it must not end at the same multiple again. Milliseconds. */
+/** A timer may fire this much too early. The next sleep must not end at the same multiple again. Milliseconds. */
 const EARLY_MILLIS = 2
 
 /**

@@ -1,5 +1,5 @@
 /**
- * What an operator must know about the store itself.
+ * The condition of the store, for operators.
  */
 import * as Context from "effect/Context"
 

@@ -31,7 +31,7 @@ import * as TraceIds from "./TraceIds.ts"
 /** The maximum number of ended attempts and waits that wait for their trace context. */
 const MAX_ENDS = 8_192
 
-/** How an attempt ended that did not end its job. */
+/** The outcome of an attempt that did not end its job. */
 const RETURNS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
   Finish: "retried",
   LoseLease: "worker_lost",
@@ -121,7 +121,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     }))
   }
 
-  /** The part of a wait in which the job's worker started, and the parts of that. */
+  /** The part of a wait in which the job's worker started, and its sub-parts. */
   const addColdStart = (trace: TraceIds.JobTrace, job: JobRecord, worker: string, startedAt: number) => {
     const start = registry.startOf(job.endpoint, worker)
     const parts = start === undefined ? [] : startParts(start, { start: job.queuedAt, end: startedAt })
@@ -156,7 +156,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
       addWait(trace, job, job.attempt, job.startedAt)
       if (isFirst && job.worker !== null) addColdStart(trace, job, job.worker, job.startedAt)
     }
-    // A worker follows the platform's decision, also when no caller made one.
+    // A worker follows the platform's decision, even if no caller made one.
     return trace.sampled || trace.caller === undefined
       ? { ...job, traceparent: TraceIds.traceparentOf(trace, TraceIds.attemptSpan(job.id, job.attempt)) }
       : job
@@ -166,7 +166,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     const { at, before, event, status } = end
     const { attempt, chunks, endpoint, id, release, startedAt, worker } = before
     const stored = yield* jobs.traceOf(endpoint, id)
-    // The job was removed already.
+    // The job was already removed.
     if (stored === undefined) return spans.lose(1)
     const trace = TraceIds.traceOf(id, stored, sampler)
     if (!trace.sampled) return

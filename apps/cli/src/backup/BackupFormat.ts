@@ -2,7 +2,7 @@
  * The files of a backup, in their order in the archive.
  *
  * ```
- *   stint-backup.json    the manifest: the moment, the versions, the place of the payloads, the settings
+ *   stint-backup.json    the manifest: the moment, the versions, the location of the payloads, the settings
  *   admin-key.json       the digest of the platform's API key      \
  *   worker-secret        the secret of the worker keys              > as in the data folder
  *   payloads.json        the place and the name of the payloads    /
@@ -22,9 +22,9 @@ export const FORMAT = 2
 export const MANIFEST = "stint-backup.json"
 /** The database, in the archive and in the data folder. */
 export const DATABASE = "stint.db"
-/** The start of the names of payloads. Their owner's name is not part of them. */
+/** The prefix of the names of payloads. The names do not contain their owner's name. */
 export const PAYLOADS = "payloads/"
-/** The code of releases: the start of its names, and the folder in the data folder. */
+/** The code of releases: the prefix of its names, and the folder in the data folder. */
 export const RELEASES = "releases/"
 /** The last file of an archive. */
 export const SUMS = "SHA256SUMS"
@@ -43,18 +43,18 @@ export const Manifest = Schema.Struct({
   stint: Schema.String,
   /** The version of the tables in the database. */
   tables: Schema.Int,
-  /** Everything that was acknowledged before this time is in the backup. */
+  /** The backup contains everything that was confirmed before this time. */
   moment: Schema.String,
   /** Where the large payloads of the platform are; null when they are in the database. `included`: the archive contains them. */
   payloads: Schema.NullOr(Schema.Struct({ ...PayloadsFile.fields, included: Schema.Boolean })),
   /** The platform's variables, without secrets. Empty for a backup of a stopped platform. */
   settings: Schema.Record(Schema.String, Schema.String),
-  /** The names of the variables that were left out because they are secret. */
+  /** The names of the variables that were omitted because they are secret. */
   secrets: Schema.Array(Schema.String)
 })
 export type Manifest = typeof Manifest.Type
 
-/** The format alone, to name the version that a newer archive needs. */
+/** Only the format, to name the version that a newer archive needs. */
 export const AnyManifest = Schema.Struct({ format: Schema.Int, stint: Schema.String })
 
 /** The folder in a location like `dir:/srv/payloads`; undefined for a bucket. */

@@ -10,7 +10,7 @@ import { CliFailure } from "../CliFailure.ts"
 import { AnyManifest, DATABASE, FORMAT, KEY_FILES, MANIFEST, Manifest, PAYLOADS, SUMS } from "./BackupFormat.ts"
 import * as TarArchive from "./TarArchive.ts"
 
-/** The manifest and the digests are read into memory. More than a million payloads fit. */
+/** The manifest and the digests are read into memory. Both fit even with a million payloads. */
 const MAX_SMALL = 256 * 1024 * 1024
 
 /** A path below the folder of the payloads: no segment starts with a dot. */
@@ -26,9 +26,9 @@ export interface Contents {
   readonly bytes: number
 }
 
-/** Receives the files while the archive is read. The digests are compared at the end, so nothing may be used before that. */
+/** Receives the files while the archive is read. The digests are compared at the end, so nothing may be used before then. */
 export interface Receiver {
-  /** Called first. May fail to refuse the backup. */
+  /** Called first. May fail to reject the backup. */
   readonly begin: (manifest: Manifest) => Promise<void>
   /** Must read the whole body. */
   readonly file: (name: string, body: AsyncIterable<Uint8Array>) => Promise<void>
@@ -56,7 +56,7 @@ const manifestOf = (text: string): Manifest => {
   const value = parse(text)
   if (isAnyManifest(value) && value.format > FORMAT) {
     throw new CliFailure({
-      message: `The backup has format ${value.format}, and this version of Stint knows ${FORMAT}.`,
+      message: `The backup has format ${value.format}; this version of Stint supports up to ${FORMAT}.`,
       hint: `Restore it with Stint ${value.stint} or newer.`
     })
   }
@@ -105,7 +105,7 @@ const readAll = async (source: AsyncIterable<Uint8Array>, receiver: Receiver): P
     sums.set(name, digest.digest("hex"))
     bytes += size
   }
-  if (manifest === undefined || listed === undefined) throw damaged(`it is not complete: ${SUMS} is missing`)
+  if (manifest === undefined || listed === undefined) throw damaged(`it is incomplete: ${SUMS} is missing`)
   const expected = new Map(listed.split("\n").filter((line) => line !== "").map((line) => [line.slice(66), line.slice(0, 64)]))
   for (const [name, digest] of sums) {
     if (expected.get(name) !== digest) throw damaged(`the content of ${name} does not match its SHA-256`)
@@ -123,7 +123,7 @@ export const read = (file: string, receiver: Receiver): Effect.Effect<Contents, 
     catch: (cause) => {
       if (cause instanceof CliFailure) return cause
       const problem = cause instanceof Error ? cause.message : String(cause)
-      // An error of the operating system concerns a file, not the content of the archive.
+      // An operating-system error is about a file, not about the content of the archive.
       return cause instanceof Error && "syscall" in cause
         ? new CliFailure({ message: `A file cannot be read or written: ${problem}`, hint: "Nothing was changed." })
         : damaged(problem)

@@ -30,7 +30,7 @@ export interface Options {
   readonly settings: Pick<Manifest, "settings" | "secrets">
 }
 
-/** Each chunk waits for its turn among the requests. Hashing one takes about a millisecond. */
+/** Yields to requests between chunks. Hashing a chunk takes about a millisecond. */
 const CHUNK_BYTES = 1024 * 1024
 
 const decodePayloads = Schema.decodeUnknownSync(Schema.fromJsonString(PayloadsFile))
@@ -58,8 +58,8 @@ const filesBelow = async function*(folder: string, path = ""): AsyncGenerator<st
 }
 
 /**
- * The bytes of the archive. The database must have been copied before: a payload is written before the row that refers to it, so the
- * payloads that exist now include all that the copy refers to. No payload may be removed until the archive is complete.
+ * The bytes of the archive. The database must have been copied before. A payload is written before the row that refers to it, so all payloads to
+ * which the copy refers exist now. No payload may be removed until the archive is complete.
  */
 export const write = async function*({ database, dataDir, settings }: Options): AsyncGenerator<Uint8Array> {
   const sums: Array<string> = []
@@ -105,7 +105,7 @@ export const write = async function*({ database, dataDir, settings }: Options): 
   }
   yield* large(DATABASE, database.path)
   for await (const path of filesBelow(join(dataDir, RELEASES))) {
-    // Code that no release refers to any more is removed at any time.
+    // Code that no release refers to may be removed at any time.
     if ((await unlessMissing(stat(join(dataDir, RELEASES, path)), undefined)) !== undefined) {
       yield* large(`${RELEASES}${path}`, join(dataDir, RELEASES, path))
     }

@@ -4,11 +4,11 @@
  * ```
  *   read the archive into DATA/restore-new, and payloads into FOLDER/.restore-ID      nothing in use is touched
  *   compare the digests, check the database                                           a failure removes both
- *   with --replace: move the present files to DATA/before-restore-TIME                nothing is deleted
+ *   with --replace: move the existing files to DATA/before-restore-TIME                nothing is deleted
  *   move the keys, then the code of releases, then the payloads, then the database into place
  * ```
  *
- * A platform does not start between the last two steps, because `stint.db.created` exists without a database.
+ * A platform cannot start between the last two steps, because `stint.db.created` exists without a database.
  */
 import * as StoppedDatabase from "@stint/store-sqlite/StoppedDatabase"
 import * as DateTime from "effect/DateTime"
@@ -33,19 +33,19 @@ export interface Options {
   readonly dataDir: string
   /** The value of `STINT_PAYLOADS`. */
   readonly payloads: Option.Option<PayloadLocation>
-  /** Whether to move the files of a platform that is already in the folder out of the way. */
+  /** Whether to move the files of an existing platform out of the folder. */
   readonly replace: boolean
 }
 
 /** A restored platform. */
 export interface Restored extends BackupReader.Contents {
-  /** Where the files that were replaced are; undefined when there were none. */
+  /** The folder with the replaced files; undefined if there were none. */
   readonly moved: string | undefined
 }
 
 const MARKER = `${DATABASE}.created`
 
-/** Stays in the folder: the marker, and the file that only reserves space. */
+/** Files that stay in the folder: the marker, and the file that only reserves space. */
 const isReplaced = (name: string): boolean =>
   (name.startsWith(DATABASE) && name !== MARKER && name !== `${DATABASE}.reserve`) || name === "api-key" ||
   KEY_FILES.some((known) => known === name)
@@ -67,7 +67,7 @@ const writeDurably = async (path: string, body: AsyncIterable<Uint8Array>): Prom
 const tooNew = ({ stint, tables }: Manifest) =>
   new CliFailure({
     message:
-      `The backup was made by a newer Stint: its tables have version ${tables}, and this version knows ${StoppedDatabase.SUPPORTED_TABLES}.`,
+      `The backup was made by a newer Stint: its tables have version ${tables}; this version supports up to ${StoppedDatabase.SUPPORTED_TABLES}.`,
     hint: `Restore it with Stint ${stint} or newer. Nothing was changed.`
   })
 
@@ -92,7 +92,7 @@ const payloadFolder = ({ payloads }: Manifest, configured: Option.Option<Payload
   })
 }
 
-/** Fails when a platform uses the database, whatever else is wrong with it. */
+/** Fails only if a platform uses the database; ignores other problems. */
 const checkStopped = (file: string): Effect.Effect<void, CliFailure> =>
   !existsSync(file) ? Effect.void : StoppedDatabase.checkUnused(file).pipe(
     Effect.catch((error) =>
@@ -118,17 +118,17 @@ const checkTarget = Effect.fnUntraced(function*(dataDir: string, replace: boolea
 interface Places {
   readonly dataDir: string
   readonly staging: string
-  /** Where the payloads are read to, before they move to their owner's folder. */
+  /** Where the payloads are extracted before they move to their owner's folder. */
   readonly payloadStaging: (folder: string) => string
 }
 
-/** Moves files that are present out of the way. Returns the folder, if there were any. */
+/** Moves existing files to a new folder. Returns the folder, if there were any. */
 const moveAside = async (dataDir: string, stamp: string): Promise<string | undefined> => {
   const present = (await readdir(dataDir)).filter(isReplaced)
   if (present.length === 0) return undefined
   const aside = join(dataDir, `before-restore-${stamp}`)
   await mkdir(aside, { mode: 0o700 })
-  // The database first: a platform that starts now refuses to create another one.
+  // Moves the database first, because a platform that starts now refuses to create another one.
   for (const name of present.sort((a) => a === DATABASE ? -1 : 0)) await rename(join(dataDir, name), join(aside, name))
   return aside
 }
@@ -146,7 +146,7 @@ const place = async (
   for (const name of KEY_FILES) {
     if (existsSync(join(staging, name))) await rename(join(staging, name), join(dataDir, name))
   }
-  // The code is named by its hash: what is present is the same. The platform removes what no release refers to.
+  // The code is named by its hash, so existing files are identical. The platform removes code that no release refers to.
   const code = join(staging, RELEASES)
   if (existsSync(code)) {
     await mkdir(join(dataDir, RELEASES), { recursive: true, mode: 0o700 })
@@ -164,7 +164,7 @@ const place = async (
   return moved
 }
 
-/** Restores the backup. Fails without a change when the backup or the folder is not fit. */
+/** Restores the backup. Fails without a change if the backup or the folder is unsuitable. */
 export const run = Effect.fn("Restore.run")(function*(options: Options): Effect.fn.Return<Restored, CliFailure> {
   const dataDir = yield* DataFolder.open(options.dataDir)
   yield* checkTarget(dataDir, options.replace)

@@ -26,7 +26,7 @@ const splitName = (name: string): readonly [prefix: string, base: string] => {
 
 const checksumOf = (block: Buffer): number => {
   let sum = 0
-  // The field of the checksum counts as spaces.
+  // For the checksum, its own field counts as spaces.
   for (const [index, byte] of block.entries()) sum += index >= 148 && index < 156 ? 32 : byte
   return sum
 }
@@ -85,7 +85,7 @@ const makeReader = (source: AsyncIterable<Uint8Array>) => {
   const some = async (limit: number): Promise<Buffer> => {
     while (rest.length === 0) {
       const next = await iterator.next()
-      if (next.done === true) throw new Error("the archive is not complete: it ends in the middle of a file")
+      if (next.done === true) throw new Error("the archive is incomplete: it ends in the middle of a file")
       rest = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength)
     }
     const taken = rest.subarray(0, limit)

@@ -5,7 +5,7 @@
  *   wait until no worker runs --> a bare program --> a request, until its result --> its parts, from its explanation --> again
  * ```
  *
- * The bare program and the requests alternate, so that both meet the same load of the machine. A request that found a running worker, for example one
+ * The bare program and the requests alternate, so that both run under the same machine load. A request that found a running worker, for example one
  * that another caller had started, does not count and is repeated.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -28,12 +28,12 @@ const WAIT_MILLIS = "60000"
 
 /** One cold start. Milliseconds. */
 export interface ColdStart {
-  /** From the request until its result, as the caller sees it. */
+  /** From the request to its result, as the caller sees it. */
   readonly request: number
   /** The job's wait, and its parts. */
   readonly wait: number
   readonly parts: ReadonlyArray<WaitPart>
-  /** While a worker held the job. */
+  /** The time for which a worker held the job. */
   readonly execution: number
   /** Whether the worker started in a standby process. */
   readonly standby: boolean
@@ -56,7 +56,7 @@ export interface Measured {
   readonly bare: ReadonlyArray<number>
 }
 
-/** Why the cold starts of an endpoint cannot be measured; undefined when they can. */
+/** Why the cold starts of an endpoint cannot be measured; undefined if they can. */
 export const obstacleOf = ({ id, source, workers }: Pick<Endpoint, "id" | "source" | "workers">): CliFailure | undefined => {
   const failure = (message: string, hint: string) => new CliFailure({ message, hint, code: "no-cold-start" })
   if (source.type === "external") {
@@ -66,12 +66,12 @@ export const obstacleOf = ({ id, source, workers }: Pick<Endpoint, "id" | "sourc
     )
   }
   if (workers.max === 0) {
-    return failure(`Endpoint ${id} is paused.`, `Let it have a worker: stint endpoints update ${id} --workers-max 1`)
+    return failure(`Endpoint ${id} is paused.`, `Allow it a worker: stint endpoints update ${id} --workers-max 1`)
   }
   if (workers.min > 0) {
     return failure(
       `Endpoint ${id} always has ${workers.min} or more workers, so no request starts one.`,
-      `Let it scale to zero meanwhile: stint endpoints update ${id} --workers-min 0`
+      `Let it scale to zero for the measurement: stint endpoints update ${id} --workers-min 0`
     )
   }
   return undefined
@@ -143,7 +143,7 @@ const measureOnce = Effect.fnUntraced(function*(options: Options) {
   const wait = explain?.wait
   if (wait === undefined || wait.unknown !== undefined) {
     return yield* new CliFailure({
-      message: `The platform does not know the parts of a cold start: ${wait?.words ?? "the job has no explanation"}.`,
+      message: `The platform cannot report the parts of a cold start: ${wait?.words ?? "the job has no explanation"}.`,
       hint: "With several nodes, call the node that starts the workers of the endpoint (STINT_URL).",
       code: "no-cold-start"
     })
@@ -175,12 +175,12 @@ export const measure = Effect.fn("ColdStarts.measure")(function*(options: Option
       yield* Output.message(`${found.length} of ${runs}: ${Math.round(one.request)} ms`)
       continue
     }
-    // Its program ran for nothing.
+    // Its run of the bare program is discarded.
     bare.pop()
     if (++warm > runs) {
       return yield* new CliFailure({
         message: `${warm} requests to ${endpoint} found a running worker.`,
-        hint: "Measure an endpoint that nobody else calls.",
+        hint: "Measure an endpoint that has no other callers.",
         code: "no-cold-start"
       })
     }
@@ -190,7 +190,7 @@ export const measure = Effect.fn("ColdStarts.measure")(function*(options: Option
 
 const PHASES: ReadonlyArray<WaitPart["phase"]> = ["queue", "create", "start", "setup", "prepare", "take"]
 
-/** The figures: by part, of the whole, and of the bare program. */
+/** The figures for each part, for the whole request, and for the bare program. */
 export interface Summary {
   readonly parts: Readonly<Partial<Record<WaitPart["phase"], Figure>>>
   readonly wait: Figure | undefined
@@ -201,7 +201,7 @@ export interface Summary {
   readonly standbys: number
 }
 
-/** A part that some of the runs lack counts as 0 in them. */
+/** In runs without a part, the part counts as 0. */
 export const summaryOf = ({ bare, runs }: Measured): Summary => {
   const millisOf = ({ parts }: ColdStart, phase: WaitPart["phase"]) => parts.find((part) => part.phase === phase)?.millis
   return {

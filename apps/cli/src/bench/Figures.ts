@@ -1,5 +1,5 @@
 /**
- * Figures of repeated measurements: the median, and between which values they are.
+ * Summarizes repeated measurements: the median and the range.
  */
 
 /** Milliseconds. */
@@ -9,10 +9,10 @@ export interface Figure {
   readonly max: number
 }
 
-/** Milliseconds with one digit, which is more than the noise of a machine allows to read. */
+/** Milliseconds with one decimal, which is already finer than the noise of a machine. */
 const rounded = (value: number): number => Math.round(value * 10) / 10
 
-/** The figure of some measurements; undefined without any. */
+/** The summary of some measurements; undefined if there are none. */
 export const figureOf = (values: ReadonlyArray<number>): Figure | undefined => {
   const sorted = values.toSorted((a, b) => a - b)
   const [min] = sorted

@@ -1,5 +1,5 @@
 /**
- * Starts a bulk operation and watches it: the number of jobs, the question, the hold, the progress, the result.
+ * Starts a bulk operation and watches it: shows the number of jobs, asks for confirmation, and shows the hold, the progress and the result.
  */
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import * as Clock from "effect/Clock"
@@ -83,7 +83,7 @@ const follow = Effect.fnUntraced(function*(started: BulkOperation) {
 }, (watch, { id }) =>
   Effect.onInterrupt(watch, () =>
     Output.message(
-      `\nStopped watching. The platform continues: stint jobs bulk show ${id}. To take it back or stop it: stint jobs bulk cancel ${id}`
+      `\nStopped watching. The platform continues: stint jobs bulk show ${id}. To cancel or stop it: stint jobs bulk cancel ${id}`
     )))
 
 /** What to do, with which jobs. */

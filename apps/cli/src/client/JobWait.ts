@@ -1,5 +1,5 @@
 /**
- * Waits for a job, shows its progress, and says what became of the job when Ctrl-C ends the wait.
+ * Waits for a job and shows its progress. When Ctrl-C ends the wait, reports the state of the job.
  */
 import { isTerminal, type Job, type JobReceipt } from "@stint/contract/Job"
 import * as Clock from "effect/Clock"
@@ -13,7 +13,7 @@ import { call } from "./PlatformClient.ts"
 /** How long the server holds one call before the progress is shown again. Milliseconds. */
 const POLL_MILLIS = "2000"
 
-/** After Ctrl-C, the platform may take this long to answer. */
+/** After Ctrl-C, the platform may take this long to respond. */
 const INTERRUPT_TIMEOUT = "3 seconds"
 
 interface JobName {
@@ -25,7 +25,7 @@ interface JobName {
 const stateOf = ({ output, status }: Job): string =>
   status === "IN_PROGRESS" && output !== undefined ? `${status} ${JSON.stringify(output).slice(0, 80)}` : status
 
-/** Waits until the job has ended, and shows nothing. */
+/** Waits until the job has ended, without output. */
 export const untilEnded = Effect.fnUntraced(function*({ endpoint, id }: JobName) {
   const params = { endpoint, id }
   let job: Job = yield* call((api) => api.jobs.status({ params, query: {} }))
@@ -93,30 +93,30 @@ interface OnInterrupt {
   readonly cancel: boolean
 }
 
-/** Says what became of the job, or cancels it first. */
+/** Reports the state of the job, or cancels it first. */
 const explainInterrupt = (job: JobName, options: OnInterrupt) =>
   (options.cancel ? cancel(job) : describe(job)).pipe(
     Effect.timeoutOption(INTERRUPT_TIMEOUT),
     Effect.orElseSucceed(() => Option.none<string>()),
     Effect.map(Option.getOrElse(() =>
       options.cancel
-        ? `The platform did not answer, so job ${Output.inline(job.id)} may continue. Cancel it: stint cancel ${job.endpoint} ${
+        ? `The platform did not respond, so job ${Output.inline(job.id)} may continue. Cancel it: stint cancel ${job.endpoint} ${
           Output.inline(job.id)
         }`
-        : `Stopped waiting. The platform did not answer; job ${
+        : `Stopped waiting. The platform did not respond; job ${
           Output.inline(job.id)
         } continues. See it: stint status ${job.endpoint} ${Output.inline(job.id)}`
     )),
     Effect.flatMap((text) => Output.message(`\n${text}`))
   )
 
-/** When the wait is interrupted, explains what became of the job. */
+/** When the wait is interrupted, reports the state of the job. */
 export const onInterrupt = (job: JobName, options: OnInterrupt) => <A, E, R>(wait: Effect.Effect<A, E, R>) =>
   Effect.onInterrupt(wait, () => explainInterrupt(job, options))
 
 /**
- * Submits a job. Ctrl-C does not end the request, because the platform may have created the job already, and only the response contains its
- * id: this waits for the response, and then explains what became of the job.
+ * Submits a job. Ctrl-C does not end the request, because the platform may already have created the job, and only the response contains its id. This
+ * waits for the response, and then reports the state of the job.
  */
 export const submit = Effect.fnUntraced(function*<E, R>(
   endpoint: string,
@@ -132,7 +132,7 @@ export const submit = Effect.fnUntraced(function*<E, R>(
         onSome: ({ id }) => explainInterrupt({ endpoint, id }, options),
         onNone: () =>
           Output.message(
-            `\nStopped before the platform answered. It may have created the job; see: stint jobs list ${endpoint}`
+            `\nStopped before the platform responded. It may have created the job; see: stint jobs list ${endpoint}`
           )
       })),
       Effect.ensuring(Fiber.interrupt(submitting))

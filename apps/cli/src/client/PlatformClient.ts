@@ -71,7 +71,7 @@ const problemOf = (error: object) => {
   }
 }
 
-/** Whether a call has sent its request. If not, its arguments do not have the contract's form. */
+/** Whether a call has sent its request. If not, its arguments do not match the contract. */
 const Attempt = Context.Reference<{ isSent: boolean }>("@stint/cli/Attempt", { defaultValue: () => ({ isSent: false }) })
 
 /** Fails with the message of a failed call: the platform's error and hint, the connection error, or what is wrong with an argument. */

@@ -7,7 +7,10 @@ import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
 import * as Stream from "effect/Stream"
 
-/** Calls `onEvent` for each event in order, also for one without data that only has an id, until the connection ends. A lost connection is not an error: the caller connects again. */
+/**
+ * Calls `onEvent` for each event in order, including events without data that only have an id, until the connection ends. A lost connection is not an
+ * error: the caller reconnects.
+ */
 export const readEvents = <E1, E, R>(
   body: Stream.Stream<Uint8Array, E1>,
   onEvent: (event: Sse.Event) => Effect.Effect<void, E, R>

@@ -1,5 +1,5 @@
 /**
- * `stint alerts` lists the alerts that fire, and sends a test to their receivers.
+ * `stint alerts` lists firing alerts, and sends a test to their receivers.
  */
 import type { AlertList, AlertTest } from "@stint/contract/Alert"
 import { Command } from "effect/cli"
@@ -25,7 +25,7 @@ const format = ({ alerts, configured, receivers }: AlertList): string => {
   if (!configured) {
     return "Alerts are off. Set STINT_ALERT_URL and STINT_ALERT_SECRET in the environment of the platform, and restart it."
   }
-  const firing = alerts.length === 0 ? "No alert fires." : alerts.map(alertText).join("\n\n")
+  const firing = alerts.length === 0 ? "No alert is firing." : alerts.map(alertText).join("\n\n")
   return receivers.length === 0
     ? firing
     : `${firing}\n\n${Output.table([["RECEIVER", "DELIVERED (UTC)", "WAITING", "PROBLEM"], ...receivers.map(receiverText)])}`
@@ -37,7 +37,7 @@ const list = Command.make(
   Effect.fnUntraced(function*({ json }) {
     yield* Output.print(json, yield* call((api) => api.alerts.listAlerts()), format)
   })
-).pipe(Command.withDescription("List the alerts that fire now, and the state of their receivers"))
+).pipe(Command.withDescription("List the alerts that are firing, and the state of their receivers"))
 
 const answers = ({ receivers }: AlertTest): string =>
   receivers.map(({ delivered, origin, problem, status }) =>
@@ -59,10 +59,10 @@ const test = Command.make(
       code: "not-delivered"
     })
   })
-).pipe(Command.withDescription("Send a test to every receiver of alerts, and show what it answered"))
+).pipe(Command.withDescription("Send a test to every receiver of alerts, and show the responses"))
 
 /** `stint alerts`. */
 export const alerts = Command.make("alerts").pipe(
-  Command.withDescription("List the alerts that fire, and test their receivers"),
+  Command.withDescription("List firing alerts, and test their receivers"),
   Command.withSubcommands([list, test])
 )

@@ -18,7 +18,7 @@ const resultText = ({ result, status }: AuditEntry): string => result === "done"
 
 const format = (entries: ReadonlyArray<AuditEntry>): string =>
   entries.length === 0
-    ? "No operation was recorded that matches."
+    ? "No recorded operation matches."
     : Output.table([
       ["WHEN (UTC)", "WHO", "FROM", "ACTION", "TARGET", "RESULT"],
       ...entries.map((entry) => [
@@ -39,10 +39,10 @@ const filter = (name: string, description: string) => Flag.String(name).pipe(Fla
 export const command = Command.make(
   "audit",
   {
-    since: since("since").pipe(Flag.withDescription("Only operations since then: 2h, 7d, or 2026-11-22"), Flag.optional),
+    since: since("since").pipe(Flag.withDescription("Only operations since this time: 2h, 7d, or 2026-11-22"), Flag.optional),
     action: filter("action", "Only this operation, or operations of this group: keys.createKey, keys"),
     key: filter("key", "Only operations with this key: its id or its name; \"platform\" for the platform's own key"),
-    target: filter("target", "Only operations on this target and what belongs to it: endpoint/hello, secret/hf-token"),
+    target: filter("target", "Only operations on this target and its parts: endpoint/hello, secret/hf-token"),
     result: Flag.Literals("result", ["done", "refused", "failed"]).pipe(
       Flag.withDescription("Only operations with this result"),
       Flag.optional
@@ -64,6 +64,6 @@ export const command = Command.make(
   Command.withExamples([
     { command: "stint audit --since 24h", description: "Everything that was changed since yesterday" },
     { command: "stint audit --target endpoint/hello --action releases", description: "The deployments of an endpoint" },
-    { command: "stint audit --result refused", description: "What keys tried, but were not permitted to do" }
+    { command: "stint audit --result refused", description: "Operations that keys attempted without permission" }
   ])
 )

@@ -1,5 +1,5 @@
 /**
- * `stint backup` writes one archive of the platform, and `stint restore` makes a platform of it (docs/operations/backup.md).
+ * `stint backup` writes an archive of the platform, and `stint restore` creates a platform from it (docs/operations/backup.md).
  */
 import * as StoppedDatabase from "@stint/store-sqlite/StoppedDatabase"
 import { Argument, Command, Flag } from "effect/cli"
@@ -45,7 +45,7 @@ const toFile = (path: string, archive: AsyncIterable<Uint8Array>) => async () =>
   }
 }
 
-/** Writes the archive, reads it again to compare the digests, and moves it into place. A failure leaves an earlier backup as it was. */
+/** Writes the archive, reads it again to compare the digests, and moves it into place. A failure does not change an earlier backup. */
 const save = Effect.fnUntraced(function*(file: string, archive: AsyncIterable<Uint8Array>) {
   if (file === "-") {
     yield* Effect.tryPromise({ try: toStdout(archive), catch: failedTo("The backup could not be written") })
@@ -81,7 +81,7 @@ const saveRunning = Effect.fnUntraced(function*(file: string) {
   )
 })
 
-/** Whether the data folder is that of a platform that is not running. Its lock tells, without a guess about addresses. */
+/** Whether the data folder belongs to a platform that is not running. The lock shows this reliably; an address would not. */
 const isStopped = (dataDir: string) =>
   Effect.gen(function*() {
     const url = yield* Effect.orElseSucceed(Config.option(Config.NonEmptyString("STINT_URL")), () => Option.none<string>())
@@ -105,13 +105,13 @@ export const backup = Command.make(
     const { bytes, files, manifest } = contents
     yield* Output.print(json, { file, bytes, payloadFiles: files, ...manifest }, () =>
       [
-        `Backed up everything until ${manifest.moment} to ${file} (${
+        `Backed up everything up to ${manifest.moment} to ${file} (${
           sizeText(bytes)
         }, ${files} payload files; digests compared).`,
         ...(manifest.payloads?.included === false
-          ? [`The large payloads in ${manifest.payloads.location} are not part of it.`]
+          ? [`The large payloads in ${manifest.payloads.location} are not included.`]
           : []),
-        "It contains inputs, results and secrets of the platform: keep it as safe as the data folder."
+        "The archive contains inputs, results and secrets of the platform: keep it as safe as the data folder."
       ].join("\n"))
   })
 ).pipe(
@@ -129,12 +129,12 @@ export const restore = Command.make(
     file: Argument.String("file").pipe(Argument.withDescription("An archive that `stint backup` wrote; - reads standard input")),
     replace: Flag.Boolean("replace").pipe(
       Flag.withDescription(
-        "Restore although the data folder contains a platform; its files move to a folder before-restore-TIME"
+        "Restore even if the data folder contains a platform, whose files move to a folder before-restore-TIME"
       ),
       Flag.withDefault(false)
     ),
     check: Flag.Boolean("check").pipe(
-      Flag.withDescription("Only compare the digests of the archive; restores nothing"),
+      Flag.withDescription("Only compare the digests of the archive; restore nothing"),
       Flag.withDefault(false)
     ),
     json
@@ -145,7 +145,7 @@ export const restore = Command.make(
       return yield* Output.print(
         json,
         { file, bytes, payloadFiles: files, ...manifest },
-        () => `${file} is complete and undamaged (${sizeText(bytes)}). It contains everything until ${manifest.moment}.`
+        () => `${file} is complete and undamaged (${sizeText(bytes)}). It contains everything up to ${manifest.moment}.`
       )
     }
     const settings = yield* PlatformConfig.load
@@ -159,21 +159,21 @@ export const restore = Command.make(
     yield* Output.print(json, { dataDir, bytes, payloadFiles: files, moved: moved ?? null, ...manifest }, () => {
       const variables = Object.entries(manifest.settings).map(([name, value]) => `  ${name}=${value}`)
       return [
-        `Restored everything until ${manifest.moment} into ${dataDir} (${sizeText(bytes)}, ${files} payload files).`,
-        ...(moved === undefined ? [] : [`The files from before are in ${moved}. Delete them when you no longer need them.`]),
+        `Restored everything up to ${manifest.moment} into ${dataDir} (${sizeText(bytes)}, ${files} payload files).`,
+        ...(moved === undefined ? [] : [`The previous files are in ${moved}. Delete them when you no longer need them.`]),
         ...(variables.length === 0
           ? []
-          : ["The platform ran with these settings, which are not set by the restore:", ...variables]),
+          : ["The platform ran with these settings, which the restore does not set:", ...variables]),
         ...(manifest.secrets.length === 0
           ? []
-          : [`These were set, too, and are not in the backup: ${manifest.secrets.join(", ")}`]),
-        "Its keys are those of that moment: keys that were revoked or rotated since are valid again. Without its API key: stint keys rotate admin",
+          : [`These were also set, but are not in the backup: ${manifest.secrets.join(", ")}`]),
+        "Its keys are those of that time: keys that were revoked or rotated since are valid again. If you do not have its API key: stint keys rotate admin",
         "Start it with: stint serve"
       ].join("\n")
     })
   })
 ).pipe(
-  Command.withDescription("Make a platform of a backup in the data folder (STINT_DATA_DIR)"),
+  Command.withDescription("Restore a platform from a backup into the data folder (STINT_DATA_DIR)"),
   Command.withExamples([
     { command: "STINT_DATA_DIR=/srv/stint stint restore stint.tar", description: "Restore into a new folder" },
     { command: "stint restore stint.tar --check", description: "Test whether an archive is complete and undamaged" }

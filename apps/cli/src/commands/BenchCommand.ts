@@ -1,5 +1,5 @@
 /**
- * `stint bench cold-start` measures how long the first request to an endpoint without workers takes, and what that time is made of
+ * `stint bench cold-start` measures how long the first request to an endpoint without workers takes, by part
  * (docs/operations/cold-starts.md#measure-an-endpoint).
  */
 import { CliError, Command, Flag } from "effect/cli"
@@ -22,7 +22,7 @@ const MEANING: Readonly<Record<string, string>> = {
   take: "until it took the job"
 }
 
-/** The most runs, so that a typing error does not keep an endpoint busy for days. */
+/** The maximum number of runs, so that a typo does not keep an endpoint busy for days. */
 const MAX_RUNS = 1_000
 
 const row = (name: string, figure: Figure | undefined, meaning: string): ReadonlyArray<ReadonlyArray<string>> =>
@@ -35,8 +35,8 @@ export const format = (measured: ColdStarts.Measured, against: ReadonlyArray<str
   const rows = [
     ["PART", "MEDIAN", "MIN", "MAX", ""],
     ...Object.entries(parts).flatMap(([phase, figure]) => row(phase, figure, MEANING[phase] ?? "")),
-    ...row("wait", wait, "all of it: the job's delayTime"),
-    ...row("execution", execution, "the handler, with the transfer of the job and its result"),
+    ...row("wait", wait, "total: the job's delayTime"),
+    ...row("execution", execution, "the handler, including the transfer of the job and its result"),
     ...row("request", request, "from the submission to the result, as the caller sees it"),
     ...row("bare", bare, against.join(" "))
   ]

@@ -48,7 +48,7 @@ export const followLog = Effect.fnUntraced(function*(
       return print(event.data)
     })
   })
-  // A wrong key or build is an error, and not a lost connection.
+  // A wrong key or build is an error, not a lost connection.
   yield* connect
   while (!progress.hasEnded) {
     if (progress.failures++ >= MAX_FAILURES) return yield* gone
@@ -72,7 +72,7 @@ export const command = Command.make(
   {
     endpoint,
     ref: Flag.String("ref").pipe(
-      Flag.withDescription("A branch, a tag or a commit; default: the one of the build settings"),
+      Flag.withDescription("A branch, a tag or a commit; default: that of the build settings"),
       Flag.optional
     ),
     message,
@@ -120,7 +120,7 @@ export const command = Command.make(
   Command.withExamples([
     {
       command: "stint builds settings words --repository https://git.example.com/team/words.git --context worker",
-      description: "Once: where the repository is"
+      description: "Run once, to set the repository"
     },
     { command: "stint build words", description: "Build the branch of the settings, and follow the log" },
     { command: "stint build words --ref v1.4.0 -m \"Answer in Italian\"", description: "Build a tag, and say why" }

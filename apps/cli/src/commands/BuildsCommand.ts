@@ -130,7 +130,7 @@ const deploy = Command.make(
       (release) => `${endpoint}  release ${release.number} is active: the image of build ${number}`
     )
   })
-).pipe(Command.withDescription("Deploy the image of an earlier build, with the endpoint's present settings"))
+).pipe(Command.withDescription("Deploy the image of an earlier build, with the endpoint's current settings"))
 
 const isSecretName = Schema.is(SecretName)
 
@@ -304,6 +304,6 @@ export const builds = Command.make(
     yield* Output.print(json, page, ({ builds }) => formatList(endpoint, builds))
   })
 ).pipe(
-  Command.withDescription("List the builds of an endpoint: state, when, what, which release"),
+  Command.withDescription("List the builds of an endpoint: state, time, source and release"),
   Command.withSubcommands([show, logs, cancel, deploy, settings])
 )

@@ -27,7 +27,7 @@ const hold = duration("hold").pipe(
 
 const bulkFlags = { where: where.pipe(Flag.optional), hold, yes }
 
-/** The one job that a command names. */
+/** The job that a command names. */
 const oneJob = { endpoint: endpoint.pipe(Argument.optional), jobId: jobId.pipe(Argument.optional) }
 
 interface Named {
@@ -58,7 +58,7 @@ export const retry = Command.make(
     ...bulkFlags,
     from: Flag.String("from").pipe(
       Flag.withDescription(
-        "For a run of a pipeline: the node to run again, with all nodes after it; also for a run that waits for another definition"
+        "For a run of a pipeline: the node to run again, with all nodes after it. Also applies to a run that waits for another definition"
       ),
       Flag.optional
     ),
@@ -77,7 +77,7 @@ export const retry = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Run a FAILED or TIMED_OUT job again, under the same id; with --where, all that match a query"),
+  Command.withDescription("Run a FAILED or TIMED_OUT job again, under the same id; with --where, all jobs that match a query"),
   Command.withExamples([
     {
       command: "stint jobs retry --where 'status:failed endpoint:resize error:ENOSPC since:2h'",
@@ -95,7 +95,7 @@ export const cancel = Command.make(
     if ("where" in target) return yield* BulkWatch.run({ action: "cancel", where: target.where, hold, yes, json })
     return yield* StatusCommand.cancelJob({ ...target, json })
   })
-).pipe(Command.withDescription("Cancel a waiting or running job; with --where, all that match a query"))
+).pipe(Command.withDescription("Cancel a waiting or running job; with --where, all jobs that match a query"))
 
 /** `stint jobs rerun`. */
 export const rerun = Command.make(
@@ -159,11 +159,13 @@ const cancelBulk = Command.make(
   Effect.fnUntraced(function*({ json, operation }) {
     yield* Output.print(json, yield* call((api) => api.bulk.cancelBulk({ params: { bulk: operation } })), text)
   })
-).pipe(Command.withDescription("Take a bulk operation back during its hold, or stop it: jobs that it has changed stay so"))
+).pipe(
+  Command.withDescription("Cancel a bulk operation during its hold, or stop it; jobs that it has already changed stay changed")
+)
 
 /** `stint jobs bulk` and its subcommands. */
 export const bulk = Command.make("bulk").pipe(
-  Command.withDescription("Bulk operations: what retry, cancel and rerun with --where have started"),
+  Command.withDescription("Bulk operations that retry, cancel and rerun with --where have started"),
   Command.withSubcommands([listBulk, showBulk, cancelBulk])
 )
 
@@ -212,7 +214,7 @@ export const search = Effect.fnUntraced(function*({ cursor, json, limit, query }
         ? Output.table([["ENDPOINT", "JOB", "STATUS", "SUBMITTED", "RELEASE", "TAGS", ""], ...jobs.map(foundRow)])
         : cursor === null
         ? "No jobs."
-        : "No jobs so far.",
+        : "No jobs on this page.",
       ...(cursor === null ? [] : ["", `More: repeat the command with --cursor ${Output.inline(cursor)}`])
     ].join("\n"))
 })

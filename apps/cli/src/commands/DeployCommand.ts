@@ -1,5 +1,5 @@
 /**
- * `stint deploy` makes the platform run what a configuration says (docs/operations/deploy.md).
+ * `stint deploy` deploys the endpoints of a configuration (docs/operations/deploy.md).
  *
  * ```
  *   configuration --preview--> what differs --shown, confirmed--> a release of each endpoint that differs, one after the other
@@ -7,7 +7,7 @@
  *                                                            followed until it is active
  * ```
  *
- * The first release that fails ends the command: the endpoints after it stay as they are.
+ * The first release that fails ends the command; the endpoints after it do not change.
  */
 import { Canary, type Release } from "@stint/contract/Release"
 import { Argument, Command, Flag } from "effect/cli"
@@ -47,7 +47,7 @@ const CONFLICT = 409
 
 const decodeCanary = Schema.decodeUnknownEffect(Canary)
 
-/** What happened to one endpoint. */
+/** The result for one endpoint. */
 interface Done extends DeployPlan.PlannedJson {
   readonly release?: Release
 }
@@ -75,7 +75,7 @@ const canaryOf = Effect.fnUntraced(function*(
   if (Option.isNone(percent)) {
     if (Option.isNone(jobs) && Option.isNone(points)) return undefined
     return yield* new CliFailure({
-      message: "--canary-jobs and --canary-points say when a canary is rolled back, but there is no --canary.",
+      message: "--canary-jobs and --canary-points need --canary.",
       hint: "Add the percentage of the jobs: stint deploy --canary 10",
       code: "usage"
     })
@@ -104,11 +104,11 @@ const hasFailed = (release: Release, cause: CliFailure, rest: ReadonlyArray<stri
     ? cause
     : withHint(cause, `${cause.hint}\nNot deployed, because ${release.endpoint} failed: ${rest.join(", ")}`)
 
-/** Compares the schedules that packages contribute with those of the platform. `only`: those of these endpoints; empty: all. */
+/** Compares the schedules that packages contribute with those of the platform. `only`: the endpoints to compare; empty: all. */
 const schedulePlan = Effect.fnUntraced(function*(declared: ReadonlyArray<ScheduleContribution>, only: ReadonlyArray<string>) {
   const isChosen = ({ endpoint }: { readonly endpoint: string }) => only.length === 0 || only.includes(endpoint)
   const list = Effect.map(call((api) => api.schedules.listSchedules({ query: {} })), ({ schedules }) => schedules)
-  // Without schedules of packages, a platform or a key that cannot list any is no obstacle.
+  // If packages contribute no schedules, a platform or a key that cannot list schedules is no problem.
   const stored = yield* declared.length === 0 ? Effect.orElseSucceed(list, () => []) : list
   return SchedulePlan.make(stored.filter(isChosen), declared.filter(isChosen), yield* Clock.currentTimeMillis)
 })
@@ -122,7 +122,7 @@ const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> =
 
 const FORBIDDEN = 403
 
-/** What the plan does to open runs of pipelines. A key that may deploy need not be one that may read jobs; then nothing is compared. */
+/** How the plan affects open runs of pipelines. A key that may deploy may lack the permission to read jobs; then nothing is compared. */
 const openRuns = (planned: ReadonlyArray<DeployPlan.Deployment>) =>
   PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)).pipe(
     Effect.catchIf(({ status }: CliFailure) => status === FORBIDDEN, () => Effect.succeed([])),
@@ -151,7 +151,9 @@ export const command = Command.make(
     ),
     message: messageFlag,
     canary: Flag.Int("canary").pipe(
-      Flag.withDescription("Give the release only this percentage of the jobs, 1 to 50, until `stint releases promote`"),
+      Flag.withDescription(
+        "Give the release only this percentage of the jobs, 1 to 50, until it is promoted with `stint releases promote`"
+      ),
       Flag.optional
     ),
     canaryJobs: Flag.Int("canary-jobs").pipe(
@@ -159,15 +161,17 @@ export const command = Command.make(
       Flag.optional
     ),
     canaryPoints: Flag.Finite("canary-points").pipe(
-      Flag.withDescription("Roll the canary back when its error rate is more percentage points higher; default 5"),
+      Flag.withDescription(
+        "Roll the canary back when its error rate is higher by more than this many percentage points; default 5"
+      ),
       Flag.optional
     ),
     expected: Flag.Int("expected").pipe(
-      Flag.withDescription("Fail unless the endpoint is at this release; 0: unless it does not exist. With one endpoint only"),
+      Flag.withDescription("Fail unless the endpoint is at this release; 0: fail if it exists. Only with a single endpoint"),
       Flag.optional
     ),
     remove: Flag.Boolean("remove").pipe(
-      Flag.withDescription("Also remove the endpoints that the configuration does not name, if no job of them waits or runs"),
+      Flag.withDescription("Also remove endpoints that the configuration does not name, if they have no waiting or running jobs"),
       Flag.withDefault(false)
     ),
     yes,
@@ -181,7 +185,7 @@ export const command = Command.make(
     const planned = plan.deployments.filter(({ action }) => action !== "none")
     if (Option.isSome(expected) && plan.deployments.length !== 1) {
       return yield* new CliFailure({
-        message: `--expected names a release of one endpoint, but ${plan.deployments.length} endpoints are compared.`,
+        message: `--expected applies to a single endpoint, but ${plan.deployments.length} endpoints are compared.`,
         hint: "Name the endpoint: stint deploy ENDPOINT --expected NUMBER",
         code: "usage"
       })
@@ -211,7 +215,7 @@ export const command = Command.make(
           params: { endpoint: id },
           payload: {
             spec,
-            // Another deployment since the comparison must not be overwritten.
+            // A deployment since the comparison must not be overwritten.
             expected: Option.getOrElse(expected, () => preview.active ?? 0),
             ...(Option.isSome(message) ? { message: message.value } : {}),
             ...(rule === undefined ? {} : { canary: rule })
@@ -247,6 +251,6 @@ export const command = Command.make(
     { command: "stint deploy words -m \"Count hyphens\"", description: "One endpoint, and why" },
     { command: "stint deploy words --canary 10", description: "Only 10 % of its jobs, rolled back when more of them fail" },
     { command: "stint deploy --yes --json", description: "In CI" },
-    { command: "stint deploy --remove", description: "Also remove endpoints that the configuration does not name any more" }
+    { command: "stint deploy --remove", description: "Also remove endpoints that the configuration no longer names" }
   ])
 )

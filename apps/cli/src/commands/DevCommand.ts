@@ -1,8 +1,8 @@
 /**
- * `stint dev` runs handlers on a platform of its own, and reloads each of them when one of its sources changes.
+ * `stint dev` runs handlers on its own platform, and reloads each of them when one of its sources changes.
  *
  * Jobs are in memory and are discarded when the command ends. Running jobs finish on the worker that started them; the next job runs the new
- * code. It never joins a platform that already runs on this machine: that one has durable jobs, and its operator's endpoints.
+ * code. It never uses a platform that is already running on this machine, because that platform has durable jobs and its operator's endpoints.
  */
 import { EndpointSpec, secretsIn } from "@stint/contract/Endpoint"
 import * as StintPackages from "@stint/pool-process/StintPackages"
@@ -37,7 +37,7 @@ import * as StartupBanner from "../platform/StartupBanner.ts"
 import * as Project from "../plugins/Project.ts"
 import { runUntilSignal } from "../Signals.ts"
 
-/** The names of the configuration that is used without arguments. */
+/** The file names of the default configuration. */
 const CONFIGS = ["stint.config.ts", "stint.config.mts", "stint.config.js", "stint.config.mjs"]
 
 /** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, or else the file's name. */
@@ -115,7 +115,7 @@ const layerSchedules = (schedules: Project.Project["schedules"]) =>
       )
   )
 
-/** What the banner does not say. */
+/** Text after the banner. */
 const layerHints = Layer.effectDiscard(Effect.gen(function*() {
   const { baseUrl } = yield* PublicAddress
   if ((yield* PlatformConfig.clientUrl) !== baseUrl) {
@@ -160,7 +160,7 @@ export const command = Command.make(
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       const importers = StintPackages.importersFrom(import.meta.url)
 
-      /** Other programs than handlers are not reloaded. */
+      /** Programs other than handlers are not reloaded. */
       const endpoints = Layer.effectDiscard(Effect.gen(function*() {
         const store = yield* EndpointStore
         yield* Effect.forEach(specs, (spec) => {
@@ -187,7 +187,7 @@ export const command = Command.make(
             secrets: { adminDigest: admin.digest, workerSecret: yield* WorkerSecret.generate },
             store: "memory",
             dataDir,
-            // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
+            // The handler runs in the developer's own shell, so it sees the same environment as with `node handler.ts`.
             workers: { inherit: ["*"], user: undefined, spare: 0, cacheDir: dataDir },
             models: settings.models,
             volumes: settings.volumes,
@@ -201,7 +201,7 @@ export const command = Command.make(
     Effect.provide(LogFormat.layer)
   )
 ).pipe(
-  Command.withDescription("Run handlers on a platform of their own and reload them on every save"),
+  Command.withDescription("Run handlers on their own platform and reload them on every save"),
   Command.withExamples([
     { command: "stint dev", description: "Serve the endpoints of stint.config.ts in this folder" },
     { command: "stint dev ./handler.ts", description: "Serve one file at /v2/{folder name}" }

@@ -1,5 +1,5 @@
 /**
- * `stint doctor` checks what a platform stores its jobs in, without changing it (docs/operations/many-nodes.md).
+ * `stint doctor` checks the database of a platform, without changing it (docs/operations/many-nodes.md).
  */
 import type { Doctor } from "@stint/store-postgres"
 import * as StoppedDatabase from "@stint/store-sqlite/StoppedDatabase"
@@ -37,7 +37,7 @@ const checkDisk = (folder: string): Doctor.Finding => {
     : { check: "disk", state: "ok", found, advice: "" }
 }
 
-/** The database of a data folder. A running platform watches its file itself, and has locked it. */
+/** The database of a data folder. A running platform has locked its file, and checks it itself. */
 const examineFolder = (dataDir: string): Effect.Effect<Examination> => {
   const file = join(dataDir, DATABASE)
   return StoppedDatabase.check(file).pipe(
@@ -57,7 +57,7 @@ const examineFolder = (dataDir: string): Effect.Effect<Examination> => {
 
 const STATES = { ok: "ok", failed: "FAILED", skipped: "-" } as const
 
-/** One line for each check. What to do is below it. */
+/** One line for each check, followed by what to do. */
 const format = ({ database, findings }: Examination): string => {
   const width = Math.max(...findings.map(({ check }) => check.length))
   const lines = findings.flatMap(({ advice, check, found, state }) => [
@@ -94,7 +94,7 @@ export const command = Command.make(
 ).pipe(
   Command.withDescription("Check the database: versions, clocks, indexes, dead rows, transactions, notifications, settings"),
   Command.withExamples([
-    { command: "stint doctor", description: "Check the database of STINT_DATABASE, or else the data folder" },
+    { command: "stint doctor", description: "Check the database of STINT_DATABASE, or otherwise the data folder" },
     { command: "stint doctor --database postgres://stint@db.internal/stint", description: "Check a PostgreSQL database" }
   ])
 )

@@ -23,16 +23,16 @@ export const sourceFlags = {
   handler: Flag.String("handler").pipe(Flag.withDescription("A file that calls serverless.start"), Flag.optional),
   command: Flag.String("command").pipe(
     Flag.withDescription(
-      "A program that speaks the worker protocol, with its arguments; with --image, the arguments of its entry point"
+      "A program that implements the worker protocol, with its arguments; with --image, the arguments of its entry point"
     ),
     Flag.optional
   ),
   cwd: Flag.String("cwd").pipe(
-    Flag.withDescription("The working directory that all workers of --command share; by default, each has a folder of its own"),
+    Flag.withDescription("The working directory that all workers of --command share; by default, each has its own folder"),
     Flag.optional
   ),
   image: Flag.String("image").pipe(
-    Flag.withDescription("A container image whose program speaks the worker protocol"),
+    Flag.withDescription("A container image whose program implements the worker protocol"),
     Flag.optional
   ),
   cpus: Flag.Finite("cpus").pipe(Flag.withDescription("With --image: CPUs of a worker, e.g. 1.5"), Flag.optional),
@@ -69,7 +69,7 @@ export const settingFlags = {
     Flag.optional
   ),
   idleTimeout: duration("idle-timeout").pipe(
-    Flag.withDescription("How long an idle worker is kept running, e.g. 5s"),
+    Flag.withDescription("How long an idle worker keeps running, e.g. 5s"),
     Flag.optional
   ),
   warm: Flag.String("warm").pipe(
@@ -89,7 +89,7 @@ export const settingFlags = {
     Flag.optional
   ),
   jobsPerWorker: Flag.Finite("jobs-per-worker").pipe(
-    Flag.withDescription("Instead of --scale-after: one worker for each this many jobs"),
+    Flag.withDescription("Instead of --scale-after: one worker for every N jobs"),
     Flag.optional
   ),
   executionTimeout: duration("execution-timeout").pipe(
@@ -116,7 +116,7 @@ export const settingFlags = {
   ),
   backoff: duration("backoff").pipe(Flag.withDescription("Wait before the second attempt, e.g. 10s"), Flag.optional),
   backoffFactor: Flag.Finite("backoff-factor").pipe(
-    Flag.withDescription("Each further wait is this many times longer, 1 to 10; default 2"),
+    Flag.withDescription("Factor by which each further wait grows, 1 to 10; default 2"),
     Flag.optional
   ),
   backoffMax: duration("backoff-max").pipe(Flag.withDescription("Longest wait; default 1h"), Flag.optional),
@@ -125,7 +125,7 @@ export const settingFlags = {
     Flag.optional
   ),
   concurrencyLimit: Flag.Int("concurrency-limit").pipe(
-    Flag.withDescription("Jobs with the same key that may run at a time"),
+    Flag.withDescription("Jobs with the same key that may run at the same time"),
     Flag.optional
   ),
   errorTraceback: Flag.Literals("error-traceback", ["full", "none"]).pipe(
@@ -145,20 +145,20 @@ export const settingFlags = {
     Flag.withDefault(Duration.seconds(10))
   ),
   rateConcurrent: Flag.Int("rate-concurrent").pipe(
-    Flag.withDescription("With --rate-limit: open calls of a key and kind"),
+    Flag.withDescription("With --rate-limit: concurrent calls of a key, for each kind of operation"),
     Flag.optional
   ),
   limitTimeout: duration("limit-timeout").pipe(
-    Flag.withDescription("The longest execution timeout that callers may ask for"),
+    Flag.withDescription("The longest execution timeout that callers may request"),
     Flag.optional
   ),
-  limitTtl: duration("limit-ttl").pipe(Flag.withDescription("The longest ttl that callers may ask for"), Flag.optional),
+  limitTtl: duration("limit-ttl").pipe(Flag.withDescription("The longest ttl that callers may request"), Flag.optional),
   limitAttempts: Flag.Int("limit-attempts").pipe(
-    Flag.withDescription("The most attempts that callers may ask for"),
+    Flag.withDescription("The maximum number of attempts that callers may request"),
     Flag.optional
   ),
   limitPriority: Flag.Int("limit-priority").pipe(
-    Flag.withDescription("The highest priority that callers may ask for"),
+    Flag.withDescription("The highest priority that callers may request"),
     Flag.optional
   ),
   limitStartDelay: duration("limit-start-delay").pipe(
@@ -166,16 +166,19 @@ export const settingFlags = {
     Flag.optional
   ),
   limitOpenBatches: Flag.Int("limit-open-batches").pipe(
-    Flag.withDescription("Batches of a key that have not ended"),
+    Flag.withDescription("Maximum number of a key's batches that have not ended"),
     Flag.optional
   ),
-  limitBatchRequests: Flag.Int("limit-batch-requests").pipe(Flag.withDescription("Requests in a batch"), Flag.optional),
+  limitBatchRequests: Flag.Int("limit-batch-requests").pipe(
+    Flag.withDescription("Maximum number of requests in a batch"),
+    Flag.optional
+  ),
   limitWaitingJobs: Flag.Int("limit-waiting-jobs").pipe(
-    Flag.withDescription("Jobs of the endpoint that may wait; further submissions get 429"),
+    Flag.withDescription("Maximum number of waiting jobs of the endpoint; further submissions get 429"),
     Flag.optional
   ),
   limitStoredBytes: size("limit-stored-bytes").pipe(
-    Flag.withDescription("Size of the endpoint's stored jobs, e.g. 5GB; further submissions get 507"),
+    Flag.withDescription("Maximum size of the endpoint's stored jobs, e.g. 5GB; further submissions get 507"),
     Flag.optional
   ),
   model: Flag.String("model").pipe(
@@ -247,7 +250,7 @@ const volumeOf = (text: string) => {
   return { source, ...(target === undefined ? {} : { target }), ...(mode === "ro" ? { readOnly: true } : {}) }
 }
 
-/** The source that these flags name, as in a configuration file; undefined when they name none. */
+/** The source in these flags, as in a configuration file; undefined if they contain none. */
 export const sourceOf = Effect.fnUntraced(function*(flags: Flags<typeof sourceFlags>) {
   const words = Option.map(flags.command, splitWords)
   const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
@@ -295,7 +298,7 @@ const rateLimitOf = ({ rateConcurrent, rateLimit, ratePer }: Flags<typeof settin
     )
 }
 
-/** What `--concurrency-key` alone means cannot be guessed; `--concurrency-limit` alone limits all jobs of the endpoint together. */
+/** `--concurrency-key` alone has no meaning; `--concurrency-limit` alone limits all jobs of the endpoint together. */
 const concurrencyOf = ({ concurrencyKey, concurrencyLimit }: Flags<typeof settingFlags>) => {
   if (Option.isSome(concurrencyLimit)) {
     return Effect.succeed({
@@ -313,7 +316,7 @@ const concurrencyOf = ({ concurrencyKey, concurrencyLimit }: Flags<typeof settin
     )
 }
 
-/** The settings that flags name, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
+/** The settings of the flags, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
 export interface Settings {
   readonly plain: Readonly<Record<string, unknown>>
   readonly workers: Readonly<Record<string, unknown>>
@@ -375,7 +378,7 @@ export const isNone = (settings: Settings): boolean => Object.values(settings).e
 
 const group = (name: string, now: object, changes: object): object => isEmpty(changes) ? {} : { [name]: { ...now, ...changes } }
 
-/** The members of a spec that these settings set, over the members that the endpoint has now. */
+/** The members of a spec that these settings set, merged with the endpoint's current members. */
 export const specOf = (
   { backoff, env, limits, plain, retry, workers }: Settings,
   now: Pick<EndpointSpec, "workers" | "limits" | "env" | "retry"> | undefined

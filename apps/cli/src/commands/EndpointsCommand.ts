@@ -53,7 +53,7 @@ const releaseText = ({ canary, previousRelease, release }: Endpoint): string =>
   `${release}${previousRelease === undefined ? "" : `, whose first worker is starting; ${previousRelease} serves`}` +
   (canary === undefined ? "" : `; ${canary.release} is a canary with ${canary.percent} % of the jobs`)
 
-/** The most that callers may ask for. */
+/** The maxima that callers may request. */
 const callerLimitText = ({ limits }: Endpoint): string =>
   `execution timeout ${limits.executionTimeoutMs / 1000} s, ttl ${
     limits.ttlMs / 1000
@@ -81,7 +81,7 @@ const details = (endpoint: Endpoint): string =>
     ["retry", retryText(endpoint)],
     ["rate limit", limitText(endpoint)],
     ["concurrency", concurrencyText(endpoint)],
-    ["callers may ask", callerLimitText(endpoint)],
+    ["callers may request", callerLimitText(endpoint)],
     [
       "variables",
       Object.entries(endpoint.env).map(([name, value]) => typeof value === "string" ? name : `${name} (secret ${value.secret})`)
@@ -123,7 +123,7 @@ const requireHandler = Effect.fnUntraced(function*(spec: EndpointSpec) {
   if (isLoopback(new URL(url).hostname)) yield* EndpointSpecs.requireHandler(spec)
 })
 
-/** Creates or changes an endpoint by a release with a message. `expected`: the release that it has now. */
+/** Creates or changes an endpoint with a release that has a message. `expected`: its current release. */
 const deployWith = Effect.fnUntraced(function*(spec: EndpointSpec, message: string, expected: number | undefined) {
   const params = { endpoint: spec.id }
   const payload = { spec, message, ...(expected === undefined ? {} : { expected }) }
@@ -180,8 +180,8 @@ const create = Command.make(
 )
 
 /**
- * The limits for callers after a change of the defaults. A limit that equals its default follows it, because it was most likely implied by it;
- * otherwise a longer timeout would need two flags.
+ * The limits for callers after a change of the defaults. A limit that equals its default changes with it, because it was most likely derived from it.
+ * Otherwise, a longer timeout would need two flags.
  */
 const followedLimits = ({ executionTimeoutMs, limits, ttlMs }: Endpoint, { limits: given, plain }: EndpointFlags.Settings) => {
   const follow = (name: "executionTimeoutMs" | "ttlMs", now: number) => {
@@ -254,11 +254,11 @@ const update = Command.make(
     yield* Output.print(
       json,
       changed,
-      (one) => `Changed "${one.id}". Jobs that are already submitted keep their settings.\n${details(one)}`
+      (one) => `Changed "${one.id}". Jobs that were already submitted keep their settings.\n${details(one)}`
     )
   })
 ).pipe(
-  Command.withDescription("Change the settings of an endpoint; the others stay as they are"),
+  Command.withDescription("Change some settings of an endpoint; the others do not change"),
   Command.withExamples([
     { command: "stint endpoints update hello --workers-max 0", description: "Pause it: jobs wait" },
     { command: "stint endpoints update hello --execution-timeout 30m --retention 7d", description: "For jobs from now on" },

@@ -1,5 +1,5 @@
 /**
- * `stint errors` lists what failed, grouped by the error, and says which groups are corrected.
+ * `stint errors` lists failures grouped by error, and marks groups as corrected.
  */
 import type { ErrorGroup, ErrorGroupDetail } from "@stint/contract/ErrorGroup"
 import { Argument, Command, Flag } from "effect/cli"
@@ -84,7 +84,7 @@ const detailText = (group: ErrorGroupDetail): string =>
     "",
     `Its jobs: stint jobs '${whereOf(group)}'`,
     `Run them again: stint jobs retry --where '${whereOf(group)}'`,
-    `Corrected: stint errors resolve ${Output.inline(group.endpoint)} ${Output.inline(group.fingerprint)}`
+    `Mark it as corrected: stint errors resolve ${Output.inline(group.endpoint)} ${Output.inline(group.fingerprint)}`
   ].join("\n")
 
 const fingerprint = Argument.String("fingerprint").pipe(Argument.withDescription("Fingerprint of the group"))
@@ -115,7 +115,7 @@ const resolve = Command.make(
     yield* Output.print(json, group, text)
   })
 ).pipe(
-  Command.withDescription("Say that a fault is corrected: a failure of a later release opens the group again"),
+  Command.withDescription("Mark a fault as corrected; a failure of a later release opens the group again"),
   Command.withExamples([
     {
       command: "stint errors resolve resize 9f2b6c1d4e5a7083 --release 12",
@@ -131,7 +131,7 @@ const reopen = Command.make(
     const group = yield* call((api) => api.errors.reopenError({ params: { endpoint, fingerprint } }))
     yield* Output.print(json, group, text)
   })
-).pipe(Command.withDescription("Take a resolution back"))
+).pipe(Command.withDescription("Undo a resolution"))
 
 /** `stint errors` and its subcommands. */
 export const errors = Command.make(
@@ -145,7 +145,7 @@ export const errors = Command.make(
     ),
     release: Flag.Int("release").pipe(Flag.withDescription("Only errors that were seen in this release"), Flag.optional),
     since: since("since").pipe(
-      Flag.withDescription("Only errors that were seen since then: 2h, 7d, or 2026-11-22"),
+      Flag.withDescription("Only errors that were seen since this time: 2h, 7d, or 2026-11-22"),
       Flag.optional
     ),
     state: Flag.Literals("state", ["open", "resolved"]).pipe(Flag.withDescription("Only errors in this state"), Flag.optional),
@@ -179,10 +179,10 @@ export const errors = Command.make(
       ].join("\n"))
   })
 ).pipe(
-  Command.withDescription("What failed, grouped by the error, the last seen first; times are UTC"),
+  Command.withDescription("List failures grouped by error, last seen first; times are UTC"),
   Command.withExamples([
-    { command: "stint errors resize --since-release latest", description: "What failed since the last release" },
-    { command: "stint errors --state open --since 24h", description: "What failed since yesterday, on all endpoints" }
+    { command: "stint errors resize --since-release latest", description: "Failures since the last release" },
+    { command: "stint errors --state open --since 24h", description: "Failures since yesterday, on all endpoints" }
   ]),
   Command.withSubcommands([show, resolve, reopen])
 )

@@ -1,5 +1,5 @@
 /**
- * `stint events` follows what happens on the platform.
+ * `stint events` follows the events of the platform.
  */
 import { RETRY_MILLIS } from "@stint/contract/JobEvents"
 import { type PlatformEvent, SentPlatformEvent } from "@stint/contract/PlatformEvent"
@@ -12,14 +12,14 @@ import { call } from "../client/PlatformClient.ts"
 import { readEvents } from "../client/SseReader.ts"
 import * as Output from "../output/Output.ts"
 
-/** The members that lines begin with, in this order; the rest follows as `name=value`. */
+/** The members at the start of a line, in this order; the others follow as `name=value`. */
 const FIRST: ReadonlyArray<string> = ["type", "at", "endpoint", "job"]
 
 /** One line: `14:00:07  job.ended  hello  JOB  status=COMPLETED`. */
 export const line = (event: PlatformEvent): string => {
   const time = new Date(event.at).toISOString().slice(11, 19)
   if (event.type === "missed") {
-    return `${time}  missed  ${event.count ?? "an unknown number of"} events: this reader was too slow or away`
+    return `${time}  missed  ${event.count ?? "an unknown number of"} events: this reader was too slow or disconnected`
   }
   const subject = [
     "endpoint" in event ? event.endpoint ?? "-" : "-",
@@ -53,7 +53,7 @@ const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: b
     })
     return true
   })
-  // A wrong key or endpoint is an error, and not a lost connection.
+  // A wrong key or endpoint is an error, not a lost connection.
   let more = yield* connect
   while (more && failures < MAX_FAILURES) {
     failures += 1
@@ -77,7 +77,7 @@ export const command = Command.make(
   },
   ({ endpoint, json }) => follow(Option.getOrUndefined(endpoint), json)
 ).pipe(
-  Command.withDescription("Follow what happens on the platform: jobs, workers, releases, builds, webhooks, alerts"),
+  Command.withDescription("Follow the events of the platform: jobs, workers, releases, builds, webhooks, alerts"),
   Command.withExamples([
     { command: "stint events -f", description: "Everything, one line for each event" },
     { command: "stint events -f --endpoint hello --json", description: "The events of one endpoint, for a script" }

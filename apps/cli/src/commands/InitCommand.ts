@@ -1,5 +1,5 @@
 /**
- * `stint init` writes a new project. It asks nothing, and never changes a file that exists.
+ * `stint init` writes a new project. It asks nothing, and never changes an existing file.
  */
 import { Argument, Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import * as Clone from "../project/Clone.ts"
 import { type PackageSource, projectFiles } from "../project/ProjectFiles.ts"
 import { json } from "./SharedFlags.ts"
 
-/** A name for package.json: lower case, and none of the characters that npm refuses. */
+/** A name for package.json: lower case, without characters that npm rejects. */
 const packageNameOf = (folder: string): string =>
   folder.toLowerCase().replaceAll(/[^a-z0-9_.-]+/g, "-").replace(/^[._-]+/, "").slice(0, 214) || "my-app"
 
@@ -31,7 +31,7 @@ const sourceFor = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<
     : { _tag: "Clone", path: path.relative(folder, clone).replaceAll("\\", "/") }
 })
 
-/** Creates the folder `given`, and fails when it contains anything. Returns its real path, to which relative links belong. */
+/** Creates the folder `given`. Fails if it is not empty. Returns its real path, to which relative links refer. */
 const makeFolder = Effect.fnUntraced(function*(given: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

@@ -1,5 +1,5 @@
 /**
- * `stint jobs` finds, lists, changes, purges and follows jobs. It also contains `status`, `cancel` and `logs`, which exist at the top level, too.
+ * `stint jobs` finds, lists, changes, purges and follows jobs. It also contains `status`, `cancel` and `logs`, which also exist at the top level.
  */
 import { JobStatus } from "@stint/contract/Job"
 import { JobEventKind } from "@stint/contract/JobEvents"
@@ -81,7 +81,7 @@ const list = Command.make(
   Command.withAlias("ls"),
   Command.withExamples([
     { command: "stint jobs list hello --status FAILED", description: "The failed jobs with their errors" },
-    { command: "stint jobs list hello --tag nightly --created-after 2026-11-22", description: "The jobs of a tag since a day" }
+    { command: "stint jobs list hello --tag nightly --created-after 2026-11-22", description: "The jobs with a tag since a date" }
   ])
 )
 
@@ -96,7 +96,7 @@ const purge = Command.make(
       ({ removed }) => `Cancelled ${removed} waiting ${removed === 1 ? "job" : "jobs"} of "${endpoint}". Running jobs continue.`
     )
   })
-).pipe(Command.withDescription("Cancel every waiting job of an endpoint, also those with a start time"))
+).pipe(Command.withDescription("Cancel every waiting job of an endpoint, including those with a start time"))
 
 const events = Command.make(
   "events",
@@ -104,7 +104,7 @@ const events = Command.make(
     endpoint,
     jobId,
     kind: Flag.Literals("kind", JobEventKind.literals).pipe(
-      Flag.withDescription("Only events of this kind: status, progress, chunk, log; repeatable. The end is always printed"),
+      Flag.withDescription("Only events of this kind: status, progress, chunk, log; repeatable. The end event is always printed"),
       Flag.atLeast(0)
     ),
     after: Flag.String("after").pipe(Flag.withDescription("Only events after the event with this id"), Flag.optional)
@@ -121,7 +121,7 @@ const events = Command.make(
 
 /** `stint jobs` and its subcommands. */
 export const jobs = Command.make("jobs", BulkCommands.searchFlags, BulkCommands.search).pipe(
-  Command.withDescription("Jobs: find by a query, list, status, cancel, retry, rerun, purge, logs, events"),
+  Command.withDescription("Jobs: find with a query, list, status, cancel, retry, rerun, purge, logs, events"),
   Command.withExamples([
     {
       command: "stint jobs 'status:failed endpoint:resize since:2h error:\"out of memory\"'",

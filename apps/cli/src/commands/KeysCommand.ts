@@ -141,7 +141,7 @@ const rateLimitOf = Effect.fnUntraced(function*(
   }
 })
 
-/** The quotas that the flags set, over those that the key has now. */
+/** The quotas that the flags set, merged with the key's current ones. */
 const quotasOf = (
   { maxStoredBytes, maxWaitingJobs }: {
     readonly maxStoredBytes: Option.Option<number>
@@ -197,11 +197,11 @@ const settings = {
     Flag.optional
   ),
   maxWaitingJobs: Flag.Int("max-waiting-jobs").pipe(
-    Flag.withDescription("Jobs of the key that may wait, on all endpoints together; further submissions get 429"),
+    Flag.withDescription("Maximum number of waiting jobs of the key, on all endpoints together; further submissions get 429"),
     Flag.optional
   ),
   maxStoredBytes: size("max-stored-bytes").pipe(
-    Flag.withDescription("Size of the key's stored jobs, e.g. 5GB; further submissions get 507"),
+    Flag.withDescription("Maximum size of the key's stored jobs, e.g. 5GB; further submissions get 507"),
     Flag.optional
   )
 }
@@ -307,7 +307,10 @@ const update = Command.make(
     yield* orNone(Option.isSome(limit), noLimit, "limit")
     const setsQuotas = Option.isSome(flags.maxWaitingJobs) || Option.isSome(flags.maxStoredBytes)
     if (setsQuotas && noQuotas) {
-      return yield* new CliFailure({ message: "Give --no-quotas alone, or --max-waiting-jobs and --max-stored-bytes.", hint: "" })
+      return yield* new CliFailure({
+        message: "Give either --no-quotas, or --max-waiting-jobs and --max-stored-bytes.",
+        hint: ""
+      })
     }
     // A patch replaces all quotas of a key, so the ones that stay are sent again.
     const now = setsQuotas ? (yield* call((api) => api.keys.getKey({ params: { key } }))).limits : undefined

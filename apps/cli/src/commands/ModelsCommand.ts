@@ -22,7 +22,9 @@ const INTERVAL = "500 millis"
 const OUTAGE_SECONDS = 30
 
 const progressOf = ({ receivedBytes, totalBytes }: ModelDownload): string =>
-  totalBytes === undefined ? "the hub is asked for its files" : `${bytesText(receivedBytes)} of ${bytesText(totalBytes)}`
+  totalBytes === undefined
+    ? "requesting the list of files from the hub"
+    : `${bytesText(receivedBytes)} of ${bytesText(totalBytes)}`
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
@@ -72,7 +74,7 @@ const tokenOf = (token: Option.Option<string>) => {
     new CliFailure({
       message: "The value of --token is not the name of a secret.",
       hint:
-        "Store the token with `stint secrets set hf-token`, and pass its name: --token hf-token. The token itself is never an argument.",
+        "Store the token with `stint secrets set hf-token`, and pass its name: --token hf-token. Never pass the token itself as an argument.",
       code: "usage"
     })
   )
@@ -140,7 +142,7 @@ const pull = Command.make(
       return yield* Output.print(
         json,
         started,
-        () => `The platform downloads ${model}. The progress: stint models list`
+        () => `The platform downloads ${model}. To see the progress: stint models list`
       )
     }
     yield* Output.print(
@@ -153,7 +155,7 @@ const pull = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Download a model before the first job needs it, or the new commit of its branch"),
+  Command.withDescription("Download a model before the first job needs it, or update it to its branch's new commit"),
   Command.withExamples([
     { command: "stint models pull openai/whisper-large-v3", description: "Download, and show the progress" },
     { command: "stint models pull acme/private@v2 --token hf-token", description: "A tag, with the hub's token in a secret" }

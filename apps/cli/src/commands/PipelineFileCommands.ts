@@ -1,5 +1,5 @@
 /**
- * `stint pipelines check` and `stint pipelines schema`: pipeline files, without a platform and without running them.
+ * `stint pipelines check` and `stint pipelines schema` work on pipeline files, without a platform and without running them.
  */
 import { formatPath } from "@stint/pipelines/FileCheck"
 import * as FileCheck from "@stint/pipelines/FileCheck"
@@ -23,7 +23,7 @@ const config = Flag.String("config").pipe(
   Flag.optional
 )
 
-/** What the pipeline files of the project may name. Runs the configuration, and no code of packages. */
+/** The kinds and endpoints that the project's pipeline files may name. Runs the configuration, but no code of packages. */
 const catalog = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const path = yield* Path.Path
   const fs = yield* FileSystem.FileSystem
@@ -34,7 +34,7 @@ const catalog = Effect.fnUntraced(function*(given: Option.Option<string>) {
   return Contributions.catalogOf(contributions, Object.keys(endpoints))
 })
 
-/** The mistakes of a file, each with its place. A file that cannot be read is one mistake. */
+/** The mistakes in a file, each with its location. A file that cannot be read counts as one mistake. */
 const mistakesIn = Effect.fnUntraced(function*(file: string, known: FileCheck.Catalog) {
   const read = yield* Effect.result(Contributions.readPipeline(file))
   if (Result.isFailure(read)) return [{ path: [], message: `${read.failure.message} ${read.failure.hint}`.trimEnd() }]
@@ -105,11 +105,13 @@ export const schema = Command.make(
       fs.writeFileString(output.value, text),
       ({ message }) => new CliFailure({ message: `${output.value} cannot be written: ${message}`, hint: "" })
     )
-    yield* Output.text(`Wrote ${Output.inline(output.value)}. In a pipeline file beside it: "$schema": "./${output.value}"`)
+    yield* Output.text(
+      `Wrote ${Output.inline(output.value)}. In a pipeline file in the same folder: "$schema": "./${output.value}"`
+    )
   })
 ).pipe(
   Command.withDescription("Print the JSON Schema of pipeline files, with the installed kinds of steps and the endpoints"),
   Command.withExamples([
-    { command: "stint pipelines schema --output pipeline.schema.json", description: "For the completion of an editor" }
+    { command: "stint pipelines schema --output pipeline.schema.json", description: "For completion in an editor" }
   ])
 )

@@ -1,5 +1,5 @@
 /**
- * `stint pipelines list`, `show` and `diff`: the pipelines of a platform, their definitions, and what a deployment would do to their runs.
+ * `stint pipelines list`, `show` and `diff`: the pipelines of a platform, their definitions, and how a deployment would affect their runs.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
 import type { GraphNode } from "@stint/contract/RunJournal"
@@ -15,7 +15,7 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const DEFAULT_CONFIG = "stint.config.ts"
 
-/** How many endpoints are asked at the same time. */
+/** How many endpoints are queried at the same time. */
 const CONCURRENCY = 8
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
@@ -104,7 +104,7 @@ export const show = Command.make(
   })
 ).pipe(Command.withDescription("Show the nodes of a pipeline, its definitions and their open runs; times are UTC"))
 
-/** `stint pipelines diff`. Ends with exit code 0 also when runs would wait: that is what a release may want. */
+/** `stint pipelines diff`. The exit code is 0 even if runs would wait, because a release may intend that. */
 export const diff = Command.make(
   "diff",
   {
@@ -137,6 +137,6 @@ export const diff = Command.make(
         : PipelineChanges.format(changes))
   })
 ).pipe(
-  Command.withDescription("Show what a deployment would do to the open runs of pipelines: which continue, which wait, and why"),
+  Command.withDescription("Show how a deployment would affect the open runs of pipelines: which continue, which wait, and why"),
   Command.withExamples([{ command: "stint pipelines diff gallery", description: "Before `stint deploy`" }])
 )

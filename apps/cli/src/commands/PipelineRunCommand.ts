@@ -20,13 +20,13 @@ import { readInput } from "./RunCommand.ts"
 import { endpoint, json } from "./SharedFlags.ts"
 import { submitFlags, submitOptions } from "./SubmitFlags.ts"
 
-/** The time between two looks at a run. A run with many steps takes longer to read, and is read less often. Milliseconds. */
+/** The time between two reads of a run, in milliseconds. A run with many steps takes longer to read, and is read less often. */
 const INTERVAL = 400
 const READ_SHARE = 4
 
 const CONFLICT = 409
 
-/** What one look has found; undefined while no worker has started the run. */
+/** The result of one read; undefined while no worker has started the run. */
 const look = Effect.fnUntraced(function*(endpoint: string, id: string, graphs: Map<string, PipelineGraph>) {
   const run = yield* allSteps(endpoint, id).pipe(
     Effect.catchIf(({ status }: CliFailure) => status === CONFLICT, () => Effect.succeed(undefined))
@@ -40,13 +40,13 @@ const look = Effect.fnUntraced(function*(endpoint: string, id: string, graphs: M
 
 type Look = NonNullable<Effect.Success<ReturnType<typeof look>>>
 
-/** Draws over the lines of the last drawing. */
+/** Overwrites the lines of the last drawing. */
 const makeTree = () => {
   let height = 0
   return (lines: ReadonlyArray<string>) =>
     Effect.sync(() => {
       const [rows, columns] = [process.stdout.rows || 24, process.stdout.columns || 80]
-      // Lines above the screen cannot be drawn over.
+      // Lines above the screen cannot be overwritten.
       const shown = lines.slice(0, Math.max(1, rows - 1)).map((line) => escapeUnprintable(line).slice(0, columns - 1))
       process.stdout.write(`${height === 0 ? "" : `\u001b[${height}A`}\u001b[0J${shown.join("\n")}\n`)
       height = shown.length
@@ -90,7 +90,7 @@ const changeLines = (before: Look | undefined, { held, nodes, phase }: Look): Re
   ...PipelineProgress.changedSince(before?.nodes ?? [], nodes).map(({ kind, node, note, state }) =>
     Output.inline(`${node}  ${kind}  ${state}${note === undefined ? "" : `  ${note}`}`)
   ),
-  ...(phase === before?.phase || phase === "doing" ? [] : ["The run undoes what it did."]),
+  ...(phase === before?.phase || phase === "doing" ? [] : ["The run is running its compensations."]),
   ...(held === undefined || held === before?.held ? [] : [Output.inline(held)])
 ]
 
@@ -136,7 +136,7 @@ export const run = Command.make(
     { command: "stint pipelines run gallery --input-file album.json", description: "Start a run and follow it" },
     {
       command: "stint pipelines run gallery --input '{}' --json",
-      description: "Wait for it, and print it with its nodes as JSON"
+      description: "Wait for the run, and print it with its nodes as JSON"
     }
   ])
 )

@@ -5,10 +5,10 @@ import type { RunStep, RunSteps } from "@stint/contract/RunSteps"
 import * as Effect from "effect/Effect"
 import { call } from "../client/PlatformClient.ts"
 
-/** The most steps of a page. */
+/** The maximum number of steps in a page. */
 const PAGE = 1_000
 
-/** All steps of a run, with what is known about it. */
+/** All steps of a run, with its other data. */
 export const allSteps = Effect.fnUntraced(function*(endpoint: string, id: string) {
   const steps: Array<RunStep> = []
   let after = 0

@@ -86,9 +86,9 @@ const event = Command.make(
     endpoint,
     name: Argument.String("name").pipe(Argument.withDescription("Name of the event")),
     key: Flag.String("key").pipe(Flag.withDescription("The key that the run waits for, e.g. an order number"), Flag.optional),
-    data: Flag.String("data").pipe(Flag.withDescription("JSON that the run receives; default null"), Flag.optional),
+    data: Flag.String("data").pipe(Flag.withDescription("JSON that the run receives; default: null"), Flag.optional),
     id: Flag.String("id").pipe(
-      Flag.withDescription("Repeating the command with the same id sends the event once"),
+      Flag.withDescription("With the same id, a repeated command sends the event only once"),
       Flag.optional
     ),
     ttl: duration("ttl").pipe(
@@ -166,7 +166,7 @@ const graph = Command.make(
 ).pipe(
   Command.withDescription("Draw a pipeline as a Mermaid diagram or an SVG picture; for a run, with the state of its nodes"),
   Command.withExamples([
-    { command: "stint pipelines graph gallery", description: "For a README: paste it into a mermaid block" },
+    { command: "stint pipelines graph gallery", description: "Paste it into a mermaid block, for example of a README" },
     { command: "stint pipelines graph gallery --svg gallery.svg", description: "A picture" }
   ])
 )

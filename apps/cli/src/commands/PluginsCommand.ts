@@ -1,5 +1,6 @@
 /**
- * `stint plugins` shows what the packages of a project contribute, without running their code, and writes the schemas of a package's own kinds.
+ * `stint plugins` shows what the packages of a project contribute, without running their code, and writes the schemas of a package's own kinds of
+ * steps.
  */
 import * as StintPackages from "@stint/pool-process/StintPackages"
 import { Argument, Command, Flag } from "effect/cli"
@@ -15,9 +16,9 @@ import * as Output from "../output/Output.ts"
 import * as Contributions from "../plugins/Contributions.ts"
 import { json } from "./SharedFlags.ts"
 
-/** Without importing it: the contributions are those of the project that contains the file. */
+/** The file is not imported: the contributions are those of the project that contains it. */
 const config = Flag.String("config").pipe(
-  Flag.withDescription("A file of the project; default: the project in this folder. It is not run"),
+  Flag.withDescription("A file of the project; default: the project in this folder. The file is not run"),
   Flag.optional
 )
 
@@ -31,7 +32,7 @@ interface Row {
 
 const described = ({ description }: { readonly description?: string }) => description === undefined ? {} : { description }
 
-/** What is contributed, one after the other. Paths are relative to the packages. */
+/** The contributions as a list. Paths are relative to the packages. */
 const rowsOf = Effect.fnUntraced(function*({ endpoints, kinds, packages, pipelines, schedules }: Contributions.Contributions) {
   const path = yield* Path.Path
   const inPackage = (name: string, file = "") => path.relative(packages.find((one) => one.name === name)?.folder ?? "", file)
@@ -87,7 +88,7 @@ const list = Command.make(
         ]))
   })
 ).pipe(
-  Command.withDescription("List what the packages of the project contribute; runs no code of theirs"),
+  Command.withDescription("List what the packages of the project contribute, without running their code"),
   Command.withAlias("ls")
 )
 

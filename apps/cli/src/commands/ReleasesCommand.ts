@@ -18,15 +18,15 @@ const timeText = (millis: number): string => new Date(millis).toISOString().slic
 
 const firstLine = (text: string): string => text.split("\n", 1)[0] ?? ""
 
-/** The release that a list needs to say what its last one changed. */
+/** One more release, so that the list can show what its last one changed. */
 const ONE_MORE = 1
 
 const DEFAULT_LIMIT = 20
 
-/** The most that the platform returns at once. */
+/** The maximum that the platform returns at once. */
 const MAX_LIMIT = 100
 
-/** Why it was made: the message, and the release that it returned to. */
+/** Why the release was made: the message, and the release to which it rolled back. */
 const whyText = ({ message, rollbackOf }: Release): string =>
   [...(rollbackOf === undefined ? [] : [`rollback to ${rollbackOf}`]), ...(message === undefined ? [] : [firstLine(message)])]
     .join(": ")
@@ -40,13 +40,13 @@ const changedText = (releases: ReadonlyArray<Release>, release: Release, isCompl
 const ratio = ({ failed, jobs }: CanaryStatus["canary"]): string =>
   jobs === 0 ? "no attempts" : `${failed} of ${jobs} attempts failed (${Math.round((failed / jobs) * 1_000) / 10} %)`
 
-/** How the canary does. */
+/** The results of the canary. */
 const canaryText = (endpoint: string, { active, canary, percent, release }: CanaryStatus): string =>
   `Release ${release} is a canary with ${percent} % of the jobs: ${ratio(canary)}; of the active release, ${ratio(active)}.\n` +
   `All jobs: stint releases promote ${endpoint}. None: stint rollback ${endpoint}`
 
 const formatList = (endpoint: string, all: ReadonlyArray<Release>, limit: number, canary?: CanaryStatus): string => {
-  if (all.length === 0) return `"${endpoint}" has no releases: its workers always run the present files.`
+  if (all.length === 0) return `"${endpoint}" has no releases: its workers always run the current files.`
   const shown = all.slice(0, limit)
   const table = Output.table([
     ["RELEASE", "STATE", "WHEN (UTC)", "WHO", "CHANGED", "WHY"],
@@ -141,6 +141,6 @@ export const releases = Command.make(
       : Output.text(formatList(endpoint, page.releases, limit, page.canary))
   })
 ).pipe(
-  Command.withDescription("List the releases of an endpoint: state, when, who, what changed, why"),
+  Command.withDescription("List the releases of an endpoint: state, time, author, changes and message"),
   Command.withSubcommands([show, promote])
 )

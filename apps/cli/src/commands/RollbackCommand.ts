@@ -23,7 +23,7 @@ export const command = Command.make(
   {
     endpoint,
     to: Flag.Int("to").pipe(
-      Flag.withDescription("The release to return to; default: the last one before the present that was active"),
+      Flag.withDescription("The release to return to; default: the newest earlier release that was active"),
       Flag.optional
     ),
     message,
@@ -68,7 +68,10 @@ export const command = Command.make(
 ).pipe(
   Command.withDescription("Return an endpoint to an earlier release"),
   Command.withExamples([
-    { command: "stint rollback words", description: "To the release before" },
-    { command: "stint rollback words --to 3 -m \"Release 4 loses hyphens\" --yes", description: "To a certain one, and why" }
+    { command: "stint rollback words", description: "To the previous release" },
+    {
+      command: "stint rollback words --to 3 -m \"Release 4 loses hyphens\" --yes",
+      description: "To a specific release, with a message"
+    }
   ])
 )

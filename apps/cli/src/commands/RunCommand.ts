@@ -55,7 +55,7 @@ export const command = Command.make(
       Flag.optional
     ),
     sync: Flag.Boolean("sync").pipe(
-      Flag.withDescription("Wait for the result; the job's id and its progress are shown on standard error"),
+      Flag.withDescription("Wait for the result; show the job's id and progress on standard error"),
       Flag.withDefault(false)
     ),
     stream: Flag.Boolean("stream").pipe(

@@ -103,7 +103,7 @@ const set = Command.make(
       Flag.optional
     ),
     catchUp: Flag.Literals("catch-up", ["none", "last", "all"]).pipe(
-      Flag.withDescription("Firings to make up for after the platform did not run: none, last (default) or all"),
+      Flag.withDescription("Missed firings that fire after the platform was down: none, last (default) or all"),
       Flag.optional
     ),
     catchUpLimit: Flag.Int("catch-up-limit").pipe(
@@ -111,7 +111,7 @@ const set = Command.make(
       Flag.optional
     ),
     jitter: duration("jitter").pipe(
-      Flag.withDescription("Delay each firing by a different time below this one, at most 1h"),
+      Flag.withDescription("Delay each firing by a different time of less than this, at most 1h"),
       Flag.optional
     ),
     ...jobFlags,
@@ -180,7 +180,7 @@ const resume = Command.make(
     const resumed = yield* call((api) => api.schedules.resumeSchedule({ params: { endpoint, schedule: name } }))
     yield* Output.print(json, resumed, ({ next }) => `Resumed. Its next time is ${timeText(next[0])}.`)
   })
-).pipe(Command.withDescription("Let a paused schedule fire again; times that have passed are not made up for"))
+).pipe(Command.withDescription("Let a paused schedule fire again; times that have passed are dropped"))
 
 const run = Command.make(
   "run",
@@ -193,7 +193,7 @@ const run = Command.make(
       ({ id, status }) => `${Output.inline(id)}  ${status}\nFollow it with: stint status ${endpoint} ${Output.inline(id)}`
     )
   })
-).pipe(Command.withDescription("Submit the job of a schedule now; its times stay as they are"))
+).pipe(Command.withDescription("Submit the job of a schedule now; its times do not change"))
 
 /** `stint schedules` and its subcommands. */
 export const schedules = Command.make("schedules").pipe(

@@ -48,7 +48,7 @@ const readStdin = Effect.gen(function*() {
   )
 })
 
-/** The value from a file, from the standard input, or typed without an echo. One line break at its end is not part of it. */
+/** The value from a file, from the standard input, or typed without echo. One line break at the end is removed. */
 const readValue = Effect.fnUntraced(function*(name: string, file: Option.Option<string>) {
   if (Option.isNone(file) && (yield* (yield* Stdio.Stdio).stdinIsTerminal)) {
     return yield* Effect.mapError(
@@ -77,9 +77,9 @@ const set = Command.make(
   Effect.fnUntraced(function*({ json, name, valueFile }) {
     if (!isName(name)) {
       return yield* new CliFailure({
-        message: `"${name}" is not a name of a secret.`,
+        message: `"${name}" is not a valid name for a secret.`,
         hint:
-          "Use 1 to 63 letters, digits, - _ or ., starting with a letter or a digit. The value is not an argument: pipe it to the command.",
+          "Use 1 to 63 letters, digits, - _ or ., starting with a letter or a digit. The value must not be an argument: pipe it to the command.",
         code: "usage"
       })
     }
@@ -125,7 +125,7 @@ const remove = Command.make(
   {
     name,
     force: Flag.Boolean("force").pipe(
-      Flag.withDescription("Also delete a secret that endpoints use; their workers can then not start"),
+      Flag.withDescription("Delete the secret even if endpoints use it; their workers can then no longer start"),
       Flag.withDefault(false)
     )
   },

@@ -11,7 +11,7 @@ import { bytesOf } from "../config/SizeText.ts"
 
 /** `--json`: prints one JSON document on standard output. */
 export const json = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print JSON instead of text; also for an error, on standard error"),
+  Flag.withDescription("Print JSON instead of text; errors are also JSON, on standard error"),
   Flag.withDefault(false)
 )
 
@@ -25,7 +25,7 @@ export const yes = Flag.Boolean("yes").pipe(
 /** `--message`: why a release is made. */
 export const message = Flag.String("message").pipe(
   Flag.withAlias("m"),
-  Flag.withDescription("Why, for the list of releases; at most 1,000 characters"),
+  Flag.withDescription("The reason for the release, for the list of releases; at most 1,000 characters"),
   Flag.optional
 )
 

@@ -41,7 +41,7 @@ const formatWorkers = ({ draining, idle, initializing, max, running, throttled, 
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-/** Formats a job as text, with what its wait was spent on. `complete`: and with an explanation of its state. */
+/** Formats a job as text, with the parts of its wait. `complete`: also with an explanation of its state. */
 const formatJob = (complete: boolean) => (job: ExplainedJob): string => {
   const { explain, input } = job
   const shown = Output.job(job, explain?.wait?.words)
@@ -75,13 +75,13 @@ export const status = Command.make(
       yield* Output.print(json, ended, Output.job)
       return yield* JobWait.requireCompleted(ended, { isPrinted: true })
     }
-    // The text shows what the wait was spent on, which is part of the explanation.
+    // The text shows the parts of the wait, which the explanation contains.
     const query = { ...(explain || !json ? { explain: "true" } : {}), ...(input ? { input: "true" } : {}) }
     const job = yield* call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query }))
     yield* Output.print(json, job, formatJob(explain))
   })
 ).pipe(
-  Command.withDescription("Show a job; --explain says why it is in its state, --input shows its input, --wait waits for its end")
+  Command.withDescription("Show a job; --explain explains its state, --input shows its input, --wait waits for its end")
 )
 
 /** Cancels a job. Does not change a job that has already ended, and prints that it had ended. */

@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 import { CliFailure } from "../CliFailure.ts"
 import { duration, time, toMillis } from "./SharedFlags.ts"
 
-/** The flags of the policy, which a job and a batch have in common. */
+/** The flags of the policy, which jobs and batches share. */
 export const policyFlags = {
   timeout: duration("timeout").pipe(Flag.withDescription("How long one attempt may run, e.g. 10m"), Flag.optional),
   ttl: duration("ttl").pipe(
@@ -20,12 +20,12 @@ export const policyFlags = {
   ),
   maxAttempts: Flag.Int("max-attempts").pipe(Flag.withDescription("Number of attempts, 1 to 100"), Flag.optional),
   retryErrors: Flag.Boolean("retry-errors").pipe(
-    Flag.withDescription("Retry after an error of the handler, too; --no-retry-errors overrides the endpoint's setting"),
+    Flag.withDescription("Also retry after an error of the handler; --no-retry-errors overrides the endpoint's setting"),
     Flag.optional
   ),
   backoff: duration("backoff").pipe(Flag.withDescription("Wait before the second attempt, e.g. 10s"), Flag.optional),
   backoffFactor: Flag.Finite("backoff-factor").pipe(
-    Flag.withDescription("Each further wait is this many times longer, 1 to 10; default 2"),
+    Flag.withDescription("Factor by which each further wait grows, 1 to 10; default 2"),
     Flag.optional
   ),
   backoffMax: duration("backoff-max").pipe(Flag.withDescription("Longest wait; default 1h"), Flag.optional),
@@ -49,9 +49,9 @@ export const submitFlags = {
     Flag.withDescription("When the job may start: 2026-11-22T14:00:00Z, or \"2026-11-22 14:00\" in local time"),
     Flag.optional
   ),
-  in: duration("in").pipe(Flag.withDescription("The same, as a duration from now, e.g. 10m"), Flag.optional),
+  in: duration("in").pipe(Flag.withDescription("Like --at, but as a duration from now, e.g. 10m"), Flag.optional),
   idempotencyKey: Flag.String("idempotency-key").pipe(
-    Flag.withDescription("Repeating the command with the same key and options returns the same job"),
+    Flag.withDescription("A repeated command with the same key and options returns the same job"),
     Flag.optional
   ),
   s3Config: Flag.String("s3-config").pipe(
@@ -99,7 +99,7 @@ const decodePolicy = Schema.decodeUnknownEffect(Schema.Struct({ policy: RunReque
 
 const decodeS3Config = Schema.decodeUnknownEffect(Schema.fromJsonString(S3Config), { errors: "all" })
 
-/** Says which values of the flags cannot be used. */
+/** Names the invalid values of the flags. */
 export const invalid = (what: string, help = "stint run --help, or docs/spec/jobs-api.md") => (error: Schema.SchemaError) =>
   new CliFailure({
     message: `${what} cannot be used: ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,
@@ -115,11 +115,11 @@ const s3ConfigOf = Effect.fnUntraced(function*(file: Option.Option<string>) {
   return { s3Config: yield* Effect.mapError(decodeS3Config(text), invalid(`The bucket in ${file.value}`)) }
 })
 
-/** The policy that these flags ask for, decoded. */
+/** The policy of these flags, decoded. */
 export const batchPolicy = (flags: Flags<typeof policyFlags>) =>
   Effect.mapError(decodePolicy(policyOf(flags)), invalid("The policy"))
 
-/** The options that these flags ask for, decoded. */
+/** The options of these flags, decoded. */
 export const submitOptions = Effect.fnUntraced(function*(flags: Flags<typeof submitFlags>) {
   if (Option.isSome(flags.at) && Option.isSome(flags.in)) {
     return yield* new CliFailure({ message: "Give --at or --in, not both.", hint: "" })

@@ -13,13 +13,13 @@ import { duration } from "./SharedFlags.ts"
 
 const HEADING = ["ENDPOINT", "QUEUED", "RUNNING", "ENDED/S", "FAILED", "IDLE", "BUSY", "STARTING", "THROTTLED", "UNHEALTHY"]
 
-/** What was read at one time. */
+/** The data of one read. */
 interface Reading {
   readonly at: number
   readonly endpoints: ReadonlyArray<EndpointHealth>
 }
 
-/** Ended jobs per second since the reading before. Jobs whose retention ended in between make it negative: then it is unknown. */
+/** Ended jobs per second since the previous read. If retention has ended in between, the value can be negative and is then unknown. */
 const rateOf = ({ endpoint, jobs }: EndpointHealth, at: number, before: Reading | undefined): string => {
   const earlier = before?.endpoints.find((one) => one.endpoint === endpoint)?.jobs
   if (before === undefined || earlier === undefined || at <= before.at) return "-"
@@ -59,7 +59,7 @@ export const command = Command.make(
   "top",
   {
     interval: duration("interval").pipe(
-      Flag.withDescription("Time between two readings; default 2s"),
+      Flag.withDescription("Time between two reads; default 2s"),
       Flag.withDefault("2 seconds")
     )
   },

@@ -1,5 +1,5 @@
 /**
- * `stint trace` shows where a job's time went, from what the platform itself knows: it needs no tracing backend.
+ * `stint trace` shows where a job's time went. It uses the platform's own data and needs no tracing backend.
  */
 import type { WaitPart } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -13,13 +13,13 @@ import * as Output from "../output/Output.ts"
 import * as Waterfall from "../output/Waterfall.ts"
 import { endpoint, jobId, json } from "./SharedFlags.ts"
 
-/** The width of the drawing where there is no terminal. */
+/** The width of the drawing without a terminal. */
 const WIDTH = 100
 
 /** The number of webhook deliveries that are shown. */
 const MAX_DELIVERIES = 20
 
-/** What each part of a wait was spent on. */
+/** Labels for the parts of a wait. */
 const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   queue: "until a worker was requested",
   create: "create the worker",
@@ -59,7 +59,7 @@ export const partsOf = (
   if (startedAt !== undefined) {
     let from = queuedAt
     const phases = wait?.parts ?? []
-    // A running worker took the job: the wait has one part.
+    // If a running worker took the job, the wait has only one part.
     for (const { millis, phase } of phases.length > 1 ? phases : []) {
       parts.push(part(`  ${PHASES[phase]}`, from, from + millis))
       from += millis

@@ -1,5 +1,5 @@
 /**
- * `stint usage` shows what ran and what it cost.
+ * `stint usage` shows usage and its cost.
  */
 import type { BudgetStatus, UsageReport, UsageRow, UsageSums } from "@stint/contract/UsageApi"
 import { costText, timeText } from "@stint/contract/UsageText"
@@ -28,12 +28,12 @@ const stepText = (step: Exclude<UsageReport["step"], "all">, from: number): stri
 const budgetText = ({ id, limit, period, reached, renewsAt, scope, spent }: BudgetStatus, currency: string): string =>
   `Budget of ${scope} ${Output.inline(id)}, ${period}: ${costText(spent)} of ${limit} ${Output.inline(currency)}, renews ${
     new Date(renewsAt).toISOString().slice(0, 10)
-  }${reached ? ". It is reached: new jobs are refused" : ""}`
+  }${reached ? ". It is used up: new jobs are rejected" : ""}`
 
 const format = (report: UsageReport): string => {
   const { budgets, by, currency, rows, step, total } = report
   const budgetLines = budgets.map((budget) => budgetText(budget, currency ?? ""))
-  if (rows.length === 0) return ["Nothing ran in this time.", ...budgetLines].join("\n")
+  if (rows.length === 0) return ["No usage in this period.", ...budgetLines].join("\n")
   const time = (row: UsageRow) => step === "all" ? [] : [stepText(step, row.from)]
   const table = Output.table([
     [
@@ -61,15 +61,15 @@ export const command = Command.make(
       Argument.optional
     ),
     by: Flag.Literals("by", ["endpoint", "release", "key"]).pipe(
-      Flag.withDescription("What to sum by; default endpoint"),
+      Flag.withDescription("How to group the sums; default endpoint"),
       Flag.optional
     ),
     step: Flag.Literals("step", ["hour", "day", "month", "all"]).pipe(
       Flag.withDescription("The time of each row, in UTC; default all, one row for the whole time"),
       Flag.optional
     ),
-    since: since("since").pipe(Flag.withDescription("From when: 24h, 7d, or 2026-11-22; default 30d"), Flag.optional),
-    until: since("until").pipe(Flag.withDescription("Until when; default now"), Flag.optional),
+    since: since("since").pipe(Flag.withDescription("Start: 24h, 7d, or 2026-11-22; default 30d"), Flag.optional),
+    until: since("until").pipe(Flag.withDescription("End; default now"), Flag.optional),
     json
   },
   Effect.fnUntraced(function*({ json, since: from, until: to, ...flags }) {
@@ -78,7 +78,7 @@ export const command = Command.make(
   })
 ).pipe(
   Command.withDescription(
-    "Show what ran and what it cost: seconds of handlers, workers, processors and GPUs (hours:minutes:seconds)"
+    "Show usage and its cost: time of handlers, workers, processors and GPUs (hours:minutes:seconds)"
   ),
   Command.withExamples([
     { command: "stint usage --since 7d", description: "The last week, by endpoint" },

@@ -3,7 +3,8 @@
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_ALERT_URL` | none: no alerts | where to send them: one or several addresses, comma-separated. Private ones must be in `STINT_WEBHOOKS_ALLOW` |
+ * | `STINT_ALERT_URL` | none: no alerts | where to send them: one or several addresses, comma-separated. Private addresses must be in
+ * `STINT_WEBHOOKS_ALLOW` |
  * | `STINT_ALERT_SECRET` | none | signs the messages; required with `STINT_ALERT_URL` |
  * | `STINT_ALERT_FAILED_PERCENT` | 50 | the share of failed jobs of an endpoint |
  * | `STINT_ALERT_FAILED_JOBS` | 10 | the minimum number of failed jobs; a lower number reports failures of quiet endpoints, and single mistakes of callers |
@@ -113,8 +114,8 @@ export const load: Effect.Effect<AlertVariables, CliFailure> = Effect.all({
 })
 
 /**
- * The settings of a platform; none without receivers. Fails when only one of address and secret is set. Commands that call a platform do not need
- * both: the secret may be in the environment of a receiver.
+ * The settings of a platform; none without receivers. Fails if only one of them is set. Commands that call a platform do not need both, because the
+ * secret may be in the environment of a receiver.
  */
 export const complete = ({ secret, urls, ...rest }: AlertVariables): Effect.Effect<Option.Option<AlertSettings>, CliFailure> => {
   if (Option.isNone(urls) && Option.isNone(secret)) return Effect.succeedNone
@@ -126,9 +127,9 @@ export const complete = ({ secret, urls, ...rest }: AlertVariables): Effect.Effe
     : ["STINT_ALERT_SECRET", "STINT_ALERT_URL"]
   return Effect.fail(
     new CliFailure({
-      message: `The variable ${present} is set, and ${missing} is not.`,
-      hint: "Alerts need both: the addresses of the receivers, and the secret with which the messages are signed. " +
-        "A secret: echo whsec_$(openssl rand -base64 32)"
+      message: `The variable ${present} is set, but ${missing} is not.`,
+      hint: "Alerts need both: the addresses of the receivers, and the secret that signs the messages. " +
+        "To generate a secret: echo whsec_$(openssl rand -base64 32)"
     })
   )
 }

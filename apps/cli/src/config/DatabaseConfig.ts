@@ -5,8 +5,8 @@
  * |---|---|---|
  * | `STINT_DATABASE` | none: SQLite in the data folder | `postgres://USER:PASSWORD@HOST/DATABASE?sslmode=verify-full` |
  *
- * `stint serve --database` overrides the variable. Other users of the machine can read the arguments of a command, so an address with a
- * password belongs into the variable; the driver also reads `PGPASSWORD`.
+ * `stint serve --database` overrides the variable. Other users of the machine can read the arguments of a command, so an address with a password
+ * belongs in the variable. The driver also reads `PGPASSWORD`.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -20,8 +20,8 @@ const SHAPE = "the address of a PostgreSQL database, for example postgres://stin
   "Percent-encode the characters / ? # @ : and % of a password"
 
 /**
- * Refuses an address whose password contains an unescaped `/`, `?` or `#` after digits: the password would be read as the port and the database, which
- * messages contain.
+ * Rejects an address whose password contains an unescaped `/`, `?` or `#` after digits. Otherwise, the password would be parsed as the port and the
+ * database, which appear in messages.
  */
 const isAddress = (text: string): boolean => {
   if (!URL.canParse(text)) return false
@@ -51,13 +51,16 @@ interface Others {
   readonly payloads: { readonly location: Option.Option<{ readonly _tag: "Directory" | "Bucket" }> }
 }
 
-/** The database of `--database` or of the settings, if any. Fails when another setting would have no effect, or would lose data. */
+/** The database of `--database` or of the settings, if any. Fails if another setting would have no effect or would lose data. */
 export const resolve = Effect.fnUntraced(function*(
   flag: Option.Option<string>,
   { database, durability, payloads }: Others
 ): Effect.fn.Return<Redacted.Redacted | undefined, CliFailure> {
   if (Option.isSome(flag) && !isAddress(flag.value)) {
-    return yield* new CliFailure({ message: "The value of --database is no PostgreSQL address.", hint: `It must be ${SHAPE}.` })
+    return yield* new CliFailure({
+      message: "The value of --database is not a PostgreSQL address.",
+      hint: `It must be ${SHAPE}.`
+    })
   }
   const address = Option.getOrUndefined(Option.orElse(Option.map(flag, (text) => Redacted.make(text)), () => database))
   if (address === undefined) return undefined

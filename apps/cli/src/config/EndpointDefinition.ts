@@ -17,11 +17,11 @@ export interface EndpointDefinition {
   readonly handler?: string
   /** A `*.pipeline.json`. Its name is the endpoint's id. */
   readonly pipeline?: string
-  /** A program that speaks the worker protocol, with its arguments. With `image`: the arguments of the image's ENTRYPOINT. */
+  /** A program that implements the worker protocol, with its arguments. With `image`: the arguments of the image's ENTRYPOINT. */
   readonly command?: readonly [string, ...Array<string>]
-  /** The working directory that all workers of `command` share. Default: each worker has a folder of its own. */
+  /** The working directory that all workers of `command` share. Default: each worker has its own folder. */
   readonly cwd?: string
-  /** The name of an image whose program speaks the worker protocol. Docker or Podman runs it on the platform's machine. */
+  /** The name of an image whose program implements the worker protocol. Docker or Podman runs it on the platform's machine. */
   readonly image?: string
   /** With `image`: the CPUs that a worker may use. Default: no limit. */
   readonly cpus?: number
@@ -71,13 +71,12 @@ export interface EndpointDefinition {
   }
   readonly retention?: DurationInput
   /**
-   * How many jobs with the same key may run at a time. `key`: `input.PATH`, for example `input.customer`, or another text as the key of all
+   * How many jobs with the same key may run at the same time. `key`: `input.PATH`, for example `input.customer`, or another text as the key of all
    * jobs. Default: no limit.
    */
   readonly concurrency?: { readonly key: string; readonly limit: number }
   /**
-   * The maxima of what callers may ask for. Default: `executionTimeout` and `ttl` if they are set, otherwise 7 days, and no maximum of the
-   * others.
+   * The maxima that callers may request. Default: `executionTimeout` and `ttl` if they are set, otherwise 7 days; the others have no maximum.
    */
   readonly limits?: {
     readonly executionTimeout?: DurationInput
@@ -211,7 +210,7 @@ const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
   scaler: ["type", "after", "perWorker"]
 }
 
-/** The keys that are allowed where a path ends: `ROOT`, or `endpoints.ID.key`, or `endpoints.ID.group.key`. */
+/** The keys that are allowed at the end of a path: `ROOT`, `endpoints.ID.key` or `endpoints.ID.group.key`. */
 const keysAt = (
   path: FieldIssue["path"],
   roots: ReadonlyArray<string>,

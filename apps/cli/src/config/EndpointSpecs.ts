@@ -1,5 +1,5 @@
 /**
- * Makes the platform's form of an endpoint from its definition.
+ * Converts the definition of an endpoint to the platform's form.
  */
 import { EndpointSpec, withImpliedLimits } from "@stint/contract/Endpoint"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
@@ -50,7 +50,7 @@ const containerOf = Effect.fnUntraced(function*(
 export const toSource = Effect.fnUntraced(function*(id: string, definition: SourceDefinition, directory: string) {
   const path = yield* Path.Path
   const { image } = definition
-  // A command beside an image is the image's.
+  // With an image, a command contains the image's arguments.
   const command = image === undefined ? definition.command : undefined
   const { handler, pipeline } = definition
   const given = [handler, pipeline, command, image, definition.external === true ? true : undefined].filter((one) =>
@@ -86,7 +86,7 @@ export const toSource = Effect.fnUntraced(function*(id: string, definition: Sour
   }
   if (image !== undefined) return yield* containerOf(id, { ...definition, image }, directory)
   const volumes = definition.volumes === undefined ? {} : { volumes: definition.volumes }
-  // Of a pipeline file, the module that runs it.
+  // For a pipeline file, the module that runs it.
   const module = handler ?? pipeline
   if (module !== undefined) return { type: "handler", file: path.resolve(directory, module), ...volumes }
   if (definition.command !== undefined) {
@@ -182,7 +182,7 @@ export const decode = Effect.fnUntraced(function*(spec: { readonly id: string; r
     Effect.map((decoded) => withImpliedLimits(spec, decoded)),
     Effect.mapError((error) =>
       new CliFailure({
-        message: `The endpoint "${spec.id}" cannot be set up like this.`,
+        message: `The settings of the endpoint "${spec.id}" are invalid.`,
         hint: fieldIssues(error).map(formatFieldIssue).join("\n  ")
       })
     )
@@ -190,8 +190,8 @@ export const decode = Effect.fnUntraced(function*(spec: { readonly id: string; r
 })
 
 /**
- * Fails when the handler of an endpoint is not a file of this machine. For endpoints of a platform on this machine only: the paths of another
- * machine cannot be checked here.
+ * Fails if the handler of an endpoint is not a file on this machine. Only for endpoints of a platform on this machine, because the paths of another
+ * machine cannot be checked.
  */
 export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<EndpointSpec, "id" | "source">) {
   if (source.type !== "handler") return
@@ -203,6 +203,6 @@ export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<E
       Option.isSome(found) ? " is a folder." : " does not exist."
     }`,
     hint:
-      "Correct the path, which is relative to the configuration file or else to this folder. For a new project, run: stint init my-app"
+      "Correct the path, which is relative to the configuration file or, without one, to this folder. For a new project, run: stint init my-app"
   })
 })

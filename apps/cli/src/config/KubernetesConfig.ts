@@ -17,7 +17,7 @@ import { CliFailure } from "../CliFailure.ts"
 import { setting } from "./Setting.ts"
 import { Environment } from "./SettingNames.ts"
 
-/** The largest file. Bytes. */
+/** The maximum size of the file. Bytes. */
 const MAX_FILE = 1024 * 1024
 
 const HINT = "See docs/operations/kubernetes.md for its members, or unset STINT_KUBERNETES."
@@ -31,7 +31,7 @@ const read = async (file: string): Promise<string> => {
     const stats = await opened.stat()
     if (!stats.isFile()) throw new Error("it is not a file")
     const { size } = stats
-    if (size > MAX_FILE) throw new Error(`it has ${size} bytes, and at most ${MAX_FILE} are read`)
+    if (size > MAX_FILE) throw new Error(`it has ${size} bytes; the limit is ${MAX_FILE}`)
     return await opened.readFile("utf8")
   } finally {
     await opened.close()

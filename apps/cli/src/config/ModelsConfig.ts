@@ -6,7 +6,8 @@
  * |---|---|---|
  * | `STINT_MODELS_DIR` | `models` in the data folder, or in `STINT_CACHE_DIR` if workers run as another user | folder whose `huggingface-cache/hub` contains the models. Platforms of one machine may share it |
  * | `STINT_MODELS_HUB` | `https://huggingface.co` | address of the model hub, or of a mirror of it |
- * | `STINT_MODELS_SIZE` | no limit | largest size of the cache. Models that were used least recently are removed to stay below it. Without it, they are removed when the disk is full, except for 1 GiB |
+ * | `STINT_MODELS_SIZE` | no limit | maximum size of the cache. Models that were used least recently are removed to stay below it. Without it, they
+ * are removed when less than 1 GiB of the disk is free |
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"

@@ -155,7 +155,7 @@ const count = (name: SettingName, fallback: number, maximum: number): Effect.Eff
 const webAddress = (name: SettingName): Config.Config<Option.Option<string>> =>
   Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
 
-/** Reads all settings. Fails on the first invalid setting, and on a variable that looks like a setting but is none. */
+/** Reads all settings. Fails on the first invalid setting, and on an unknown variable that looks like a setting. */
 export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.andThen(
   rejectUnknown,
   Effect.all({

@@ -20,7 +20,7 @@ import { secretSetting, setting } from "./Setting.ts"
 /** The file of the generated key in the data folder. It is not part of backups. */
 const FILE = "secrets-key"
 
-/** Where the operator's key is; both None for the generated key. */
+/** The location of the operator's key; both None for the generated key. */
 export interface SecretsKeySettings {
   readonly file: Option.Option<string>
   readonly value: Option.Option<Redacted.Redacted>
@@ -45,7 +45,7 @@ export const load: Effect.Effect<SecretsKeySettings, CliFailure> = Effect.gen(fu
 
 const failed = (message: string, hint: string) => new SecretsKeyError({ message, hint })
 
-/** The keys in a text. Fails when there is none, or one is not a key. */
+/** The keys in a text. Fails if there is none, or if one is invalid. */
 const keysIn = (text: string, place: string) => {
   const keys = parse(text)
   return keys === undefined || keys.length === 0
@@ -100,7 +100,7 @@ export const resolveFor = Effect.fnUntraced(function*(
         onSome: (text) => keysIn(text, place)
       }))
     )
-  // A wrong setting shows at the start, not with the first secret.
+  // A wrong setting is reported at the start, not with the first secret.
   yield* Effect.mapError(read, ({ hint, message }) => new CliFailure({ message, hint }))
   return SecretsKey.of({ place, read, write: undefined })
 })

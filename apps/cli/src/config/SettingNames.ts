@@ -91,12 +91,12 @@ export type SecretSettingName = (typeof SECRET_SETTING_NAMES)[number]
 /** The name of a setting. */
 export type SettingName = (typeof SETTING_NAMES)[number]
 
-/** Variables that are no settings: the platform sets them for its workers, whose handlers may run this command. */
+/** Variables that are not settings: the platform sets them for its workers, whose handlers may run this command. */
 const FOR_WORKERS: ReadonlySet<string> = new Set(["STINT_DEV_REVISION"])
 
 /**
- * The variables that Kubernetes sets in every container of a namespace with a service called `stint`. `STINT_PORT` is one only with an address as
- * value; with a number it is a mistake for `PORT`.
+ * The variables that Kubernetes sets in every container of a namespace with a service called `stint`. `STINT_PORT` is one only if its value is an
+ * address; a number is a mistake for `PORT`.
  */
 const isFromKubernetes = (name: string, value: string): boolean =>
   /^STINT_(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP|SCTP)\w*)$/.test(name) ||

@@ -6,7 +6,7 @@
  * | `STINT_PRICES` | no prices, no budgets | a JSON file with prices and budgets (docs/operations/usage.md#prices) |
  * | `STINT_USAGE_KEEP` | 400 days | how long usage is stored |
  *
- * Prices and budgets are the operator's: in a file of the platform, and not in the settings of endpoints, which everybody who may deploy changes.
+ * Prices and budgets belong to the operator. They are in a file of the platform, not in the settings of endpoints, which every deployer can change.
  */
 import { type Prices, PricesPerSecond } from "@stint/queue/Billing"
 import type { Budget } from "@stint/queue/Budgets"
@@ -20,13 +20,13 @@ import { open } from "node:fs/promises"
 import { CliFailure } from "../CliFailure.ts"
 import { setting } from "./Setting.ts"
 
-/** What the platform needs to count and bill. */
+/** The settings of usage, prices and budgets. */
 export interface UsageConfig extends UsageSettings {
   readonly prices: Prices | undefined
   readonly budgets: ReadonlyArray<Budget>
 }
 
-/** Larger files are no files of prices. Bytes. */
+/** The maximum size of the file of prices. Bytes. */
 const MAX_FILE_BYTES = 1024 * 1024
 
 const Limit = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
@@ -90,7 +90,7 @@ const readFile = Effect.fnUntraced(function*(file: string) {
   return { prices: { currency, perSecond, endpoints }, budgets: budgetsOf(budgets) }
 })
 
-/** A budget of a month needs the usage of its days. */
+/** A monthly budget needs the usage of a whole month. */
 const Keep = Schema.DurationFromString.check(
   Schema.makeFilter((duration) => Duration.isGreaterThanOrEqualTo(duration, Duration.days(32)) || "32 days or longer")
 )

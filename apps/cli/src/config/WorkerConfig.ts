@@ -93,7 +93,7 @@ const passwdLine = async (key: string): Promise<string | undefined> => {
 const failure = (user: string, problem: string, hint: string) =>
   new CliFailure({ message: `The variable STINT_WORKER_USER is ${JSON.stringify(user)}: ${problem}.`, hint })
 
-/** The highest id of a user. The one after it means "no user". */
+/** The highest user id. The next one means "no user". */
 const MAX_ID = 2 ** 32 - 2
 
 const rangeOf = (text: string): WorkerIds | CliFailure | undefined => {

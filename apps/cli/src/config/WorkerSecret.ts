@@ -17,8 +17,8 @@ import * as PrivateFile from "./PrivateFile.ts"
 export const generate: Effect.Effect<Redacted.Redacted> = Effect.sync(() => Redacted.make(randomBytes(32).toString("base64url")))
 
 /**
- * The secret of a node that shares its database with others: derived from the operator's key for secrets, so that every node accepts the keys of
- * workers that another one has made. `keys`: the operator's keys; the oldest stays during a rotation.
+ * The worker secret of a node that shares its database with others. It is derived from the operator's key for secrets, so that every node accepts the
+ * worker keys that another node has made. `keys`: the operator's keys; the oldest one is used, because it stays during a rotation.
  */
 export const shared = (keys: ReadonlyArray<EncryptionKey>): Redacted.Redacted | undefined => {
   const oldest = keys.at(-1)

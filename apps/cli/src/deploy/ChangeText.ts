@@ -21,14 +21,14 @@ export type Changes = Pick<ReleasePreview, "settings" | "code">
 /** The characters of a hash that are printed. */
 const HASH_LENGTH = 12
 
-/** A value on one line. A long one, such as a JSON document in a variable, is shortened. */
+/** A value on one line. A long value, such as a JSON document in a variable, is shortened. */
 const valueText = (value: unknown): string => {
   const text = JSON.stringify(value)
   return Output.inline(text.length <= 120 ? text : `${text.slice(0, 117)}...`)
 }
 
 const change = (before: unknown, after: unknown): string => {
-  // Both are hidden; only that the value differs is said.
+  // Both values are hidden; the line only shows that they differ.
   if (before === MASK && after === MASK) return `${MASK} (changed)`
   const value = (of: unknown) => of === MASK ? MASK : valueText(of)
   return before === undefined ? value(after) : after === undefined ? value(before) : `${value(before)} -> ${value(after)}`
@@ -36,7 +36,7 @@ const change = (before: unknown, after: unknown): string => {
 
 const sign = (before: unknown, after: unknown): string => before === undefined ? "+" : after === undefined ? "-" : "~"
 
-/** Whether the value is an empty group, such as `env: {}`: the lines of its members say the same. */
+/** Whether the value is an empty group, such as `env: {}`, which needs no line of its own. */
 const isEmptyGroup = (value: unknown): boolean => JSON.stringify(value) === "{}"
 
 const named = (settings: Changes["settings"]): Changes["settings"] =>

@@ -1,13 +1,13 @@
 /**
- * Finds out which definition the handler of a pipeline has, before it is deployed.
+ * Determines the definition of a pipeline's handler before its deployment.
  *
  * ```
  *   the handler runs as a worker of a server in this process --run-journal, definitions--> the graph; the worker is ended
  *                                                            --job-take------------------> no job
  * ```
  *
- * The handler itself says it, because a definition is made by its code, and its file need not export it. It gets no job, so that none of its
- * steps runs.
+ * The handler itself sends it, because its code creates the definition and its file need not export it. It receives no job, so none of its steps
+ * runs.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import { PipelineGraph } from "@stint/contract/RunJournal"
@@ -25,7 +25,7 @@ import { CliFailure } from "../CliFailure.ts"
 /** How long a handler may take until it has sent its definition. Handlers with models or databases start slowly. */
 const LIMIT = "30 seconds"
 
-/** The most bytes of a call of the worker, and of its output that is kept for a message. */
+/** The maximum number of bytes of a worker's call, and of the output that is kept for a message. */
 const MOST_BYTES = 4 * 1024 * 1024
 const MOST_OUTPUT = 2_000
 
@@ -56,7 +56,7 @@ const failed = (id: string, message: string) =>
     code: "no-definition"
   })
 
-/** A server that has no jobs, and completes `found` with the first definition that a worker sends. */
+/** A server without jobs that completes `found` with the first definition that a worker sends. */
 const serve = (found: Deferred.Deferred<PipelineGraph, CliFailure>) => {
   const answer = async (request: IncomingMessage, response: ServerResponse) => {
     const text = await textOf(request)
@@ -65,7 +65,7 @@ const serve = (found: Deferred.Deferred<PipelineGraph, CliFailure>) => {
       const [sent] = decodeAnnouncement(text).pipe((option) => option._tag === "Some" ? option.value.definitions : [])
       if (sent !== undefined) Deferred.doneUnsafe(found, Effect.succeed(sent.graph))
     }
-    // Without a job, the platform answers after a while; at once, the worker would ask again and again.
+    // Responds after a while, like a platform without jobs. After an immediate response, the worker would poll in a busy loop.
     if (pathname.includes("/job-take")) return
     response.writeHead(200, { "content-type": "application/json" }).end("{\"now\":0,\"runs\":[],\"jobsToStop\":[]}")
   }
@@ -104,7 +104,10 @@ const operatorEnvironment = () => Object.fromEntries(Object.entries(process.env)
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
     if (source.type !== "handler") {
-      return yield* failed(id, `only handler files can be started to compare it, and it is a ${source.type}.`)
+      return yield* failed(
+        id,
+        `only handler files can be started for a comparison, and the endpoint's source is "${source.type}".`
+      )
     }
     const found = yield* Deferred.make<PipelineGraph, CliFailure>()
     const server = yield* serve(found)

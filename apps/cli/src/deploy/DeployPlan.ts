@@ -1,5 +1,5 @@
 /**
- * What `stint deploy` would do: compares the endpoints of a configuration with those of the platform.
+ * Plans a deployment: compares the endpoints of a configuration with those of the platform.
  */
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { ReleasePreview } from "@stint/contract/Release"
@@ -58,12 +58,12 @@ const planOne = Effect.fnUntraced(function*(spec: EndpointSpec): Effect.fn.Retur
   return { action: preview.active === undefined ? "create" : preview.changes ? "change" : "none", id: spec.id, spec, preview }
 })
 
-/** Fails with all mistakes at once, because each of them must be corrected before anything is deployed. */
+/** Fails with all mistakes at once, because all of them must be corrected before anything is deployed. */
 const failTogether = (failures: ReadonlyArray<readonly [string, CliFailure]>): CliFailure => {
   const [first] = failures
   if (first === undefined || failures.length === 1) return first?.[1] ?? new CliFailure({ message: "", hint: "" })
   return new CliFailure({
-    message: `${failures.length} endpoints cannot be deployed; nothing was changed.`,
+    message: `${failures.length} endpoints cannot be deployed. Nothing was changed.`,
     hint: failures.map(([id, { hint, message }]) => `${id}: ${message}${hint === "" ? "" : ` ${hint}`}`).join("\n")
   })
 }
@@ -81,7 +81,7 @@ export const make = Effect.fnUntraced(function*({ only, remove, specs }: PlanOpt
   for (const spec of specs.filter(({ id }) => isChosen(id))) {
     const planned = yield* Effect.result(planOne(spec))
     if (planned._tag === "Success") deployments.push(planned.success)
-    // Without a platform, every endpoint fails in the same way.
+    // If the platform is unreachable, every endpoint fails in the same way.
     else if (planned.failure.code === "unreachable") return yield* planned.failure
     else failures.push([spec.id, planned.failure])
   }
@@ -114,7 +114,7 @@ const leftoverLine = ({ action, id }: Leftover): string =>
     ? `${Output.inline(id)}  not in the configuration: it will be removed, with its ended jobs`
     : `${Output.inline(id)}  not in the configuration: it is kept (--remove removes it)`
 
-/** The plan as text: first what does not change. */
+/** The plan as text, starting with unchanged endpoints. */
 export const format = ({ deployments, leftovers }: Plan): string => {
   const quiet = [
     ...deployments.filter(({ action }) => action === "none").flatMap(deploymentLines),

@@ -5,7 +5,7 @@ import type { WorkerVariables } from "@stint/contract/Endpoint"
 import type { ReleasePreview } from "@stint/contract/Release"
 import * as Predicate from "effect/Predicate"
 
-/** What is printed in place of a value. */
+/** The placeholder for a hidden value. */
 export const MASK = "********"
 
 /** Words in names of variables with secrets: `API_KEY`, `githubToken`, `DB_PASS`. */

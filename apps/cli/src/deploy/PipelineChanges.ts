@@ -1,5 +1,5 @@
 /**
- * What a deployment would do to the runs of pipelines that have not ended (docs/learning/pipelines.md#new-versions).
+ * How a deployment would affect the runs of pipelines that have not ended (docs/learning/pipelines.md#new-versions).
  */
 import type { DefinitionComparison } from "@stint/contract/Definitions"
 import type { EndpointSpec } from "@stint/contract/Endpoint"
@@ -14,17 +14,17 @@ import * as DefinitionProbe from "./DefinitionProbe.ts"
 export type PipelineChange =
   | { readonly endpoint: string; readonly open: 0 }
   | ({ readonly endpoint: string } & DefinitionComparison)
-  /** The handler did not say its definition. */
+  /** The handler did not send its definition. */
   | { readonly endpoint: string; readonly open: number; readonly unknown: string }
 
-/** The open runs of an endpoint; undefined when it is not a pipeline, or not on the platform. */
+/** The open runs of an endpoint; undefined if it is not a pipeline or does not exist on the platform. */
 const openRunsOf = (id: string) =>
   call((api) => api.runs.definitions({ params: { endpoint: id } })).pipe(
     Effect.map(({ definitions }) => definitions.length === 0 ? undefined : definitions.reduce((sum, { open }) => sum + open, 0)),
     Effect.catchIf(({ status }: CliFailure) => status === 404, () => Effect.succeed(undefined))
   )
 
-/** Compares those endpoints that are pipelines on the platform. A handler is started only when runs of it are open. */
+/** Compares the endpoints that are pipelines on the platform. Starts a handler only if it has open runs. */
 export const compare = Effect.fn("PipelineChanges.compare")(function*(specs: ReadonlyArray<EndpointSpec>) {
   const changes: Array<PipelineChange> = []
   for (const spec of specs) {
@@ -70,11 +70,11 @@ const lines = (change: PipelineChange): ReadonlyArray<string> => {
     `${endpoint}  ${runs(open)}${more === true ? " or more" : ""}: ${continuing} would continue, ${waiting} would wait`,
     ...nodeLines(change),
     ...(waiting === 0 ? [] : [
-      "  Those that wait are finished by a worker of the release that they began with. Or continue one from a changed node: " +
+      "  Waiting runs can be finished by a worker of the release that they began with. To continue one from a changed node: " +
       `stint jobs retry ${endpoint} RUN --from NODE`
     ])
   ]
 }
 
-/** {@link lines} of all, printable. */
+/** The {@link lines} of all pipelines, printable. */
 export const format = (changes: ReadonlyArray<PipelineChange>): string => changes.flatMap(lines).map(Output.inline).join("\n")

@@ -12,11 +12,11 @@ export const changesBetween = (before: Release | undefined, after: Release): Cha
   code: diffCode(before?.code, after.code)
 })
 
-/** The release that this one replaced, or should have replaced; undefined when it is not among `releases`, which are newest first. */
+/** The release that this one replaced, or should have replaced; undefined if it is not in `releases`, which are newest first. */
 export const replacedBy = (releases: ReadonlyArray<Release>, { number }: Release): Release | undefined =>
   releases.find((one) => one.number < number && one.activatedAt !== undefined)
 
-/** The release that a rollback without a number returns to: during a roll or a canary, the one that serves; otherwise the last one that was active. */
+/** The release to which a rollback without a number returns: during a roll or a canary, the serving one; otherwise the last one that was active. */
 export const rollbackTarget = (
   releases: ReadonlyArray<Release>,
   { canary, previousRelease, release: current }: Pick<Endpoint, "release" | "previousRelease" | "canary">

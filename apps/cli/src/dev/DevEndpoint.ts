@@ -2,7 +2,7 @@
  * Keeps one endpoint of `stint dev` on the newest version of its handler.
  *
  * ```
- *   build --mistake--> shown once; the workers of the last good version go on. Without one, jobs wait
+ *   build --mistake--> shown once; the workers of the last good version continue. Without one, jobs wait
  *     |  ok
  *     v
  *   endpoint with a new revision: the autoscaler replaces its workers --ready--> shown
@@ -46,7 +46,7 @@ export const start = Effect.fnUntraced(function*({ directory, importers, spec }:
   const registry = yield* WorkerRegistry
   const first = yield* Deferred.make<void>()
   let revision = 0
-  /** The version whose first ready worker is awaited; undefined once one was ready, or has failed. */
+  /** The version whose first ready worker is awaited; undefined once a worker was ready or has failed. */
   let awaited: { readonly since: number; readonly earlier: ReadonlySet<string> } | undefined
 
   const put = Effect.fnUntraced(function*(workers: EndpointSpec["workers"]) {
@@ -61,7 +61,7 @@ export const start = Effect.fnUntraced(function*({ directory, importers, spec }:
     const earlier = new Set((yield* registry.list(id)).map((worker) => worker.id))
     revision++
     awaited = { since: yield* Clock.currentTimeMillis, earlier }
-    // One worker always runs, so that a mistake shows at the save and not at the next job.
+    // One worker always runs, so that a mistake is reported on save and not at the next job.
     yield* put({ ...spec.workers, min: Math.max(1, spec.workers.min), max: Math.max(1, spec.workers.max) })
   })
 

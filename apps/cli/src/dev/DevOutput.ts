@@ -7,7 +7,7 @@
  *   14:03:24  words  | loading the model
  * ```
  *
- * The lines of the worker SDK about itself (fitness checks, start, stop) are left out, because every save starts a worker.
+ * The lines of the worker SDK about itself (fitness checks, start, stop) are omitted, because every save starts a worker.
  */
 import { escapeLine, escapeUnprintable } from "@stint/contract/PrintableText"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -24,7 +24,7 @@ const ABOUT_WORKER = /^(?:Fitness checks passed: |Worker \S+ takes jobs of endpo
 /** The shortest wait for a worker that is reported. Milliseconds. */
 const LONG_WAIT = 100
 
-/** The longest error in a job's line. Characters. The traceback is in the job itself. */
+/** The maximum length of an error in a job's line, in characters. The traceback is in the job itself. */
 const SHOWN_ERROR = 200
 
 const decodeException = Schema.decodeUnknownOption(

@@ -10,7 +10,7 @@ const TRIES = 20
 const isFree = (port: number, host: string): Effect.Effect<boolean> =>
   Effect.callback((resume) => {
     const server = createServer()
-    // Any other error, such as a host that is not of this machine, is reported when the platform starts.
+    // Any other error, such as a host that is not on this machine, is reported when the platform starts.
     server.once("error", (error) => resume(Effect.succeed(!("code" in error) || error.code !== "EADDRINUSE")))
     server.listen({ port, host, exclusive: true }, () => server.close(() => resume(Effect.succeed(true))))
   })

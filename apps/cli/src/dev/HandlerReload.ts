@@ -1,8 +1,8 @@
 /**
- * Bundles a handler again whenever one of its sources changes.
+ * Rebuilds the bundle of a handler whenever one of its sources changes.
  *
- * Only the inputs of the last bundle count, so a file that the handler writes or reads at run time changes nothing. While the sources have a
- * mistake, every module next to them counts as well, because the missing file of an import is not an input yet.
+ * Only the inputs of the last bundle count, so a file that the handler writes or reads at run time changes nothing. While the sources have a mistake,
+ * every module next to them counts as well, because the file of a failed import is not an input yet.
  */
 import * as HandlerBundle from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import { dirname, resolve } from "node:path"
 /** Changes within this time of each other count as one change, because editors write a file in several steps. */
 const DEBOUNCE = "100 millis"
 
-/** How often a build is repeated because of changes during it. Sources with a modification time in the future always look changed. */
+/** How often a build is repeated because of changes during the build. Sources with a modification time in the future always look changed. */
 const REBUILDS = 3
 
 /** A module that a missing import may name. */

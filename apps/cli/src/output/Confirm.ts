@@ -6,7 +6,7 @@ import process from "node:process"
 import { createInterface } from "node:readline"
 import { CliFailure } from "../CliFailure.ts"
 
-/** What is asked, and whether the user has answered already. */
+/** The question, and whether the user has already answered it. */
 export interface Question {
   /** Such as `Deploy?`. */
   readonly text: string
@@ -19,13 +19,13 @@ export interface Question {
 /** Whether an answer means yes. Anything else means no. */
 export const isYes = (answer: string): boolean => /^\s*y(es)?\s*$/i.test(answer)
 
-/** One line of standard input; empty at its end. The terminal keeps its own mode, so that Ctrl-C is a signal as everywhere. */
+/** One line of standard input; empty at its end. The terminal's mode does not change, so Ctrl-C is a signal as usual. */
 const ask = (text: string): Effect.Effect<string> =>
   Effect.callback((resume) => {
     const lines = createInterface({ input: process.stdin, output: process.stderr, terminal: false })
     lines.once("line", (line) => {
       resume(Effect.succeed(line))
-      // An open standard input would keep the process alive.
+      // Otherwise, the open standard input would keep the process alive.
       lines.close()
     })
     lines.once("close", () => resume(Effect.succeed("")))
@@ -40,7 +40,7 @@ export const confirm = ({ json, text, yes }: Question): Effect.Effect<boolean, C
     return Effect.fail(
       new CliFailure({
         message: "Nothing was changed: the change needs a confirmation.",
-        hint: "Add --yes. It replaces the question, which needs a terminal and no --json.",
+        hint: "Add --yes. Without it, the command asks, which requires a terminal and no --json.",
         code: "not-confirmed"
       })
     )

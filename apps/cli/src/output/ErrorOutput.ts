@@ -13,7 +13,7 @@ import { CliFailure } from "../CliFailure.ts"
 /** The exit code for an unknown command or flag, a missing argument, or an invalid value. */
 export const USAGE_EXIT_CODE = 2
 
-/** The shape of an error with `--json`. Documented in docs/reference/cli.md: members are only ever added. */
+/** The shape of an error with `--json`, which docs/reference/cli.md documents. Later versions only add members. */
 const jsonOf = ({ code = "failed", hint, issues, message, status }: Partial<CliFailure> & { readonly message: string }): string =>
   escapeUnprintable(JSON.stringify({
     error: {

@@ -10,7 +10,7 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import process from "node:process"
 
-/** Text of others within a line: an id, a cursor. It cannot start a line. */
+/** Untrusted text within a line, such as an id or a cursor. It cannot start a line. */
 export const inline = escapeLine
 
 /** Prints text on standard output. */
@@ -63,7 +63,7 @@ export const field = (name: string, value: string): string =>
 
 const FIELD_WIDTH = 9
 
-/** Formats a job as text. `waitDetail`: what its wait was spent on. */
+/** Formats a job as text. `waitDetail`: the parts of its wait. */
 export const job = (value: Job, waitDetail?: string): string => {
   const lines = [field("job", value.id), field("status", value.status)]
   if (value.delayTime !== undefined) {

@@ -20,7 +20,7 @@ const timeOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): strin
   return endedAt === undefined || endedAt === startedAt ? "" : seconds(endedAt - startedAt)
 }
 
-/** The last names of an address, below the node that it is inside of. */
+/** The last names of an address, relative to the node around it. */
 const nameOf = ({ depth, node }: NodeProgress): string =>
   `${"  ".repeat(depth)}${node.split(".").slice(depth === 0 ? 0 : -2).join(".")}`
 
@@ -30,7 +30,7 @@ export const tableOf = (nodes: ReadonlyArray<NodeProgress>, now: number): Readon
   ...nodes.map((one) => [nameOf(one), one.kind, one.state, timeOf(one, now), one.note ?? ""])
 ]
 
-/** The nodes whose state or count has changed since an earlier look. */
+/** The nodes whose state or count has changed since an earlier read. */
 export const changedSince = (
   before: ReadonlyArray<NodeProgress>,
   after: ReadonlyArray<NodeProgress>

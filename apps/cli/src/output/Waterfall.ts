@@ -1,5 +1,5 @@
 /**
- * Draws what happened one after another as bars over a common time line.
+ * Draws consecutive parts as bars on a common time line.
  *
  * ```
  *   wait                  0 ms    812 ms  ████████

@@ -1,5 +1,5 @@
 /**
- * The builds of the platform, with the engine that the container pool uses. The engine's client is loaded by the first build.
+ * The builds of the platform, with the engine that the container pool uses. The first build loads the engine's client.
  */
 import { failed } from "@stint/builder/BuildError"
 import * as BuildQueue from "@stint/builder/BuildQueue"
@@ -8,7 +8,7 @@ import { join } from "node:path"
 import type { BuildSettings } from "../config/BuildConfig.ts"
 import type { EngineSettings } from "../config/EngineConfig.ts"
 
-/** The service. Undefined settings: the defaults. */
+/** The service. Undefined settings have their default values. */
 export const layer = (dataDir: string, settings: BuildSettings | undefined, engine: EngineSettings | undefined) =>
   BuildQueue.layer({
     engine: Effect.map(

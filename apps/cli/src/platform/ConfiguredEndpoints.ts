@@ -1,6 +1,6 @@
 /**
  * Deploys the endpoints of the configuration when the platform starts: each that differs from its release, in its settings or its code,
- * becomes a new release. Gives every stored endpoint a release that has none, because an earlier version stored it.
+ * becomes a new release. Makes a release for every stored endpoint that has none because an earlier version stored it.
  *
  * Nothing is removed: an endpoint that the configuration no longer names keeps its jobs and workers. The log names it, and
  * `stint endpoints delete` removes it.
@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /**
- * Creates or updates the endpoints. Logs stored endpoints that are not among them. Returns those that have no release yet: they run from
+ * Creates or updates the endpoints. Logs stored endpoints that are not among them. Returns the endpoints that have no release yet, which run from
  * their files until their first release is made.
  */
 export const apply = Effect.fn("ConfiguredEndpoints.apply")(function*(endpoints: ReadonlyArray<EndpointSpec>) {
@@ -21,7 +21,7 @@ export const apply = Effect.fn("ConfiguredEndpoints.apply")(function*(endpoints:
   const releases = yield* Releases
   for (const spec of endpoints) {
     const known = yield* store.get(spec.id)
-    // A change is deployed before the first request. The first bundle of a handler takes a second, for which no start waits.
+    // A change is deployed before the first request. The start does not wait for the first bundle of a handler, which takes a second.
     if (known?.release !== undefined) yield* releases.redeploy({ spec, createdBy: CONFIGURATION })
     else yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
   }

@@ -12,7 +12,7 @@ import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 /** What happens after a schedule was set. */
 type OnSet = (schedule: Schedule) => Effect.Effect<void>
 
-/** Sets the schedules that are new or differ. Logs those that it leaves as they are. */
+/** Sets the schedules that are new or differ. Logs those that it does not change. */
 const apply = Effect.fn("ContributedSchedules.apply")(function*(declared: ReadonlyArray<ScheduleContribution>, onSet: OnSet) {
   const schedules = yield* Schedules
   const plan = SchedulePlan.make(yield* schedules.list(), declared, yield* Clock.currentTimeMillis)

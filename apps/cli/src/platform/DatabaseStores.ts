@@ -1,5 +1,5 @@
 /**
- * The stores of a platform with a PostgreSQL database. Their module and the driver `pg` are loaded only then: `pg` is an optional peer
+ * The stores of a platform with a PostgreSQL database. Their module and the driver `pg` are loaded only then, because `pg` is an optional peer
  * dependency, because most platforms use the embedded database.
  */
 import { failed } from "@stint/builder/BuildError"
@@ -33,7 +33,7 @@ const layerBackups = Layer.succeed(Backups, {
   )
 })
 
-/** Why there are no builds: a build runs on one node, which the others could neither cancel nor take over. */
+/** Why there are no builds: a build runs on one node, and the others could neither cancel it nor take it over. */
 export const noBuilds = failed(
   "A platform with a PostgreSQL database does not build endpoints yet.",
   "Build the image elsewhere, and deploy it: stint deploy ENDPOINT --image IMAGE"

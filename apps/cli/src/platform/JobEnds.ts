@@ -14,7 +14,7 @@ export type OnAttemptEnd = (job: JobHead, error: string | null) => Effect.Effect
 const endsAttempt = ({ after, before }: Extract<ApplyResult, { readonly _tag: "Changed" }>): boolean =>
   !isTerminal(before.status) && (isTerminal(after.status) || (before.status === "IN_PROGRESS" && after.status === "IN_QUEUE"))
 
-/** The store beneath, with `onEnd` called after each change that ends a job or an attempt. */
+/** The underlying store, which calls `onEnd` after each change that ends a job or an attempt. */
 export const layer = (onEnd: OnAttemptEnd): Layer.Layer<JobStore, never, JobStore> =>
   Layer.effect(
     JobStore,

@@ -1,6 +1,6 @@
 /**
- * The endpoints whose workers this node starts (`Nodes.owns`). The autoscaler treats the others as deleted: when a node comes, the workers of
- * the endpoints that it takes over finish their jobs here while it starts new ones there.
+ * The endpoints whose workers this node starts (`Nodes.owns`). The autoscaler treats the others as deleted. When a node joins and takes over
+ * endpoints, their workers finish their jobs here while the new node starts workers there.
  */
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { Nodes } from "@stint/store/Nodes"
@@ -19,7 +19,7 @@ export const layer: Layer.Layer<EndpointStore, never, EndpointStore> = Layer.eff
   })
 )
 
-/** Hands the endpoints over when this node begins to shut down, while its workers finish their jobs. Must be the outermost layer. */
+/** Releases the endpoints when this node begins to shut down, while its workers finish their jobs. Must be the outermost layer. */
 export const layerReleaseAtShutdown: Layer.Layer<never> = Layer.effectDiscard(
   Effect.flatMap(
     Effect.serviceOption(Nodes),
@@ -32,16 +32,16 @@ export const layerReleaseAtShutdown: Layer.Layer<never> = Layer.effectDiscard(
  */
 const NODES_KNOWN_AFTER = "10 seconds"
 
-/** Warns when this node has generated its own keys although there are other nodes: a key of one is unknown to the others. */
+/** Warns if this node has generated its own keys although there are other nodes, which do not know these keys. */
 export const layerKeyWarning: Layer.Layer<never> = Layer.effectDiscard(
   Effect.gen(function*() {
     const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
     if (nodes === undefined) return
     const warn = Effect.logError(
-      "Other nodes use the same database, and this node has generated keys of its own, which they do not accept. " +
+      "Other nodes use the same database, but do not accept the keys that this node has generated. " +
         "Set STINT_API_KEY and STINT_SECRETS_KEY to the same values on all nodes (docs/operations/many-nodes.md)."
     )
-    // Nodes with keys of the operator do not warn of this one, so it looks for them as long as it runs.
+    // Nodes with the operator's keys do not warn about this node, so this node checks for them as long as it runs.
     const others = Effect.repeat(Effect.delay(Effect.sync(nodes.hasOthers), NODES_KNOWN_AFTER), { until: (found) => found })
     yield* Effect.forkScoped(Effect.andThen(others, warn))
   })

@@ -1,9 +1,9 @@
 /**
  * The stores, which put large payloads into the configured payload store.
  *
- * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored. The
- * nodes of a database have one record in it: their rows refer to the same payloads, and a node removes the orphans of nodes that are gone. Without
- * the payload store, or with a different one, the platform could neither run nor show the jobs, so it refuses to start.
+ * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored. The nodes
+ * of a database share one record in it, because their rows refer to the same payloads and a node also removes the orphans of ended nodes. Without the
+ * payload store, or with a different one, the platform could neither run nor show the jobs, so it refuses to start.
  */
 import { DirectoryPayloadStore } from "@stint/payloads"
 import { S3PayloadStore } from "@stint/payloads-s3"

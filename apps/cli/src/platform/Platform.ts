@@ -132,7 +132,7 @@ export interface PlatformOptions {
   readonly workers?: WorkerOptions
   /** Default: the usual sockets of Docker and Podman, and no mounted folders. Used for endpoints with the source `container`. */
   readonly engine?: EngineSettings
-  /** Default: the engine runs the workers of endpoints with the source `container`. With it, they are pods. */
+  /** With it, workers of endpoints with the source `container` are pods. Default: the engine runs them. */
   readonly kubernetes?: KubernetesSettings
   /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
   readonly builds?: BuildSettings
@@ -150,7 +150,7 @@ export interface PlatformOptions {
   readonly observer?: Observer
 }
 
-/** Shows jobs and workers in place of the platform's log, in which the autoscaler then writes errors only. */
+/** Shows jobs and workers instead of the platform's log, to which the autoscaler then writes only errors. */
 export interface Observer {
   readonly attemptEnded: JobEnds.OnAttemptEnd
   readonly workerPrinted: WorkerLogSink.WriteLine
@@ -209,7 +209,7 @@ const layerStores = (options: PlatformOptions, sweepLock: Semaphore.Semaphore) =
     sweepLock
   })
 
-/** Counts what runs, and refuses submissions beyond the budgets. */
+/** Counts usage, and rejects submissions beyond the budgets. */
 const layerUsage = ({ usage: { budgets, prices, ...bounds } }: PlatformOptions["settings"]) =>
   Layer.merge(UsageMeter.layer(bounds), prices === undefined ? Layer.empty : Budgets.layer(prices, budgets))
 
@@ -238,9 +238,9 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   )
 
 /**
- * V8 allocates objects directly in the old generation if, at their allocation site, almost all objects survived so far. For a server this is
- * wrong: the objects that it creates during its start survive, and those of requests do not, but come from the same sites of Effect and Node.
- * In the old generation they remain, with everything that they refer to, until the next full collection. This increased the CPU time of a
+ * V8 allocates objects directly in the old generation if almost all earlier objects of the same allocation site have survived. For a server this is
+ * wrong: objects that are created during the start survive and those of requests do not, but both come from the same sites of Effect and Node. In the
+ * old generation, the objects of requests remain until the next full collection, with everything that they refer to. This increased the CPU time of a
  * heartbeat by a third.
  */
 const layerHeap = Layer.effectDiscard(Effect.sync(() => setFlagsFromString("--no-allocation-site-pretenuring")))
@@ -260,7 +260,7 @@ const layerWorkerAddress = Layer.effect(
   })
 )
 
-/** With a database, each endpoint's workers run on one of the nodes. Its list of endpoints is read from the database. */
+/** With a database, each endpoint's workers run on one of the nodes. The list of endpoints is read from the database. */
 const layerAutoscaler = (store: PlatformOptions["store"], shutdownGrace: Duration.Duration) =>
   store !== "memory" && "database" in store
     ? Autoscaler.layer({ shutdownGrace, reconcile: "1 second" }).pipe(Layer.provide(OwnedEndpoints.layer))
@@ -295,7 +295,7 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 /** The running platform. Its services remain available to the caller. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
-  // A backup holds it: nothing may be removed to which its copy of the database refers.
+  // A backup holds it, because nothing may be removed to which the backup's copy of the database refers.
   const sweepLock = Semaphore.makeUnsafe(1)
   const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),
@@ -303,7 +303,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(Tracing.layerStores),
     Layer.provideMerge(Metrics.layerStores),
     Layer.provideMerge(layerUsage(options.settings)),
-    // Above the stores, because those of a database also provide `Nodes`.
+    // Above the stores, because PostgreSQL stores also provide `Nodes`.
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provideMerge(StoreEvents.layer),
     Layer.provideMerge(
@@ -333,9 +333,9 @@ export const layer = (options: PlatformOptions) => {
   ).pipe(
     Layer.provide(alerts),
     Layer.provide(layerGuardedHttp(options.settings.webhooks)),
-    // After their endpoints: another node would fire them, find no endpoint, and record a failure.
+    // Set after their endpoints. Otherwise, another node could fire them, find no endpoint, and record a failure.
     Layer.provide(options.schedules === undefined ? Layer.empty : ContributedSchedules.layer(options.schedules)),
-    // Before the first request is served: a caller that waits for the platform to listen would get 404.
+    // Runs before the first request is served, because a caller that waits until the platform listens would get 404.
     Layer.provide(ConfiguredEndpoints.layer(options.endpoints)),
     Layer.provide(
       layerBuilds(options).pipe(Layer.provideMerge(Releases.layerWith({ sweepLock })))

@@ -22,7 +22,7 @@ export const warningsFor = ({ host, isRoot, publicUrl, workerUser }: Facts): Rea
   ...(isRoot && workerUser === "platform"
     ? [
       "The platform runs as root, and so does every handler: a handler can read and change everything on this machine. Set " +
-      "STINT_WORKER_USER to a range of unused ids such as 200000-265535, so that each endpoint has a user of its own, or start the platform " +
+      "STINT_WORKER_USER to a range of unused ids such as 200000-265535, so that each endpoint has its own user, or start the platform " +
       "as a user without rights."
     ]
     : []),
@@ -41,7 +41,7 @@ const NOT_ISOLATED: Readonly<Record<Facts["workerUser"], string>> = {
   shared:
     "The worker processes of all endpoints run as one user, so a handler can read the environment and the files of other workers. Set " +
     "STINT_WORKER_USER to a range of unused ids such as 200000-265535 to separate them.",
-  "per-endpoint": "The worker processes of each endpoint run as a user of their own."
+  "per-endpoint": "The worker processes of each endpoint run as their own user."
 }
 
 /** What isolates workers that are processes, and what does not. */

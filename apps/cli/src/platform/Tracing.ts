@@ -1,6 +1,6 @@
 /**
- * Traces and metrics over OTLP, when the environment configures them with OpenTelemetry's variables. Otherwise no module is loaded and the
- * stores stay as they are.
+ * Traces and metrics over OTLP, when the environment configures them with OpenTelemetry's variables. Otherwise no module is loaded and the stores are
+ * not wrapped.
  */
 import * as OtlpConfig from "@stint/otel/OtlpConfig"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"

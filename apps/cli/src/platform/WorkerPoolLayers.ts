@@ -1,12 +1,12 @@
 /**
  * The pools of the platform: processes, and containers or pods for endpoints with an image.
  *
- * A platform without endpoints in containers neither loads the container pool nor looks for an engine. The pool is built at the start only if
- * an earlier run left containers, which must be taken over before the first worker starts, or if `STINT_ENGINE` names an engine, so that a
- * mistake in it is logged at once.
+ * A platform without containers neither loads the container pool nor looks for an engine. The pool is built at the start only in two cases: an
+ * earlier run left containers, which must be adopted before the first worker starts; or `STINT_ENGINE` names an engine, so that a mistake in it is
+ * logged at once.
  *
- * With the settings of pods, their pool runs the endpoints with an image. It is built at the start, because only the cluster knows which pods
- * an earlier run left.
+ * If pods are configured, their pool runs the endpoints with an image. It is built at the start, because only the cluster knows which pods an earlier
+ * run left.
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import type { CodeArtifacts } from "@stint/pool/CodeArtifacts"
@@ -21,7 +21,7 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { EngineSettings } from "../config/EngineConfig.ts"
 
-/** Whether an earlier run left records of containers: `ContainerRecords.folderIn` of the container pool, which is not loaded for this. */
+/** Whether an earlier run left records of containers: as `ContainerRecords.folderIn` of the container pool, which is not loaded for this. */
 const hasContainers = (dataDir: string): boolean => {
   const folder = join(dataDir, "containers")
   return existsSync(folder) && readdirSync(folder).length > 0
@@ -39,7 +39,7 @@ const layerContainers = (
   return engine?.socket !== undefined || hasContainers(dataDir) ? Layer.unwrap(load) : WorkerPools.lazy(["container"], load)
 }
 
-/** The settings of the pools beside that of processes. */
+/** The settings of the pools other than that of processes. */
 export interface Options {
   readonly dataDir: string
   readonly engine?: EngineSettings

@@ -1,5 +1,5 @@
 /**
- * What the packages of a project contribute, validated: files exist, names are free, schedules have a time. Runs no code of the packages.
+ * What the packages of a project contribute, validated: files exist, names are unique, schedules have a time. Runs no code of the packages.
  */
 import { ScheduleSpec } from "@stint/contract/Schedule"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
@@ -37,7 +37,7 @@ export interface KindContribution extends Contributed {
   readonly declared: DeclaredKind
 }
 
-/** `file`: an absolute path. `json`: its content, which is not checked yet. */
+/** `file`: an absolute path. `json`: its unchecked content. */
 export interface PipelineContribution extends Contributed {
   readonly file: string
   readonly json: unknown
@@ -134,7 +134,7 @@ const contributionsOf = Effect.fnUntraced(function*(plugin: PluginPackage, mista
   return { endpoints, kinds, pipelines, schedules }
 })
 
-/** Names that two packages contribute, or one package twice. */
+/** Names that are contributed twice, by two packages or by one. */
 const taken = (what: string, all: ReadonlyArray<Contributed>): ReadonlyArray<string> => {
   const owners = new Map<string, string>()
   return all.flatMap(({ name, package: from }) => {
@@ -142,7 +142,7 @@ const taken = (what: string, all: ReadonlyArray<Contributed>): ReadonlyArray<str
     owners.set(name, owner ?? from)
     if (owner === undefined) return []
     return owner === from
-      ? [`${from}: It contributes the ${what} "${name}" twice. Rename one of them.`]
+      ? [`${from} contributes the ${what} "${name}" twice. Rename one of them.`]
       : [
         `${owner} and ${from} both contribute the ${what} "${name}". Name the packages to use in "stint": { "plugins": [...] } of your package.json.`
       ]
@@ -152,7 +152,7 @@ const taken = (what: string, all: ReadonlyArray<Contributed>): ReadonlyArray<str
 /** Fails with all mistakes, because each of them must be corrected. */
 export const failWith = (folder: string, mistakes: ReadonlyArray<string>): CliFailure =>
   new CliFailure({
-    message: `What the packages of ${folder} contribute has mistakes.`,
+    message: `The contributions of the packages of ${folder} have mistakes.`,
     hint: mistakes.join("\n  "),
     code: "invalid-contributions"
   })
@@ -181,7 +181,7 @@ export const read = Effect.fn("Contributions.read")(function*(folder: string) {
   return mistakes.length === 0 ? contributions : yield* failWith(found.folder, mistakes)
 })
 
-/** What pipeline files of the project may name. `endpoints`: those of the configuration. */
+/** The kinds and endpoints that the project's pipeline files may name. `endpoints`: those of the configuration. */
 export const catalogOf = (contributions: Contributions, endpoints: Iterable<string>): Catalog => ({
   kinds: new Map(contributions.kinds.map(({ declared, name }) => [name, declared])),
   endpoints: new Map([

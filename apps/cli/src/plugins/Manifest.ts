@@ -49,9 +49,9 @@ const {
   ...settings
 } = Definition.fields
 
-const ONLY_TEXTS = "a package gives texts only. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
+const ONLY_TEXTS = "a package may only set texts. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
 
-/** An endpoint: a handler of the package, with the settings of a configuration. It names no secrets: who runs the platform grants them. */
+/** An endpoint: a handler of the package, with the settings of a configuration. It must not name secrets, which only the operator grants. */
 const ContributedEndpoint = Schema.Struct({
   handler: PackageFile,
   description: Schema.optionalKey(Schema.String),
@@ -76,7 +76,7 @@ const ContributedKind = Schema.Struct({
 })
 
 /**
- * Members by name. As a Schema of the keys, a rule for names would make other keys excess, without a reason.
+ * Members by name. If the rule for names were a Schema of the keys, invalid names would be reported as unexpected keys, without a reason.
  */
 const byName = <S extends Schema.Codec<unknown, unknown>>(member: S, isName: (name: string) => boolean, rule: string) =>
   Schema.Record(Schema.String, member).check(
@@ -88,7 +88,7 @@ const byName = <S extends Schema.Codec<unknown, unknown>>(member: S, isName: (na
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** A schedule: whose it is, and the settings of `PUT .../schedules/{schedule}`. */
+/** A schedule: its endpoint and name, and the settings of `PUT .../schedules/{schedule}`. */
 const ContributedSchedule = Schema.StructWithRest(
   Schema.Struct({ endpoint: EndpointId, name: ScheduleName }),
   [Schema.Record(Schema.String, Schema.Json)]

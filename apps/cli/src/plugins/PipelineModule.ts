@@ -1,8 +1,8 @@
 /**
  * The handler of a pipeline file: a module that imports the file and the kinds of steps that it uses, and launches the worker.
  *
- * It is a handler like any other, so a pipeline file is bundled, released, compared and rolled back as code is, and the modules of a package are
- * loaded by the workers that need them and nowhere else.
+ * It is a handler like any other, so a pipeline file is bundled, released, compared and rolled back like code. The modules of a package are loaded
+ * only by the workers that need them.
  */
 import * as StintPackages from "@stint/pool-process/StintPackages"
 import * as Effect from "effect/Effect"
@@ -38,8 +38,8 @@ const specifier = (path: Path.Path, from: string, to: string): string => {
 }
 
 /**
- * The name of the module of a file that a configuration names. Configurations of one folder may give the same endpoint different files, and the
- * module of one must not replace that of another, whose workers may run.
+ * The name of the module of a file that a configuration names. Configurations in one folder may give the same endpoint different files, and the
+ * module of one must not replace that of another, whose workers may be running.
  */
 export const nameOfConfigured = (id: string, file: string): string =>
   `${id}-${createHash("sha256").update(file).digest("hex").slice(0, 8)}`
@@ -88,7 +88,7 @@ export const write = Effect.fn("PipelineModule.write")(function*({ file, folder,
   const module = path.join(directory, `${name}.mjs`)
   const written = yield* Effect.orElseSucceed(fs.readFileString(module), () => undefined)
   if (written === text) return module
-  // Another start may read or write it meanwhile, so it is never there in part.
+  // Written atomically, because another start may read or write it at the same time.
   const draft = `${module}.${randomUUID()}`
   yield* Effect.mapError(
     fs.makeDirectory(directory, { recursive: true }).pipe(

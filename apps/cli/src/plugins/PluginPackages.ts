@@ -1,11 +1,11 @@
 /**
- * Finds the packages whose contributions a project uses, and reads their manifests. Runs no code of theirs.
+ * Finds the packages whose contributions a project uses, and reads their manifests. Does not run their code.
  *
  * ```
  *   stint.config.ts --nearest package.json--> the project --stint.plugins, or else dependencies--> node_modules/NAME/package.json
  * ```
  *
- * The project contributes too, so that its own pipeline files may use its own kinds of steps.
+ * The project itself also contributes, so that its pipeline files may use its own kinds of steps.
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -44,7 +44,7 @@ export const readText = Effect.fnUntraced(function*(file: string) {
   if (Number(info.value.size) > MAX_BYTES) {
     return yield* new CliFailure({
       message: `${file} is larger than ${MAX_BYTES} bytes.`,
-      hint: "Make it smaller: it is read whenever the configuration is."
+      hint: "Make it smaller: it is read together with the configuration."
     })
   }
   return yield* Effect.mapError(
@@ -56,8 +56,8 @@ export const readText = Effect.fnUntraced(function*(file: string) {
 const NOTHING: Manifest.PackageJson = {}
 
 /**
- * Reads a package.json. `isNamed`: its package is expected to contribute, or is the project. Mistakes of another package are not this program's
- * to report, so it is decoded only when it may contribute.
+ * Reads a package.json. `isNamed`: its package is expected to contribute, or is the project. Other packages are decoded only if they may contribute,
+ * because Stint must not report unrelated mistakes.
  */
 const readManifest = Effect.fnUntraced(function*(file: string, isNamed: boolean) {
   const text = yield* isNamed ? readText(file) : Effect.orElseSucceed(readText(file), () => "")
@@ -88,7 +88,7 @@ const projectOf = Effect.fnUntraced(function*(folder: string) {
   return undefined
 })
 
-/** Whether the field `stint` is this program's: another program may have the same name. */
+/** Whether the field `stint` belongs to this program, because another program may have the same name. */
 const isOurs = (field: unknown): boolean => Predicate.isObject(field) && ("contributes" in field || "plugins" in field)
 
 interface Field {

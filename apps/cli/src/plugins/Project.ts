@@ -24,7 +24,7 @@ import * as Contributions from "./Contributions.ts"
 import * as PipelineModule from "./PipelineModule.ts"
 import type * as SchedulePlan from "./SchedulePlan.ts"
 
-/** What a project runs. */
+/** The endpoints and schedules of a project. */
 export interface Project {
   readonly endpoints: ReadonlyArray<EndpointSpec>
   readonly schedules: ReadonlyArray<SchedulePlan.ScheduleContribution>
@@ -44,7 +44,7 @@ const merged = (base: Definition, over: Definition): Definition => ({
   ...(base.rateLimit && over.rateLimit ? { rateLimit: { ...base.rateLimit, ...over.rateLimit } } : {})
 })
 
-/** An endpoint before its pipeline file is compiled. `pipeline.file` is absolute; `pipeline.module` is the name of the module that runs it. */
+/** An endpoint whose pipeline file is not compiled yet. `pipeline.file` is absolute; `pipeline.module` is the name of the module that runs it. */
 interface Entry {
   readonly id: string
   readonly definition: Definition
@@ -55,7 +55,7 @@ interface Entry {
 const takenBy = (id: string, owner: string) =>
   new CliFailure({
     message: `The endpoint "${id}" of the configuration is also contributed by ${owner}.`,
-    hint: `Rename it. To change the settings of the contributed one, leave out what it runs: ${id}: { workers: { max: 4 } }`,
+    hint: `Rename it. To change the settings of the contributed one, omit its source: ${id}: { workers: { max: 4 } }`,
     code: "invalid-contributions"
   })
 
@@ -108,7 +108,7 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
   return { endpoints: specs, schedules: contributions.schedules } satisfies Project
 })
 
-/** Why the platform would refuse a schedule of an endpoint: what it asks for is above the limits that the configuration sets for callers. */
+/** Why the platform would reject a schedule of an endpoint: it exceeds the limits that the configuration sets for callers. */
 const refusals = (
   { endpoint, name, package: from, spec }: SchedulePlan.ScheduleContribution,
   limits: Pick<EndpointSpec, "limits">
@@ -133,7 +133,7 @@ const rejectMistakes = Effect.fnUntraced(function*(
       const name = Contributions.nameOf(json)
       return found.length > 0 || name === id
         ? found
-        : [`${file}: name: It is "${name}", but the configuration calls the endpoint "${id}". Give both the same name.`]
+        : [`${file}: name: The name is "${name}", but the configuration calls the endpoint "${id}". Use the same name in both.`]
     }),
     ...schedules.filter(({ endpoint }) => !catalog.endpoints.has(endpoint)).map(({ endpoint, name, package: from }) =>
       `${from}: The schedule "${name}" is of the endpoint "${endpoint}", which neither the configuration nor a package has.`
@@ -142,7 +142,7 @@ const rejectMistakes = Effect.fnUntraced(function*(
   if (mistakes.length > 0) return yield* Contributions.failWith(folder, mistakes)
 })
 
-/** The definition of an endpoint. That of a pipeline file names the module that runs it. */
+/** The definition of an endpoint. For a pipeline file, it names the module that runs the file. */
 const definitionOf = ({ definition, id, pipeline }: Entry, { folder, kinds }: Contributions.Contributions) => {
   if (pipeline === undefined) return Effect.succeed(definition)
   const used = PipelineModule.kindsIn(pipeline.json)

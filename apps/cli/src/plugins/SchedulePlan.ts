@@ -4,7 +4,7 @@
  * ```
  *   contributed and   not stored                        set
  *                     stored, with a tag of a package   set when it differs; its pause, its times and its history stay
- *                     stored, without one               kept: somebody has set it to something else
+ *                     stored, without one               kept: a user has set it
  *   contributed, its only time has passed             not set
  *   stored with a tag of a package, no longer contributed   kept and listed
  * ```
@@ -35,9 +35,9 @@ export interface ScheduleContribution {
 /** What would be done. */
 export interface SchedulePlan {
   readonly set: ReadonlyArray<ScheduleContribution & { readonly isNew: boolean }>
-  /** Not set, because their only time has passed: the platform refuses them, and they would never fire. */
+  /** Not set, because their only time has passed: the platform rejects them, and they would never fire. */
   readonly past: ReadonlyArray<ScheduleContribution>
-  /** Contributed, but set to something else by somebody. */
+  /** Contributed, but a user has set the schedule. */
   readonly own: ReadonlyArray<Schedule>
   /** No longer contributed. */
   readonly undeclared: ReadonlyArray<Schedule>
@@ -59,7 +59,7 @@ export const make = (
   const differing = pairs.filter(({ found, one }) =>
     found === undefined || (isOfPackage(found.spec) && !isDeepStrictEqual(found.spec, one.spec))
   )
-  // A schedule whose time stays may have other settings, also after that time.
+  // A schedule with the same time may change its other settings, even after that time.
   const isPast = ({ found, one: { spec: { at } } }: (typeof pairs)[number]) =>
     at !== undefined && at <= now && at !== found?.spec.at
   return {
@@ -70,15 +70,15 @@ export const make = (
   }
 }
 
-/** What is not set or removed, a line for each. */
+/** One line for each schedule that is not set or not removed. */
 export const keptLines = ({ own, past, undeclared }: SchedulePlan): ReadonlyArray<string> => [
   ...past.map(({ endpoint, name, package: from }) =>
     `The schedule "${name}" of ${endpoint}, of the package ${from}, is not set: its time has passed.`
   ),
   ...own.map(({ endpoint, name, updatedBy }) =>
-    `The schedule "${name}" of ${endpoint} is kept as ${updatedBy} has set it. For the package's: stint schedules remove ${endpoint} ${name}`
+    `The schedule "${name}" of ${endpoint} is kept as ${updatedBy} has set it. To use the package's version: stint schedules remove ${endpoint} ${name}`
   ),
   ...undeclared.map(({ endpoint, name }) =>
-    `No package contributes the schedule "${name}" of ${endpoint} any more. It keeps firing. To remove it: stint schedules remove ${endpoint} ${name}`
+    `No package contributes the schedule "${name}" of ${endpoint} any longer. It keeps firing. To remove it: stint schedules remove ${endpoint} ${name}`
   )
 ]

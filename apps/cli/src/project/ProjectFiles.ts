@@ -1,5 +1,5 @@
 /**
- * The files of a new project: one typed endpoint with its test. Imports no package, so that other programs that create projects can use it.
+ * The files of a new project: one typed endpoint with its test. Imports no package, so that other project generators can use it.
  *
  * | file | |
  * |---|---|
@@ -8,7 +8,7 @@
  * | `words.test.ts` | its test |
  * | `test_input.json` | the job of `npm run once`, and of the curl line that `stint dev` prints |
  * | `stint.config.ts` | the endpoints |
- * | `pnpm-workspace.yaml` | settings of pnpm, which otherwise would stop at esbuild's install script; other package managers ignore it |
+ * | `pnpm-workspace.yaml` | settings of pnpm, which would otherwise stop at esbuild's install script; other package managers ignore it |
  */
 
 import { SUPPORTED } from "../NodeVersion.ts"
@@ -22,7 +22,7 @@ export type PackageSource =
   /** A clone of the repository. `path`: from the project to the clone, with slashes. */
   | { readonly _tag: "Clone"; readonly path: string }
 
-/** The packages of other makers, with the versions that this version of Stint was tested with. */
+/** Third-party packages, with the versions that this version of Stint was tested with. */
 export const VERSIONS = {
   "@effect/vitest": "^4.0.5",
   "@types/node": "^26.6.5",
@@ -63,7 +63,7 @@ const rangeOf = (name: string, source: PackageSource): string =>
 const record = (names: ReadonlyArray<string>, value: (name: string) => string): Readonly<Record<string, string>> =>
   Object.fromEntries(names.map((name) => [name, value(name)]))
 
-/** A clone has the Node that its sources need, which the machine may not have. */
+/** A clone contains the Node that its sources need, which the machine may lack. */
 const devDependencies = (form: Form, source: PackageSource): ReadonlyArray<string> =>
   source._tag === "Clone" ? [...devDependenciesOf[form], "node"].toSorted() : devDependenciesOf[form]
 

@@ -16,7 +16,7 @@ import type { Release } from "@stint/contract/Release"
 import type { WebhookDeliveryLine } from "@stint/contract/WebhooksApi"
 import { reportReachable, reportUnreachable } from "../live/Connection.ts"
 
-/** Who is logged in, and what the key allows. */
+/** The session: who is logged in, and what the key permits. */
 export interface Session {
   readonly id: string
   readonly name: string
@@ -51,12 +51,12 @@ export const problemOf = (status: number, text: string): ApiError => {
   }
   return new ApiError(
     status,
-    textOf(body, "error") ?? `The platform answered with status ${status}.`,
+    textOf(body, "error") ?? `The platform responded with status ${status}.`,
     textOf(body, "hint") ?? "Try again. If it persists, look at the platform's log."
   )
 }
 
-/** Calls an operation. The text of its answer, or an `ApiError`. */
+/** Calls an operation. Returns the text of the response, or fails with an `ApiError`. */
 export const call = async (
   method: string,
   path: string,
@@ -70,7 +70,7 @@ export const call = async (
   }).catch((cause: unknown) => {
     if (options.signal?.aborted === true) throw cause
     reportUnreachable()
-    throw new ApiError(0, "The platform cannot be reached.", "Check that it is running. This page tries again by itself.")
+    throw new ApiError(0, "The platform cannot be reached.", "Check that it is running. This page retries automatically.")
   })
   reportReachable()
   const text = await response.text()
@@ -143,20 +143,20 @@ export const bulkOperations = (signal?: AbortSignal) =>
 /** Starts a bulk operation. Needs the scope `jobs:manage`. */
 export const startBulk = (action: BulkAction, query: string) => call("POST", "/api/v1/bulk", { json: { action, query } })
 
-/** Takes a bulk operation back, or stops it. */
+/** Cancels or stops a bulk operation. */
 export const cancelBulk = (id: string) => call("POST", `/api/v1/bulk/${part(id)}/cancel`)
 
-/** What failed, grouped by the error, the last seen first. */
+/** The failures, grouped by error, last seen first. */
 export const errors = (query: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal) =>
   read<ErrorGroupList>(`/api/v1/errors${queryOf(query)}`, signal)
 
 const errorPath = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">) =>
   `/api/v1/errors/${part(endpoint)}/${part(fingerprint)}`
 
-/** Says that the fault of a group is corrected. Needs the scope `jobs:manage`. */
+/** Marks the fault of a group as corrected. Needs the scope `jobs:manage`. */
 export const resolveError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/resolve`)
 
-/** Takes that back. */
+/** Undoes that. */
 export const reopenError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/reopen`)
 
 /** A job, and why it has its status. */

@@ -6,10 +6,10 @@ import type { PipelineGraph } from "@stint/contract/RunJournal"
 import type { EventReceipt, RunStep, RunSteps, SendEvent } from "@stint/contract/RunSteps"
 import { call, part, queryOf, read } from "./Api.ts"
 
-/** The most steps of a page. */
+/** The maximum number of steps in a page. */
 const PAGE = 1_000
 
-/** The most steps that are shown. A run with more has its steps in the terminal, page by page. */
+/** The maximum number of steps that are shown. The command line shows the steps of larger runs page by page. */
 const MOST_STEPS = 5_000
 
 /** The definitions of a pipeline, the newest first. Empty for an endpoint that is not a pipeline. */
@@ -20,7 +20,7 @@ export const definitions = (endpoint: string, signal?: AbortSignal) =>
 export const definition = (endpoint: string, hash: string, signal?: AbortSignal) =>
   read<PipelineGraph>(`/v2/${part(endpoint)}/definitions/${part(hash)}`, signal)
 
-/** A run with its first steps, up to {@link MOST_STEPS}. `next`: it has more. */
+/** A run with its first steps, up to {@link MOST_STEPS}. `next`: there are more. */
 export const runSteps = async (endpoint: string, id: string, signal?: AbortSignal): Promise<RunSteps> => {
   const steps: Array<RunStep> = []
   for (let after = 0;;) {

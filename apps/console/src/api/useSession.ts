@@ -5,7 +5,7 @@ import { useQuery } from "@tanstack/react-query"
 import { createContext, useContext } from "react"
 import * as Api from "./Api.ts"
 
-/** Asks who is logged in. Null: nobody. */
+/** Reads the session. Null: not logged in. */
 export const useSessionQuery = () =>
   useQuery<Api.Session | null>({
     queryKey: ["session"],

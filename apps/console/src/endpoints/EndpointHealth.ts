@@ -1,24 +1,24 @@
 /**
- * Which endpoints need a person, and why.
+ * Which endpoints need attention, and why.
  */
 import type { EndpointOverview } from "@stint/contract/OverviewApi"
 import { counted, duration, percent } from "../format/Format.ts"
 
-/** `bad`: jobs do not run. `warn`: look soon. `ok`: nothing to do. */
+/** `bad`: jobs do not run. `warn`: needs attention soon. `ok`: nothing to do. */
 export type Level = "bad" | "warn" | "ok"
 
-/** The state of an endpoint in words. */
+/** The state of an endpoint, for display. */
 export interface EndpointHealth {
   readonly level: Level
   readonly word: string
-  /** What is wrong, with numbers. Undefined when nothing is. */
+  /** What is wrong, with numbers; undefined if nothing is. */
   readonly reason: string | undefined
 }
 
 /** A job that has waited this long needs attention: the default scaler adds a worker after 4 s. */
 const OLD_MILLIS = 60_000
 
-/** At least this many failures, and at least this share, are worth a look. */
+/** At least this many failures, and at least this share, need attention. */
 const MANY_FAILURES = 5
 const FAILURE_SHARE = 0.1
 

@@ -2,7 +2,7 @@
  * Checks the JSON of an input while it is typed.
  */
 
-/** The value, or why the text is no JSON. */
+/** The value, or why the text is not JSON. */
 export type CheckedJson = { readonly isValid: true } | { readonly isValid: false; readonly reason: string }
 
 /** Checks a text. The reason names the line, if the browser says where the error is. */

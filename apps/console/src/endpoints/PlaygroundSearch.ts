@@ -1,5 +1,5 @@
 /**
- * What the address of the playground says.
+ * The parameters in the address of the playground.
  */
 
 const textAt = (search: unknown, key: string): string => {

@@ -16,7 +16,7 @@ export interface ReleaseChanges {
   readonly added: ReadonlyArray<string>
   readonly removed: ReadonlyArray<string>
   readonly changed: ReadonlyArray<string>
-  /** The code differs, but none of its own files does: an installed package changed. */
+  /** The code differs but none of its own files does, because an installed package changed. */
   readonly packagesOnly: boolean
 }
 

@@ -1,5 +1,5 @@
 /**
- * The releases of an endpoint: who deployed what and when, what it changed, and a way back.
+ * The releases of an endpoint: who deployed what and when, what it changed, and a rollback.
  */
 import type { Release } from "@stint/contract/Release"
 import { useQuery, useQueryClient } from "@tanstack/react-query"
@@ -98,7 +98,7 @@ export const Releases = ({ endpoint }: { readonly endpoint: string }) => {
   return (
     <Loaded query={query} rows={6}>
       {({ releases }) =>
-        releases.length === 0 ? <p className="empty">Nothing was deployed yet.</p> : (
+        releases.length === 0 ? <p className="empty">Nothing has been deployed yet.</p> : (
           <table className="stacks">
             <thead>
               <tr>

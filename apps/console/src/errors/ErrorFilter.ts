@@ -1,5 +1,5 @@
 /**
- * The filter of the error groups, as it is in the address, and how a group is told in words.
+ * The filter of the error groups in the address, and the texts for a group.
  */
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
 import { EVERYTHING, printSearch } from "@stint/contract/JobSearch"

@@ -1,5 +1,5 @@
 /**
- * Times, durations and numbers as people read them.
+ * Formats times, durations and numbers for reading.
  */
 
 /** `350 ms`, `4.2 s`, `12 min`, `3.5 h`, `4 d`. */

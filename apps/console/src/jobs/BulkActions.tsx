@@ -17,7 +17,7 @@ const KEY = ["bulk"]
 
 const numberOf = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${counted(count, "job")}`
 
-/** The button that changes all jobs of a query, and asks before. */
+/** The button that changes all jobs of a query, and asks for confirmation. */
 export const BulkAction = ({ action, query }: { readonly action: ActionName; readonly query: string }) => {
   const [isOpen, setOpen] = useState(false)
   const client = useQueryClient()
@@ -75,7 +75,7 @@ export const BulkAction = ({ action, query }: { readonly action: ActionName; rea
   )
 }
 
-/** The buttons that change all jobs of the query. Without those whose action changes no job with a status of the query. */
+/** The buttons that change all jobs of the query. Omits actions that change no job with a status of the query. */
 export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
     {(["retry", "rerun", "cancel"] as const).filter((action) =>

@@ -1,10 +1,10 @@
 /**
- * Bulk operations, in words and numbers.
+ * Formats bulk operations as text.
  */
 import type { BulkAction, BulkOperation } from "@stint/contract/Bulk"
 import { count, counted } from "../format/Format.ts"
 
-/** The words for an action. */
+/** The texts for an action. */
 export const BULK_WORDS: Readonly<
   Record<BulkAction, { readonly button: string; readonly ask: string; readonly done: string; readonly effect: string }>
 > = {
@@ -31,16 +31,16 @@ export const BULK_WORDS: Readonly<
 /** An operation that has ended is shown for this long. */
 const SHOWN_MILLIS = 5 * 60_000
 
-/** Whether an operation can still be taken back or stopped. */
+/** Whether an operation can still be cancelled or stopped. */
 export const isBulkOpen = ({ state }: Pick<BulkOperation, "state">): boolean => state === "held" || state === "running"
 
-/** The operations to show: open ones, and the newest of those that ended within the last minutes. */
+/** The operations to show: open ones, and the newest of those that ended in the last few minutes. */
 export const shownOperations = (all: ReadonlyArray<BulkOperation>, now: number): ReadonlyArray<BulkOperation> => [
   ...all.filter(isBulkOpen),
   ...all.filter(({ endedAt }) => endedAt !== undefined && endedAt > now - SHOWN_MILLIS).slice(0, 2)
 ]
 
-/** The number of jobs that were dealt with. */
+/** The number of processed jobs. */
 const passed = ({ done, failed, skipped }: BulkOperation): number =>
   done + failed + skipped.changed + skipped.missing + skipped.endpoint
 
@@ -63,6 +63,6 @@ export const bulkSummary = (operation: BulkOperation): string => {
     ...skips.flatMap(([number, words]) => number === 0 ? [] : [`skipped ${count(number)} ${words}`]),
     ...(failed === 0 ? [] : [`${count(failed)} failed`])
   ]
-  if (state === "cancelled") return done === 0 ? "Taken back. No job was changed." : `${parts.join(", ")}. Then stopped.`
+  if (state === "cancelled") return done === 0 ? "Cancelled. No job was changed." : `${parts.join(", ")}. Then stopped.`
   return `${parts.join(", ")}.`
 }

@@ -1,5 +1,5 @@
 /**
- * What the events of a job say, collected: its status, progress, chunks and log lines.
+ * Collects the events of a job: its status, progress, chunks and log lines.
  */
 import type { JobEvent, JobLogLine, Json } from "@stint/client"
 
@@ -17,7 +17,7 @@ export interface JobFeed {
   readonly progress: Json | undefined
   readonly chunks: ReadonlyArray<Chunk>
   readonly lines: ReadonlyArray<JobLogLine>
-  /** Chunks and lines that were left out of the lists because there were too many. */
+  /** The number of chunks and lines that were dropped from the lists because there were too many. */
   readonly dropped: number
   readonly hasEnded: boolean
 }
@@ -45,7 +45,7 @@ const append = <A>(
   return { list: dropped === 0 ? all : all.slice(dropped), dropped }
 }
 
-/** Adds a batch of events. A batch costs one pass, however many events it has. */
+/** Adds a batch of events. A batch costs one pass, regardless of its number of events. */
 export const addEvents = (feed: JobFeed, events: ReadonlyArray<JobEvent>): JobFeed => {
   let { attempt, hasEnded, progress, status } = feed
   const chunks: Array<Chunk> = []

@@ -1,6 +1,6 @@
 /**
- * The query of the job list, as it is in the address: `?q=status:failed endpoint:resize`. Links of other pages have `?endpoint=`, `?status=` and
- * `?tag=` instead.
+ * The query of the job list in the address: `?q=status:failed endpoint:resize`. Links of other pages have `?endpoint=`, `?status=` and `?tag=`
+ * instead.
  */
 import type { JobStatus } from "@stint/contract/Job"
 import { EVERYTHING, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"

@@ -4,8 +4,7 @@
 import type { FoundJob, SearchPage } from "@stint/contract/BulkApi"
 
 /**
- * Puts the newest page, which is read again and again, before the older pages, which were read once. A job that is in both is shown once,
- * with its newer state.
+ * Puts the newest page, which is polled, before the older pages, which were read once. A job in both is shown once, with its newer state.
  */
 export const mergePages = (newest: ReadonlyArray<FoundJob>, older: ReadonlyArray<SearchPage>): ReadonlyArray<FoundJob> => {
   const seen = new Set<string>()
@@ -18,7 +17,7 @@ export const mergePages = (newest: ReadonlyArray<FoundJob>, older: ReadonlyArray
   return merged
 }
 
-/** The jobs that were submitted since the reader looked: those before the first known job. */
+/** The jobs that were submitted since the last look: those before the first known job. */
 export const countNew = (shown: ReadonlyArray<FoundJob>, newest: ReadonlyArray<FoundJob>): number => {
   const known = new Set(shown.map(({ id }) => id))
   return newest.filter(({ id }) => !known.has(id)).length

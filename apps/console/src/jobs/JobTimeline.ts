@@ -8,8 +8,8 @@
  *   attempt 2                  ====
  * ```
  *
- * The platform keeps the times of the last attempt only. Of earlier attempts it keeps their log lines: an earlier attempt is drawn from its
- * first to its last line, and is missing when it logged nothing.
+ * The platform keeps the times of the last attempt only. Earlier attempts are drawn from their first to their last log line, and are missing if they
+ * logged nothing.
  */
 
 /** What is known about a job's times. Milliseconds since 1970. */
@@ -99,7 +99,7 @@ export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now:
   return bars
 }
 
-/** Where bars lie on the axis, in percent. A bar is at least visible. */
+/** The positions of bars on the axis, in percent. Every bar has a visible width. */
 export const placeBars = (bars: ReadonlyArray<TimelineBar>): ReadonlyArray<{ readonly left: number; readonly width: number }> => {
   const from = Math.min(...bars.map((bar) => bar.from))
   const span = Math.max(1, Math.max(...bars.map((bar) => bar.to)) - from)

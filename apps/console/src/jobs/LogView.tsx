@@ -1,5 +1,5 @@
 /**
- * The log of a job: by level and attempt, and following its end.
+ * The log of a job: filtered by level and attempt, and following its end.
  */
 import type { JobLogLine } from "@stint/client"
 import { useEffect, useId, useRef, useState } from "react"
@@ -49,7 +49,7 @@ export const LogView = ({ isLive, lines }: { readonly lines: ReadonlyArray<JobLo
             {lines.length > 0
               ? "No line matches."
               : isLive
-              ? "No line yet. Lines appear here as the handler prints them."
+              ? "No lines yet. Lines appear here as the handler prints them."
               : "The handler printed nothing."}
           </p>
         )

@@ -18,7 +18,7 @@ const isView = (value: unknown): value is View =>
   typeof value === "object" && value !== null && typeof Reflect.get(value, "name") === "string" &&
   typeof Reflect.get(value, "query") === "string"
 
-/** The views in a stored text. Anything else than views is ignored. */
+/** The views in a stored text. Anything but views is ignored. */
 export const viewsOf = (text: string | null): ReadonlyArray<View> => {
   try {
     const value: unknown = JSON.parse(text ?? "[]")
@@ -28,7 +28,7 @@ export const viewsOf = (text: string | null): ReadonlyArray<View> => {
   }
 }
 
-/** The views with a further one, which replaces a view of the same name. */
+/** The views with another one, which replaces a view with the same name. */
 export const withView = (views: ReadonlyArray<View>, view: View): ReadonlyArray<View> =>
   [...views.filter(({ name }) => name !== view.name), view].slice(-MAX_VIEWS)
 
@@ -44,11 +44,11 @@ const store = (views: ReadonlyArray<View>) => {
   try {
     window.localStorage.setItem(KEY, JSON.stringify(views))
   } catch {
-    // A browser that stores nothing keeps the views until the page is left.
+    // A browser without storage keeps the views until the page is left.
   }
 }
 
-/** The views, and the form that saves the present query as one. */
+/** The views, and the form that saves the current query as a view. */
 export const SavedViews = ({ onOpen, query }: { readonly query: string; readonly onOpen: (query: string) => void }) => {
   const [views, setViews] = useState(load)
   const [name, setName] = useState<string>()

@@ -4,7 +4,7 @@
 import { absolute, duration } from "../format/Format.ts"
 import { placeBars, type TimelineBar } from "./JobTimeline.ts"
 
-/** The bars on one axis. The durations are texts, so that the picture is not needed to read them. */
+/** The bars on one axis. The durations are also texts, so that they can be read without the picture. */
 export const Timeline = ({ bars }: { readonly bars: ReadonlyArray<TimelineBar> }) => {
   const places = placeBars(bars)
   return (

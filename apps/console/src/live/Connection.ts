@@ -1,5 +1,5 @@
 /**
- * Whether the page receives data: the platform's last answer, and the reader's pause.
+ * Whether the page receives data: whether the platform responds, and whether the reader has paused updates.
  */
 import { useSyncExternalStore } from "react"
 
@@ -18,10 +18,10 @@ const set = (change: Partial<State>) => {
   for (const listener of listeners) listener()
 }
 
-/** The platform answered. */
+/** The platform responded. */
 export const reportReachable = () => set({ isReachable: true })
 
-/** The platform did not answer. */
+/** The platform did not respond. */
 export const reportUnreachable = () => set({ isReachable: false })
 
 /** Pauses or resumes all updates. */
@@ -37,5 +37,5 @@ const subscribe = (listener: () => void) => {
 /** The connection, for components. */
 export const useConnection = (): State => useSyncExternalStore(subscribe, () => store.state)
 
-/** The interval of a poll, or false while the reader paused the updates. Browsers with a hidden tab do not poll at all. */
+/** The interval of a poll, or false while the reader has paused updates. A hidden tab does not poll at all. */
 export const usePoll = (millis: number): number | false => useConnection().isPaused ? false : millis

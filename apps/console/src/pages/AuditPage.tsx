@@ -1,5 +1,5 @@
 /**
- * Audit: who changed what, newest first, filtered by what the address says.
+ * Audit: who changed what, newest first, filtered by the parameters in the address.
  */
 import type { AuditEntry } from "@stint/contract/Audit"
 import { useInfiniteQuery } from "@tanstack/react-query"
@@ -57,7 +57,7 @@ const List = ({ filter }: { readonly filter: AuditFilter }) => {
           <p className="empty">
             {Object.values(filter).some((value) => value !== "")
               ? "No operation matches. Remove a filter to see the others."
-              : "Nothing was changed yet."}
+              : "Nothing has been changed yet."}
           </p>
         )
         : (

@@ -76,7 +76,7 @@ const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDe
     ? source === "external"
       ? (
         <div className="empty">
-          <p>No worker is connected. This prints what an external worker needs:</p>
+          <p>No worker is connected. This command prints what an external worker needs:</p>
           <Code label="the command">{`stint worker-env ${id}`}</Code>
         </div>
       )
@@ -113,7 +113,7 @@ const RecentJobs = ({ endpoint }: { readonly endpoint: string }) => {
     <Loaded query={query} rows={8}>
       {({ cursor, requests }) =>
         requests.length === 0
-          ? <p className="empty">No job yet. Run one in the playground, or with the program under "Call it".</p>
+          ? <p className="empty">No jobs yet. Run one in the playground, or with the program under "Call it".</p>
           : (
             <>
               <JobTable jobs={requests.map((job) => ({ endpoint, ...job }))} />
@@ -133,7 +133,7 @@ const EndpointPage = () => {
   const query = useQuery({
     queryKey: ["endpoint", endpoint],
     queryFn: ({ signal }) => Api.endpointDetail(endpoint, signal),
-    // Together with the recent jobs: one request every two seconds.
+    // Polled together with the recent jobs: one request every two seconds.
     refetchInterval: usePoll(4_000)
   })
   const health = query.data === undefined ? undefined : healthOf(query.data, now)

@@ -1,5 +1,5 @@
 /**
- * Home: what needs a person, then every endpoint.
+ * Home: what needs attention, then every endpoint.
  */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"
@@ -112,13 +112,13 @@ const Empty = () => {
         <Code label="the command">
           npx -y @stint/cli init hello && npx -y @stint/cli endpoints create hello --handler hello/handler.ts
         </Code>
-        <p>It appears here by itself, and the playground runs its first job.</p>
+        <p>It then appears here, and the playground can run its first job.</p>
       </section>
     )
     : (
       <section className="empty">
         <h2>No endpoint yet</h2>
-        <p>There is no endpoint that this key permits. An operator creates endpoints, or adds them to the key.</p>
+        <p>This key permits no endpoints. An operator creates endpoints, or adds them to the key.</p>
       </section>
     )
 }

@@ -1,5 +1,5 @@
 /**
- * A job: its status and why it has it, its timeline, output, error, log, and what can be done with it.
+ * A job: its status with an explanation, its timeline, output, error, log, and actions.
  */
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -165,7 +165,7 @@ const Deliveries = ({ endpoint, id }: { readonly endpoint: string; readonly id: 
   )
 }
 
-/** A value that progress often has: a share of the whole. */
+/** A common form of progress: a fraction. */
 const shareOf = (progress: unknown): number | undefined => {
   const found: unknown = typeof progress === "object" && progress !== null
     ? Reflect.get(progress, "progress") ?? Reflect.get(progress, "percent")
@@ -205,7 +205,7 @@ const Output = ({ feed, job }: { readonly job: ExplainedJob; readonly feed: JobF
         )
         : null}
       {!isOver && feed.chunks.length === 0
-        ? <p className="empty">The output appears here when the job ends, and streamed output as it comes.</p>
+        ? <p className="empty">The output appears here when the job ends. Streamed output appears as it arrives.</p>
         : null}
     </>
   )
@@ -243,7 +243,7 @@ const Head = ({ endpoint, id, job, onChange }: {
               label="Cancel"
               title="Cancel 1 job?"
               body={job.status === "IN_PROGRESS"
-                ? "The worker is told to stop the handler. What it did until then stays done."
+                ? "The worker stops the handler. Work that it has already done is not undone."
                 : "The job leaves the queue and does not run."}
               verb="Cancel the job"
               danger
@@ -288,7 +288,7 @@ const JobView = ({ endpoint, id }: { readonly endpoint: string; readonly id: str
   const query = useQuery({
     queryKey: ["job", endpoint, id],
     queryFn: ({ signal }) => Api.explained(endpoint, id, signal),
-    // The events report progress, chunks and lines; the explanation has to be asked for. An ended job does not change.
+    // The events report progress, chunks and lines, but the explanation must be polled. An ended job does not change.
     refetchInterval: (state) => {
       const status = state.state.data?.status
       return poll === false || (status !== undefined && hasEnded(status)) ? false : poll

@@ -20,11 +20,11 @@ import { Loaded, Loading, Problem } from "../ui/Loaded.tsx"
 
 const PAGE = 100
 
-/** Between two reads of the newest page. A query that the platform must compare job by job is read less often. */
+/** The time between two reads of the newest page. A query that the platform must compare job by job is read less often. */
 const POLL_MILLIS = 2_000
 const SCAN_POLL_MILLIS = 15_000
 
-/** The choices of the filter of times. */
+/** The choices of the time filter. */
 const PERIODS = [
   [0, "Any time"],
   [900_000, "Last 15 minutes"],
@@ -49,7 +49,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
     queryFn: ({ signal }) => Api.searchJobs(query, PAGE, undefined, signal),
     refetchInterval: usePoll(isScan(search) ? SCAN_POLL_MILLIS : POLL_MILLIS)
   })
-  // New rows are not pushed under the reader's cursor: while the reader has scrolled, they are counted above the list.
+  // New rows do not move the list while the reader has scrolled: they are counted above it.
   const [shown, setShown] = useState(newest.data)
   const waiting = shown === undefined || newest.data === undefined ? 0 : countNew(shown.jobs, newest.data.jobs)
   const isFrozen = !isAtTop && shown !== undefined && waiting > 0
@@ -109,7 +109,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
             {hasOlder && !older.isFetching && older.error === null
               ? (
                 <button type="button" className="button more" onClick={() => void fetchNextPage()}>
-                  Look at older jobs
+                  Show older jobs
                 </button>
               )
               : null}
@@ -120,7 +120,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
   )
 }
 
-/** What is wrong with the query, with a mark under the place. */
+/** What is wrong with the query, with a mark at the position. */
 const Mistake = ({ id, problem }: { readonly id: string; readonly problem: SearchProblem }) => (
   <div className="problem" role="alert" id={id}>
     <p>
@@ -142,7 +142,7 @@ const JobsPage = () => {
   useEffect(() => setTyped(query), [query])
   const { problem, search } = parseSearch(typed)
   const applied = parseSearch(query)
-  // Read once: the list polls, and one request every two seconds is enough.
+  // Read once, because the list already polls every two seconds.
   const overview = useQuery({ queryKey: ["overview"], queryFn: ({ signal }) => Api.overview(signal), staleTime: 60_000 })
   const names = overview.data?.endpoints.map(({ id }) => id) ?? []
   const open = (text: string) => void navigate({ to: "/console/jobs", search: text === "" ? {} : { q: text }, replace: true })

@@ -61,7 +61,7 @@ const KeysPage = () => {
       <Code label="the command">stint keys create viewer --scope jobs:read --all-endpoints</Code>
       <Loaded query={query} rows={6}>
         {({ keys }) =>
-          keys.length === 0 ? <p className="empty">No key was created yet.</p> : (
+          keys.length === 0 ? <p className="empty">No keys have been created yet.</p> : (
             <table className="stacks">
               <thead>
                 <tr>

@@ -100,7 +100,7 @@ const PipelinePage = () => {
         }}
       </Loaded>
       <h2>Runs</h2>
-      <RunList endpoints={[endpoint]} status={[]} empty="No run yet. Start one in the playground." />
+      <RunList endpoints={[endpoint]} status={[]} empty="No runs yet. Start one in the playground." />
     </>
   )
 }

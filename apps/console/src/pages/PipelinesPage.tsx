@@ -13,7 +13,7 @@ import { Loaded, Loading, Problem } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Code, Time } from "../ui/Text.tsx"
 
-/** Older definitions are shown while runs follow them. */
+/** Older definitions are shown while they have open runs. */
 const Rows = ({ pipeline: { endpoint, list } }: { readonly pipeline: PipelineEndpoint }) =>
   list.definitions.filter(({ open }, index) => index === 0 || open > 0).map(({ definedAt, hash, held, open }, index) => (
     <tr key={hash}>

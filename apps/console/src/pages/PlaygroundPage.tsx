@@ -1,5 +1,5 @@
 /**
- * Playground: runs a job with an input, and shows its output as it comes.
+ * Playground: runs a job with an input, and shows its output as it arrives.
  */
 import type { Json } from "@stint/client"
 import { useMutation, useQuery } from "@tanstack/react-query"
@@ -124,7 +124,7 @@ const PlaygroundPage = () => {
       <Loaded query={overview} rows={8}>
         {() =>
           chosen === undefined ?
-            <p className="empty">There is no endpoint that this key may run jobs on.</p> :
+            <p className="empty">This key may not run jobs on any endpoint.</p> :
             (
               <div className="playground">
                 <section aria-label="Request">
@@ -162,7 +162,7 @@ const PlaygroundPage = () => {
                     Run
                   </button>
                   {submit.error === null ? null : <Problem error={submit.error} />}
-                  <h2>The same as a program</h2>
+                  <h2>The same call as a program</h2>
                   <Snippet endpoint={chosen} input={checked.isValid ? input : "{}"} />
                 </section>
                 {run === undefined ? <p className="empty">The result appears here.</p> : <Result key={run.id} run={run} />}

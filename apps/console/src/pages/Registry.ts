@@ -1,6 +1,6 @@
 /**
- * The pages of the console. A further page is one entry here and one file: its address, the name in the navigation, and a module that is
- * loaded when it is opened first.
+ * The pages of the console. Each page is one entry here and one file. The entry has its address, its name in the navigation, and a module that is
+ * loaded when the page is first opened.
  */
 import type { ComponentType } from "react"
 import type { Session } from "../api/Api.ts"

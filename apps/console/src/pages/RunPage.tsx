@@ -100,7 +100,7 @@ const Head = ({ endpoint, id, run }: { readonly endpoint: string; readonly id: s
             <Confirm
               label="Cancel"
               title="Cancel 1 run?"
-              body="Its open jobs are cancelled. A pipeline with compensations undoes what it did."
+              body="Its open jobs are cancelled. If the pipeline has compensations, they run."
               verb="Cancel the run"
               danger
               action={() => jobsClient.endpoint(endpoint).job(id).cancel()}

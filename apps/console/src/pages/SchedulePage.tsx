@@ -50,7 +50,7 @@ const settingsOf = ({ spec, updatedBy }: Schedule, zone: string): ReadonlyArray<
   return [
     ["When", whenText(spec, zone)],
     ["While the previous job runs", OVERLAPS[overlap]],
-    ["After the platform did not run", `${CATCH_UPS[catchUp]}${catchUp === "all" ? `, at most ${catchUpLimit}` : ""}`],
+    ["After the platform was down", `${CATCH_UPS[catchUp]}${catchUp === "all" ? `, at most ${catchUpLimit}` : ""}`],
     ["Jitter", jitterMs === 0 ? "none" : `below ${duration(jitterMs)}`],
     ...(priority === undefined ? [] : [["Priority", String(priority)] as const]),
     ...(tags === undefined || tags.length === 0 ? [] : [["Tags", tags.join(", ")] as const]),
@@ -114,7 +114,7 @@ const SchedulePage = () => {
                 <Confirm
                   label="Remove"
                   title={`Remove the schedule ${name} of ${endpoint}?`}
-                  body="It submits no further job. Jobs that it has submitted continue. This cannot be undone."
+                  body="It submits no more jobs. Jobs that it has already submitted continue. This cannot be undone."
                   verb="Remove the schedule"
                   danger
                   action={() => deleteSchedule(endpoint, name)}

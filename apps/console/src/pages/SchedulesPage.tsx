@@ -1,5 +1,5 @@
 /**
- * Schedules: which endpoint gets a job when, and what became of the last one.
+ * Schedules: which endpoint gets a job when, and the outcome of the last firing.
  */
 import type { Schedule } from "@stint/contract/Schedule"
 import { useQuery } from "@tanstack/react-query"

@@ -14,7 +14,7 @@ import { usePaletteKey } from "./usePaletteKey.ts"
 
 const Palette = lazy(() => import("./Palette.tsx"))
 
-/** The next person must not see what the last one's key permitted. */
+/** The next user must not see data that the previous user's key permitted. */
 const forgetData = (client: QueryClient) => client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" })
 
 const Login = () => {
@@ -54,7 +54,7 @@ const Login = () => {
         <button type="submit" className="button primary" disabled={isPending}>Log in</button>
       </form>
       {error === null ? null : <Problem error={error} />}
-      <p className="muted">On the platform's machine, this prints the key:</p>
+      <p className="muted">On the platform's machine, this command prints the key:</p>
       <Code label="the command">stint keys print</Code>
       <p className="muted">
         A key with the scope <code>jobs:read</code> shows everything and changes nothing. The <a href="/docs">API reference</a>
@@ -95,7 +95,7 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
   const path = useMatches().at(-1)?.fullPath
   // On a phone, the links are wider than the window.
   useEffect(() => {
-    // Its result, which is a promise in newer browsers, must not become the clean-up of the effect.
+    // The result, which is a promise in newer browsers, must not become the effect's clean-up function.
     nav.current?.querySelector(".active")?.scrollIntoView({ inline: "nearest", block: "nearest" })
   }, [path])
   const name = session.name.replace(/^the key "(.*)"$/, "$1").replace("the platform's API key", "platform")
@@ -121,7 +121,7 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
 /** The page of an unknown address. */
 export const NotFound = () => (
   <>
-    <h1>There is no page here</h1>
+    <h1>There is no page at this address</h1>
     <p>
       The address may be misspelt. <Link to="/">Home</Link> shows every endpoint.
     </p>
@@ -133,7 +133,7 @@ export const Broken = ({ error }: { readonly error: unknown }) => (
   <>
     <h1>This page failed</h1>
     <Problem error={error} onRetry={() => window.location.reload()} />
-    <p>After an update of the platform, loading the page again is enough. Otherwise report the message above.</p>
+    <p>If the platform was updated, reload the page. Otherwise, report the message above.</p>
   </>
 )
 

@@ -55,7 +55,7 @@ export const EventForm = ({ endpoint, event: { key, name }, run }: {
       {receipt === undefined ? null : (
         <p role="status">
           {receipt.delivered === null
-            ? "No run waits for this event any more. It is kept for the next run that does."
+            ? "No run waits for this event any longer. It is kept for the next run that does."
             : receipt.delivered === run
             ? "Delivered to this run."
             : (

@@ -9,7 +9,7 @@ import { useNow } from "../live/Clock.ts"
 import { Icon } from "../ui/Status.tsx"
 import { lineOf, stateOf } from "./RunNodes.ts"
 
-/** Space for what a box says while the run goes on, so that the layout stays where it is. */
+/** Space for the texts of a box during the run, so that the layout does not move. */
 const RESERVED = "x".repeat(10)
 
 /** The graph. `nodes`: the progress of a run, in the order of the graph. */
@@ -39,7 +39,7 @@ export const GraphView = ({ graph, nodes, onSelect, selected }: {
           {layout.edges.map(({ from, path, to }, index) => {
             const isPassed = progress.get(from)?.state === "completed" && (progress.get(to)?.state ?? "-") !== "-" &&
               progress.get(to)?.state !== "skipped"
-            // A node may be joined to another one by several lines.
+            // Two nodes may be joined by several lines.
             return <path key={`${from} ${to} ${index}`} d={path} className={isPassed ? "edge passed" : "edge"} />
           })}
           {layout.parts.map(({ name, x, y }) => <text key={`${name} ${x} ${y}`} x={x} y={y}>{name}</text>)}

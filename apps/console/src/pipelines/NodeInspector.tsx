@@ -1,5 +1,5 @@
 /**
- * One node of a run: its input, output, attempts, times, the events that it waits for, and a retry from here.
+ * One node of a run: its input, output, attempts, times, the events that it waits for, and a retry from this node.
  */
 import type { GraphNode, PipelineGraph } from "@stint/contract/RunJournal"
 import type { NodeProgress } from "@stint/contract/RunProgress"
@@ -30,7 +30,7 @@ const STEP: Readonly<Record<RunStep["state"], readonly [Tone, string]>> = {
   undone: ["ended", "Undone"]
 }
 
-/** The most attempts and items that are shown. */
+/** The maximum number of attempts and items that are shown. */
 const MOST_ROWS = 100
 
 const Attempts = ({ steps }: { readonly steps: ReadonlyArray<RunStep> }) => {
@@ -113,7 +113,7 @@ const Output = ({ label, steps }: { readonly label: string; readonly steps: Read
     : <p className="muted">The output of a job that this key may not read.</p>
 }
 
-/** What a node was given: the input of its job, the outputs of the nodes before it, or the input of the run. */
+/** The input of a node: the input of its job, the outputs of earlier nodes, or the input of the run. */
 const Given = ({ endpoint, graph, node, run, steps }: {
   readonly endpoint: string
   readonly graph: PipelineGraph
@@ -197,7 +197,7 @@ export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
               <Confirm
                 label="Retry from here"
                 title={`Retry the run from ${node.address}?`}
-                body="The platform forgets what the run has recorded at this node and at all nodes after it, and runs them again. What they did outside of the platform stays done."
+                body="The platform discards what the run has recorded at this node and at all nodes after it, and runs them again. What they did outside the platform is not undone."
                 verb="Retry the run"
                 action={() => retryFrom(endpoint, run.run, node.address)}
                 onDone={() => void client.invalidateQueries({ queryKey: ["run", endpoint] })}
@@ -223,7 +223,7 @@ export const NodeInspector = ({ endpoint, graph, node, progress, run }: {
           {permits(session, "submit", endpoint) ? <EventForm endpoint={endpoint} run={run.run} event={event} /> : null}
         </div>
       ))}
-      {steps.length === 0 && progress.state === "-" ? <p className="muted">The run has not come to this node.</p> : (
+      {steps.length === 0 && progress.state === "-" ? <p className="muted">The run has not reached this node.</p> : (
         <>
           {hasOutput
             ? (

@@ -13,7 +13,7 @@ import { Loaded } from "../ui/Loaded.tsx"
 import { JobStatus } from "../ui/Status.tsx"
 import { Growing, Time } from "../ui/Text.tsx"
 
-/** The most runs that are shown. */
+/** The maximum number of runs that are shown. */
 const MOST = 50
 
 /** The query for the runs of endpoints. A query has a maximum length, so it names as many endpoints as fit. */
@@ -23,7 +23,7 @@ export const queryOfRuns = (endpoints: ReadonlyArray<string>, status: ReadonlyAr
   return printSearch({ ...EVERYTHING, endpoint: named, status })
 }
 
-/** The list. `status`: those runs only; none: all. */
+/** The list. `status`: only runs with this status; default: all. */
 export const RunList = ({ empty, endpoints, status }: {
   readonly endpoints: ReadonlyArray<string>
   readonly status: ReadonlyArray<Status>

@@ -1,5 +1,5 @@
 /**
- * The nodes of a run for its graph: how each one looks, what its box says, and the steps that belong to it.
+ * The nodes of a run for its graph: their looks, the texts of their boxes, and their steps.
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
@@ -18,11 +18,11 @@ const STATES: Readonly<Record<NodeState, readonly [Tone | undefined, string]>> =
 
 const WAITS: ReadonlySet<string> = new Set(["waitFor", "sleep"])
 
-/** How a node looks, and the word for its state. A node that has not begun has no look of its own. */
+/** The look of a node, and the word for its state. A node that has not begun has no special look. */
 export const stateOf = ({ kind, state }: Pick<NodeProgress, "kind" | "state">): readonly [Tone | undefined, string] =>
   state === "open" && WAITS.has(kind) ? ["waiting", "Waits"] : STATES[state]
 
-/** How long a node took, or has taken until `now`. Undefined when that is not recorded, as for the first step. */
+/** How long a node took, or has taken until `now`. Undefined if this is not recorded, as for the first step. */
 export const tookOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): number | undefined => {
   if (startedAt === undefined || state === "-" || state === "skipped") return undefined
   const ended = endedAt ?? (state === "open" ? now : undefined)
@@ -33,7 +33,7 @@ export const tookOf = ({ endedAt, startedAt, state }: NodeProgress, now: number)
 export const lineOf = (node: NodeProgress, now: number): string => {
   const { kind, note, state } = node
   if (state === "-") return kind
-  // Of a leaf, the note is an error, an event or a job, which the inspector shows.
+  // The note of a leaf is an error, an event or a job, which the inspector shows.
   const isCount = kind.startsWith("forEach") || kind === "branch"
   const took = tookOf(node, now)
   if (isCount && note !== undefined) return `${kind}, ${note}`
@@ -48,7 +48,7 @@ export const stepsOf = (steps: ReadonlyArray<RunStep>, address: string): Readonl
 export const openWaits = (steps: ReadonlyArray<RunStep>): ReadonlyArray<RunStep & Required<Pick<RunStep, "event">>> =>
   steps.flatMap((step) => step.state === "open" && step.event !== undefined ? [{ ...step, event: step.event }] : [])
 
-/** The recorded output of a node: of a list, the outputs of its items in their order. Undefined when there is none. */
+/** The recorded output of a node; for a list, the outputs of its items in order. Undefined if there is none. */
 export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
   const recorded = steps.filter(({ kind, output, path }) => output !== undefined && kind !== "undo" && !path.includes("~undo"))
   const items = recorded.filter(({ path }) => /\[\d+\](?:~\d+)*$/.test(path))
@@ -59,8 +59,8 @@ export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
 }
 
 /**
- * The nodes whose outputs a node was given. Of a branch, only the part that ran. Nodes without an output of their own, such as an `all` around the
- * node or a sleep before it, pass on what they were given. Empty: the input of the run.
+ * The nodes whose outputs are the input of a node. For a branch, only the part that ran. Nodes without their own output, such as an `all` around the
+ * node or a sleep before it, pass their input on. Empty: the input of the run.
  */
 export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<string> => {
   const node = graph.nodes.find((one) => one.address === address)
@@ -78,7 +78,7 @@ export const jobOf = (steps: ReadonlyArray<RunStep>): { readonly endpoint: strin
   return last?.job === undefined || last.endpoint === undefined ? undefined : { endpoint: last.endpoint, id: last.job }
 }
 
-/** The node that a reader wants to see first: one that failed, or else one that waits for an event. */
+/** The node to show first: one that failed, or otherwise one that waits for an event. */
 export const mostUrgent = (nodes: ReadonlyArray<NodeProgress>): string | undefined =>
   (nodes.find(({ kind, state }) => state === "failed" && kind !== "all" && kind !== "branch") ??
     nodes.find(({ kind, state }) => state === "open" && kind === "waitFor"))?.node

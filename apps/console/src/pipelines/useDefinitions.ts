@@ -1,6 +1,6 @@
 /**
- * Which endpoints are pipelines, with their definitions. The platform has no list of them, so every endpoint is asked: at first, and then the
- * pipelines only.
+ * Which endpoints are pipelines, with their definitions. The platform has no list of them, so every endpoint is queried once, and then only the
+ * pipelines.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
 import { useQueries } from "@tanstack/react-query"
@@ -13,7 +13,7 @@ export interface PipelineEndpoint {
   readonly list: DefinitionList
 }
 
-/** The pipelines among endpoints. `isPending`: some have not answered. `error`: of one that did not answer. */
+/** The pipelines among endpoints. `isPending`: some requests have not completed. `error`: the error of a failed request. */
 export const useDefinitions = (endpoints: ReadonlyArray<string>) => {
   const poll = usePoll(5_000)
   return useQueries({

@@ -1,5 +1,5 @@
 /**
- * What became of the last firing of a schedule, with its job.
+ * The outcome of the last firing of a schedule, with its job.
  */
 import type { ScheduleFiring } from "@stint/contract/Schedule"
 import { Link } from "@tanstack/react-router"

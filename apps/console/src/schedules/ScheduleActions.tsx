@@ -1,12 +1,12 @@
 /**
- * What can be done with a schedule at once: run it now, pause it, resume it.
+ * The actions on a schedule: run it now, pause it, resume it.
  */
 import type { Schedule } from "@stint/contract/Schedule"
 import { useMutation, useQueryClient } from "@tanstack/react-query"
 import { changeSchedule } from "../api/Schedules.ts"
 import { Problem } from "../ui/Loaded.tsx"
 
-/** The buttons, and why the last one did not work. */
+/** The buttons, and why the last action failed. */
 export const ScheduleActions = ({ schedule: { endpoint, name, paused } }: { readonly schedule: Schedule }) => {
   const client = useQueryClient()
   const { error, isPending, mutate } = useMutation({

@@ -1,5 +1,5 @@
 /**
- * A schedule as it is typed into the form, and the settings that it means.
+ * A schedule as it is typed into the form, and the settings that result.
  */
 import type { ScheduleSpec } from "@stint/contract/Schedule"
 import { Cron } from "croner"
@@ -91,8 +91,7 @@ const problemsOf = (draft: ScheduleDraft): DraftProblems => {
 }
 
 /**
- * The settings, or what is wrong with each field. What the form does not show, such as the webhook and the tags, is kept from the settings that
- * it began with.
+ * The settings, or what is wrong with each field. Settings that the form does not show, such as the webhook and the tags, keep their previous values.
  */
 export const specOf = (
   draft: ScheduleDraft,

@@ -1,5 +1,5 @@
 /**
- * The form that creates a schedule or changes its settings. What is wrong is shown while it is typed, and so are the next times.
+ * The form that creates a schedule or changes its settings. Mistakes and the next times are shown while the user types.
  */
 import type { ScheduleSpec } from "@stint/contract/Schedule"
 import { useMutation } from "@tanstack/react-query"
@@ -16,7 +16,7 @@ const MINUTE = 60_000
 const Field = ({ children, label, problem }: {
   readonly label: string
   readonly problem?: string | undefined
-  /** Gets the id of the field and of its problem. */
+  /** Receives the ids of the field and of its problem. */
   readonly children: (id: string, describedBy: string) => ReactNode
 }) => {
   const id = useId()
@@ -150,7 +150,7 @@ export const ScheduleForm = ({ edited, endpoints, isTaken, onClose, onSaved }: {
             aria-pressed={draft.repeats === repeats}
             onClick={() => set({ repeats })}
           >
-            {repeats ? "Again and again" : "Once"}
+            {repeats ? "Recurring" : "Once"}
           </button>
         ))}
       </div>
@@ -204,7 +204,7 @@ export const ScheduleForm = ({ edited, endpoints, isTaken, onClose, onSaved }: {
         onChange={(overlap) => set({ overlap })}
       />
       <Choice
-        label="After the platform did not run"
+        label="After the platform was down"
         value={draft.catchUp}
         options={CATCH_UPS}
         onChange={(catchUp) => set({ catchUp })}

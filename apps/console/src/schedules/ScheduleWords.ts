@@ -1,5 +1,5 @@
 /**
- * Schedules in words.
+ * Texts for schedules.
  */
 import type { Schedule, ScheduleFiring, ScheduleSpec } from "@stint/contract/Schedule"
 import { inZone } from "../format/Zones.ts"
@@ -9,7 +9,7 @@ import type { Tone } from "../jobs/JobStates.ts"
 export const whenText = ({ at, cron, timeZone }: ScheduleSpec, zone: string): string =>
   cron === undefined ? `once, ${at === undefined ? "" : inZone(at, zone)}` : `${cron} (${timeZone})`
 
-/** The state of a schedule: its word, and how it looks. */
+/** The state of a schedule: its word and its look. */
 export const stateOf = ({ next, paused, waiting }: Pick<Schedule, "next" | "paused" | "waiting">): readonly [Tone, string] => {
   if (paused) return ["ended", "Paused"]
   if (waiting.length > 0) return ["waiting", "Waits for its previous job"]
@@ -23,7 +23,7 @@ const OUTCOMES: Readonly<Record<ScheduleFiring["outcome"], readonly [Tone, strin
   failed: ["failed", "Failed"]
 }
 
-/** What became of a firing. */
+/** The outcome of a firing. */
 export const outcomeOf = (outcome: ScheduleFiring["outcome"]): readonly [Tone, string] => OUTCOMES[outcome]
 
 /** The overlap rules, in the words of the form. */
@@ -31,12 +31,12 @@ export const OVERLAPS: Readonly<Record<ScheduleSpec["overlap"], string>> = {
   skip: "Skip: no job while the previous one has not ended",
   queue: "Queue: submit the job when the previous one has ended",
   replace: "Replace: submit the job and cancel the previous one",
-  allow: "Allow: submit the job beside the previous one"
+  allow: "Allow: submit the job while the previous one runs"
 }
 
 /** The catch-up rules, in the words of the form. */
 export const CATCH_UPS: Readonly<Record<ScheduleSpec["catchUp"], string>> = {
-  none: "None: missed times stay missed",
-  last: "Last: make up for the latest missed time",
-  all: "All: make up for the latest missed times, oldest first"
+  none: "None: drop missed times",
+  last: "Last: fire for the latest missed time",
+  all: "All: fire for the latest missed times, oldest first"
 }

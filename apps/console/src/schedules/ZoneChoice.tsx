@@ -30,7 +30,7 @@ export const useZone = (): {
     try {
       window.localStorage.setItem(KEY, zone)
     } catch {
-      // A browser that stores nothing keeps the choice until the page is left.
+      // A browser without storage keeps the choice until the page is left.
     }
   }
   return { choice, choose, zoneOf: (own) => choice === OWN ? own : choice }

@@ -1,5 +1,5 @@
 /**
- * Shows what a query returned. A failure never looks like an empty result: it says what is wrong, what to do, and keeps older data visible.
+ * Shows what a query returned. A failure never looks like an empty result. It shows what is wrong and what to do, and keeps older data visible.
  */
 import { CallError } from "@stint/client"
 import type { UseQueryResult } from "@tanstack/react-query"
@@ -20,7 +20,7 @@ export const Problem = ({ error, onRetry, since }: {
     <div className="problem" role="alert">
       <p>
         <strong>{message}</strong>
-        {since === undefined ? null : ` Shown is the data of ${clockTime(since).slice(0, 8)}.`}
+        {since === undefined ? null : ` The data shown is from ${clockTime(since).slice(0, 8)}.`}
       </p>
       {hint === undefined ? null : <p>{hint}</p>}
       {onRetry === undefined ? null : <button type="button" className="button" onClick={onRetry}>Try again</button>}

@@ -1,5 +1,5 @@
 /**
- * States as icon, word and colour, so that no state is told by its colour alone.
+ * Shows states with icon, word and colour, so that no state depends on colour alone.
  */
 import type { Level } from "../endpoints/EndpointHealth.ts"
 import { statusText, type Tone } from "../jobs/JobStates.ts"

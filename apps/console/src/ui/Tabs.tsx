@@ -1,5 +1,5 @@
 /**
- * Tabs, with the keys that people expect.
+ * Tabs, with the usual keyboard controls.
  */
 import { Tabs as Base } from "@base-ui/react/tabs"
 import { type ReactNode, useState } from "react"
@@ -12,7 +12,7 @@ export interface Tab {
   readonly content: ReactNode
 }
 
-/** Tabs. At first, the tab with the name `initial` is open, or the first one. Later changes of `initial` do not move the reader to another tab. */
+/** Tabs. At first, the tab with the name `initial` is open, or the first one. Later changes of `initial` do not switch the tab. */
 export const Tabs = ({ initial, label, tabs }: {
   readonly label: string
   readonly tabs: ReadonlyArray<Tab>

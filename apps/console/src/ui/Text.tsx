@@ -11,7 +11,7 @@ export const Time = ({ at }: { readonly at: number }) => {
   return <time dateTime={new Date(at).toISOString()} title={absolute(at)}>{relative(at, now)}</time>
 }
 
-/** How long something lasts that has not ended, growing. */
+/** The growing duration of something that has not ended. */
 export const Growing = ({ since }: { readonly since: number }) => {
   const now = useNow()
   return <span title={`since ${absolute(since)}`}>{duration(Math.floor(Math.max(0, now - since) / 1_000) * 1_000)}</span>
@@ -54,7 +54,7 @@ const copyText = async (text: string): Promise<boolean> => {
     area.className = "sr"
     document.body.append(area)
     area.select()
-    // The only way on http pages of other machines, where `navigator.clipboard` does not exist.
+    // The only way on http pages of other machines, which have no `navigator.clipboard`.
     const done = document.execCommand("copy") // oxlint-disable-line typescript/no-deprecated -- there is no other way
     area.remove()
     return done

@@ -1,5 +1,5 @@
 /**
- * Alerts: what an operator must know, and what the platform sends to the operator's receivers (docs/operations/alerts.md).
+ * Alerts: problems that an operator must know about, which the platform sends to the operator's receivers (docs/operations/alerts.md).
  */
 import * as Schema from "effect/Schema"
 
@@ -17,9 +17,9 @@ export type AlertKind = typeof AlertKind.Type
 
 /** An alert. Times are in milliseconds since 1970. */
 export const Alert = Schema.Struct({
-  /** Identifies this occurrence: the same in all its messages. */
+  /** Identifies this occurrence. The same in all its messages. */
   id: Schema.String,
-  /** Identifies what is wrong: the same each time it happens, on every node. `queue_old/hello`. */
+  /** Identifies the problem, for example `queue_old/hello`. The same for every occurrence on every node. */
   fingerprint: Schema.String,
   kind: AlertKind,
   /** Absent for an alert that concerns the whole platform. */
@@ -32,7 +32,7 @@ export const Alert = Schema.Struct({
 })
 export type Alert = typeof Alert.Type
 
-/** The body of a message to a receiver. Members are only ever added. */
+/** The body of a message to a receiver. Later versions only add members. */
 export const AlertMessage = Schema.Struct({
   ...Alert.fields,
   type: Schema.Literals(["alert.firing", "alert.resolved", "alert.test"]),
@@ -53,7 +53,7 @@ export type AlertMessage = typeof AlertMessage.Type
 export const AlertReceiver = Schema.Struct({
   /** `https://alerts.example.com`. */
   origin: Schema.String,
-  /** The number of messages that wait for their delivery. */
+  /** The number of messages that wait for delivery. */
   waiting: Schema.Int,
   /** When the last message was delivered, since the platform started. */
   deliveredAt: Schema.optionalKey(Schema.Int),
@@ -64,7 +64,7 @@ export type AlertReceiver = typeof AlertReceiver.Type
 
 /** The alerts that fire now. */
 export const AlertList = Schema.Struct({
-  /** Whether alerts are configured. Without, none is found. */
+  /** Whether alerts are configured. If not, the platform checks no conditions. */
   configured: Schema.Boolean,
   alerts: Schema.Array(Alert),
   /** Empty for a key that does not permit all endpoints. */
@@ -72,7 +72,7 @@ export const AlertList = Schema.Struct({
 })
 export type AlertList = typeof AlertList.Type
 
-/** What the receivers answered to a test. */
+/** The responses of the receivers to a test. */
 export const AlertTest = Schema.Struct({
   receivers: Schema.Array(Schema.Struct({
     origin: Schema.String,

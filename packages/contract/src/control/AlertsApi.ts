@@ -3,7 +3,7 @@
  *
  * ```
  *   /api/v1/alerts        GET    the alerts that fire now
- *   /api/v1/alerts/test   POST   sends a test to every receiver, and returns what it answered
+ *   /api/v1/alerts/test   POST   sends a test to every receiver, and returns the responses
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
@@ -30,7 +30,7 @@ export class AlertsApi extends HttpApiGroup.make("alerts")
               kind: "queue_old",
               endpoint: "hello",
               summary: "The oldest waiting job of endpoint hello has waited for 16 minutes.",
-              action: "Ask why it waits: stint jobs list hello --status IN_QUEUE, then stint status hello JOB --explain.",
+              action: "Find out why it waits: stint jobs list hello --status IN_QUEUE, then stint status hello JOB --explain.",
               firedAt: 1_790_000_000_000
             }],
             receivers: [{ origin: "https://alerts.example.com", waiting: 0, deliveredAt: 1_790_000_000_100 }]
@@ -42,11 +42,11 @@ export class AlertsApi extends HttpApiGroup.make("alerts")
       .annotateMerge(operationDocs({
         summary: "Send a test alert",
         description:
-          "Sends a message of the type `alert.test` once to every receiver, and returns what each answered. Requires an admin key. Returns 409 " +
+          "Sends a message of the type `alert.test` once to every receiver, and returns each response. Requires an admin key. Returns 409 " +
           "when no receiver is configured.",
         responses: { 200: { receivers: [{ origin: "https://alerts.example.com", delivered: true, status: 204 }] } }
       }))
   )
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Alerts", description: "What an operator must know" }))
+  .annotateMerge(OpenApi.annotations({ title: "Alerts", description: "Problems that an operator must know about" }))
 {}

@@ -10,8 +10,8 @@ import { HttpApiMiddleware } from "effect/http-api"
 import * as Schema from "effect/Schema"
 
 /**
- * The annotation of an operation, or of a group, that differs from the default. `false`: an operation that changes nothing, or that programs
- * send for each job or heartbeat. `true`: a GET that returns a secret.
+ * Overrides the default for an operation or a group. `false`: an operation that changes nothing, or that programs send for each job or heartbeat.
+ * `true`: a GET that returns a secret.
  */
 export const Audited: Context.Reference<boolean | undefined> = Context.Reference<boolean | undefined>("@stint/contract/Audited", {
   defaultValue: () => undefined
@@ -36,7 +36,7 @@ export class AuditedOperations extends HttpApiMiddleware.Service<AuditedOperatio
 export const AuditResult = Schema.Literals(["done", "refused", "failed"])
 export type AuditResult = typeof AuditResult.Type
 
-/** The status of an operation whose caller disconnected before its end. */
+/** The status of an operation whose caller disconnected before it ended. */
 export const CALLER_GONE = 499
 
 /** An audited operation. It never contains a key, the value of a secret, or the input of a job. */
@@ -51,9 +51,9 @@ export const AuditEntry = Schema.Struct({
   target: Schema.String,
   /** The id of the key. `platform`: the platform's own key. `webhook`: no key, but the signature of a Git host's webhook. */
   key: Schema.String,
-  /** The name that the key had then. */
+  /** The name of the key at that time. */
   name: Schema.String,
-  /** Whether a program sent the key, or a person was logged in to the web console with it. */
+  /** Whether a program sent the key, or a user was logged in to the web console with it. */
   via: Schema.Literals(["api", "console"]),
   /** The address that the request came from. Behind a proxy, that of the proxy. */
   address: Schema.String,

@@ -30,7 +30,7 @@ const integer = (description: string, minimum: number, maximum: number) =>
 /** Filters and pagination of the audit. All keys are optional. */
 const AuditQuery = {
   action: filter("Only this operation, or only operations of this group: `keys.createKey`, `keys`."),
-  key: filter("Only operations with this key: its id, or the name that it had then."),
+  key: filter("Only operations with this key: its id, or its name at the time."),
   target: filter("Only operations on this target and what belongs to it: `endpoint/hello`, `secret/hf-token`."),
   result: Schema.optionalKey(AuditResult.annotate({ description: "Only operations with this result." })),
   since: Schema.optionalKey(timeText("Only operations at or after this time.")),

@@ -15,8 +15,8 @@ export class BackupApi extends HttpApiGroup.make("backup")
     }).annotateMerge(operationDocs({
       summary: "Back up the platform",
       description:
-        "Returns a tar archive with the database, the payloads in a local folder, the platform's keys and its settings, from one moment. Jobs " +
-        "continue meanwhile. Every job that was acknowledged before `moment`, which is in the first file of the archive, is in the database. " +
+        "Returns a tar archive with the database, the payloads in a local folder, the platform's keys and its settings, all from the same moment. Jobs " +
+        "continue meanwhile. Every job that was confirmed before `moment`, which is in the first file of the archive, is in the database. " +
         "The archive is complete only if its last file, `SHA256SUMS`, has arrived. Requires an admin key, because the archive contains all " +
         "inputs and results and the secrets of the platform. Returns 409 while another backup runs, and on a platform that stores its jobs " +
         "in memory."

@@ -7,8 +7,7 @@
  *      +-----------+----cancelled--> cancelled
  * ```
  *
- * A build has a copy of the endpoint's build settings from the moment in which it was created. Settings that are saved later affect later
- * builds only.
+ * A build has a copy of the endpoint's build settings from the moment in which it was created. Changed settings affect only later builds.
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
@@ -17,7 +16,7 @@ import { SecretName } from "./Secret.ts"
 /** The number of a build: 1 for the first build of an endpoint. Never reused while the endpoint exists. */
 const BuildNumber = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
-/** Why a build was started, in the words of its author. */
+/** Why a build was started, as its author describes it. */
 const BuildMessage = Schema.String.check(Schema.isMaxLength(1_000))
 
 /** `https://host/path`, `ssh://user@host/path`, `user@host:path`, `file:///path` or `/path`. */
@@ -74,7 +73,7 @@ export const BuildSettings = Schema.Struct({
   credential: Schema.optionalKey(SecretName),
   /** The secret with which a Git host signs its webhooks. Default: webhooks are rejected. */
   webhookSecret: Schema.optionalKey(SecretName),
-  /** Whether a push starts a build after the first successful build. Default: false, only a release does. */
+  /** Whether a push starts a build after the first successful build. Default: false; only a release does. */
   onPush: Schema.optionalKey(Schema.Boolean),
   /** How long a build may take, 10 s to 1 day. Default: 1 hour. */
   timeoutMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 10_000, maximum: 86_400_000 })))
@@ -97,7 +96,7 @@ export const Build = Schema.Struct({
   /** `push` and `release`: a webhook started the build. */
   trigger: Schema.Literals(["manual", "push", "release"]),
   message: Schema.optionalKey(BuildMessage),
-  /** The settings of this build. Its `ref` is what was asked for. */
+  /** The settings of this build, with the requested `ref`. */
   settings: BuildSettings,
   /** The commit that was built. */
   commit: Schema.optionalKey(Schema.String),
@@ -136,13 +135,13 @@ export type BuildLogLine = typeof BuildLogLine.Type
 export const BuildLogEvent = Schema.Union([
   /** `id`: the line's number. */
   Schema.Struct({ id: Schema.String, event: Schema.tag("line"), data: Schema.fromJsonString(BuildLogLine) }),
-  /** The build has ended, and has no further lines. */
+  /** The build has ended and has no more lines. */
   Schema.Struct({ id: Schema.String, event: Schema.tag("end"), data: Schema.fromJsonString(Build) })
 ])
 
-/** The answer to a webhook of a Git host. */
+/** The response to a webhook of a Git host. */
 export const BuildHookResult = Schema.Struct({
-  /** The number of the build that was started. Absent: none was. */
+  /** The number of the started build. Absent if none was started. */
   build: Schema.optionalKey(BuildNumber),
   /** Why. */
   reason: Schema.String

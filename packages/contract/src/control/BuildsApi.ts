@@ -6,7 +6,7 @@
  *   /api/v1/endpoints/{endpoint}/builds                    GET       newest first
  *                                                          POST      start
  *   /api/v1/endpoints/{endpoint}/builds/{number}           GET
- *   /api/v1/endpoints/{endpoint}/builds/{number}/logs      GET       the log, also while the build runs
+ *   /api/v1/endpoints/{endpoint}/builds/{number}/logs      GET       the log, even while the build runs
  *   /api/v1/endpoints/{endpoint}/builds/{number}/log-events  GET     the log as it is written, as Server-Sent Events
  *   /api/v1/endpoints/{endpoint}/builds/{number}/cancel    POST
  *   /api/v1/endpoints/{endpoint}/builds/{number}/deploy    POST      deploy the image of an earlier build
@@ -87,8 +87,8 @@ export class BuildsApi extends HttpApiGroup.make("builds")
     }).annotateMerge(operationDocs({
       summary: "Start a build",
       description:
-        "Builds the endpoint's repository with a copy of its present build settings, and deploys the image by digest. Builds run one after the " +
-        "other. Returns 409 with the reason when this platform cannot build, for example because no container engine answers.",
+        "Builds the endpoint's repository with a copy of its current build settings, and deploys the image by digest. Builds run one after the " +
+        "other. Returns 409 with the reason when this platform cannot build, for example because no container engine responds.",
       bodyOptional: true,
       request: {}
     })),
@@ -112,7 +112,7 @@ export class BuildsApi extends HttpApiGroup.make("builds")
       },
       success: Schema.Struct({
         lines: Schema.Array(BuildLogLine),
-        /** Pass it as `after` to read on. */
+        /** Pass it as `after` to read more. */
         cursor: Schema.Int,
         /** Whether more lines are stored, or may follow because the build has not ended. */
         more: Schema.Boolean
@@ -134,9 +134,9 @@ export class BuildsApi extends HttpApiGroup.make("builds")
     }).annotateMerge(operationDocs({
       summary: "Follow a build's log",
       description:
-        "Sends the stored lines of the log, then each new line, and at last the event `end` with the build, as Server-Sent Events. The id of an event " +
-        "is the line's number: a reader that sends it as `Last-Event-ID`, which takes precedence over `after`, continues behind it. A connection ends after " +
-        "five minutes; connect again, unless `end` was received. After `end` the answer is 204. The values of secrets are masked.",
+        "Sends the stored lines of the log, then each new line, and finally the event `end` with the build, as Server-Sent Events. The id of an event " +
+        "is the line's number. A reader that sends it as `Last-Event-ID`, which takes precedence over `after`, continues after that line. A connection ends after " +
+        "five minutes; reconnect unless `end` was received. After `end`, the response is 204. The values of secrets are masked.",
       parameters: [{
         name: "Last-Event-ID",
         in: "header",
@@ -151,7 +151,7 @@ export class BuildsApi extends HttpApiGroup.make("builds")
       error: [BuildNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Cancel a build",
-      description: "Stops a queued or running build, and returns it. A build that has ended stays as it is."
+      description: "Stops a queued or running build, and returns it. Does not change a build that has ended."
     })),
     HttpApiEndpoint.post("deployBuild", "/endpoints/:endpoint/builds/:number/deploy", {
       params: build,
@@ -160,7 +160,7 @@ export class BuildsApi extends HttpApiGroup.make("builds")
     }).annotateMerge(operationDocs({
       summary: "Deploy the image of a build",
       description:
-        "Deploys the image of an earlier successful build with the endpoint's present settings. `rollback` also returns to earlier settings."
+        "Deploys the image of an earlier successful build with the endpoint's current settings. `rollback` also returns to earlier settings."
     }))
   )
   .middleware(ControlAuthorization)

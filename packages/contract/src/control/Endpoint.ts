@@ -15,13 +15,13 @@ import { SecretName } from "./Secret.ts"
 /** A volume of a container. */
 const ContainerVolume = Schema.Struct({
   /**
-   * An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or else of
-   * one of the engine.
+   * An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or otherwise the name
+   * of a volume of the engine.
    */
   source: Schema.String.check(
     Schema.isPattern(/^(?:\/[^\0]*|[A-Za-z0-9][\w.-]*)$/, { message: "Expected an absolute path or the name of a volume" })
   ),
-  /** Where the container finds it. Default: `/platform-volume` and `/runpod-volume`. */
+  /** Where it is mounted in the container. Default: `/platform-volume` and `/runpod-volume`. */
   target: Schema.optionalKey(
     Schema.String.check(Schema.isPattern(/^\/[^\0]+$/, { message: "Expected an absolute path in the container" }))
   ),
@@ -30,7 +30,7 @@ const ContainerVolume = Schema.Struct({
 })
 
 const MOUNT_NEEDED =
-  "is only for containers. The variable PLATFORM_VOLUME_PATH of a process contains the volume's folder, in which it can write"
+  "is only for containers. A process finds the volume's folder, which is writable, in the variable PLATFORM_VOLUME_PATH"
 
 /** A volume of a process: a folder that the operator named (`STINT_VOLUMES`). */
 const ProcessVolume = Schema.Struct({
@@ -41,7 +41,7 @@ const ProcessVolume = Schema.Struct({
   readOnly: Schema.optionalKey(Schema.Boolean.check(Schema.makeFilter((isSet) => !isSet || `readOnly ${MOUNT_NEEDED}`)))
 })
 
-/** A process has one variable for the folder of its volume. */
+/** A process has only one variable for the folder of a volume. */
 const ProcessVolumes = Schema.Array(ProcessVolume).check(Schema.isMaxLength(1))
 
 /**
@@ -75,9 +75,9 @@ export const EndpointSource = Schema.Union([
     ),
     /** The arguments of the image's ENTRYPOINT. Default: its CMD. */
     command: Schema.optionalKey(Schema.NonEmptyArray(Schema.String)),
-    /** The processor time that a worker may use, in CPUs. Default: no limit. */
+    /** The CPU time that a worker may use, in CPUs. Default: no limit. */
     cpus: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0.01, maximum: 4_096 }))),
-    /** The memory that a worker may use, with its `/tmp` and without swap. Bytes; default: no limit. */
+    /** The memory that a worker may use, in bytes, including its `/tmp` and excluding swap. Default: no limit. */
     memoryBytes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8 * 1024 ** 2, maximum: 2 ** 50 }))),
     /** The number of processes and threads of a worker. Default: 1,024. */
     pids: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 8, maximum: 1_000_000 }))),
@@ -87,11 +87,11 @@ export const EndpointSource = Schema.Union([
       Schema.Literal("all")
     ])),
     volumes: Schema.optionalKey(Schema.Array(ContainerVolume).check(Schema.isMaxLength(50))),
-    /** A network of the engine, or `host`. Default: a network of its own, in which the worker reaches the platform and nothing else. */
+    /** A network of the engine, or `host`. Default: a separate network in which the worker can reach only the platform. */
     network: Schema.optionalKey(
       Schema.String.check(Schema.isPattern(/^[A-Za-z0-9][\w.-]*$/, { message: "Expected the name of a network" }))
     ),
-    /** The user of the worker's processes: a name or id, also with a group (`1000:1000`). Default: the image's user. */
+    /** The user of the worker's processes: a name or id, optionally with a group (`1000:1000`). Default: the image's user. */
     user: Schema.optionalKey(
       Schema.String.check(Schema.isPattern(/^[\w.-]+(?::[\w.-]+)?$/, { message: "Expected USER or USER:GROUP" }))
     )
@@ -157,10 +157,10 @@ export const WorkerLimits = Schema.Struct({
 export type WorkerLimits = typeof WorkerLimits.Type
 
 /**
- * The maxima of what callers may ask for. A request that asks for more is rejected with 400 (docs/spec/endpoints.md#limits-for-callers).
+ * The maxima that callers may request. A request for more is rejected with 400 (docs/spec/endpoints.md#limits-for-callers).
  *
  * When a spec sets `executionTimeoutMs` or `ttlMs` but not its maximum, the value is the maximum too ({@link withImpliedLimits}): an operator who
- * allows 5 s means 5 s. When a spec sets neither, callers may ask for up to 7 days, as on RunPod.
+ * allows 5 s means 5 s. When a spec sets neither, callers may request up to 7 days, as on RunPod.
  */
 const CallerLimits = Schema.Struct({
   /** The maximum of `policy.executionTimeout`. */
@@ -171,7 +171,7 @@ const CallerLimits = Schema.Struct({
   maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 100),
   /** The maximum of `priority`. Default 100. */
   priority: withDefault(Priority, 100),
-  /** The longest time from a submission until the job's start time. Default 30 days, the maximum. */
+  /** The maximum time from a submission to the job's start time. Default: 30 days, which is the maximum. */
   startDelayMs: withDefault(millis(0, MAX_START_DELAY_MILLIS), MAX_START_DELAY_MILLIS),
   /** The number of open batches of one key. Default: the platform's limit, which applies as well. */
   openBatches: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 1_000 }))),
@@ -183,8 +183,8 @@ const CallerLimits = Schema.Struct({
    */
   waitingJobs: Schema.optionalKey(WaitingJobs),
   /**
-   * The size of the endpoint's stored jobs in bytes: inputs, outputs, errors, streams and log lines, also of ended jobs until their retention
-   * ends. A submission beyond it is rejected with 507; running jobs still store their results. Default: no limit.
+   * The size of the endpoint's stored jobs in bytes: inputs, outputs, errors, streams and log lines, including those of ended jobs until their
+   * retention ends. A submission beyond it is rejected with 507; running jobs still store their results. Default: no limit.
    */
   storedBytes: Schema.optionalKey(StoredBytes)
 })
@@ -195,7 +195,7 @@ const CallerLimits = Schema.Struct({
  */
 const MIN_FOREIGN_LEASE_MILLIS = 3_000
 
-/** How many jobs with the same key may run at a time (docs/spec/endpoints.md#concurrency-keys). */
+/** How many jobs with the same key may run at the same time (docs/spec/endpoints.md#concurrency-keys). */
 const Concurrency = Schema.Struct({
   /**
    * `input` or `input.PATH`: the value of the input is the job's key, for example `input.customer`. Any other text is the key of all jobs of
@@ -255,7 +255,7 @@ export const EndpointSpec = Schema.Struct({
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
   /** Limits how many jobs with the same key run at a time. Default: no limit. */
   concurrency: Schema.optionalKey(Concurrency),
-  /** The maxima of what callers may ask for. */
+  /** The maxima that callers may request. */
   limits: withDefault(CallerLimits, {}),
   /**
    * `required`: workers that use the endpoint's shared key must send the lease token of a job with every write
@@ -266,8 +266,8 @@ export const EndpointSpec = Schema.Struct({
   /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
   /**
-   * The model that the workers use. The platform downloads it once for all workers of its machine, and starts no worker before it is there.
-   * The workers receive `HF_HOME`, `HF_HUB_CACHE` and `HF_HUB_OFFLINE=1`, unless `env` sets them. Default: none.
+   * The model that the workers use. The platform downloads it once for all workers of its machine, and starts no worker before the download is
+   * complete. The workers receive `HF_HOME`, `HF_HUB_CACHE` and `HF_HUB_OFFLINE=1`, unless `env` sets them. Default: none.
    */
   model: Schema.optionalKey(ModelReference),
   /** The secret that contains the hub's token for `model`. Only the platform uses it. Default: none, which is enough for public models. */
@@ -320,11 +320,11 @@ export const Endpoint = Schema.Struct({
   ...EndpointSpec.fields,
   /** Milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** The release that the endpoint runs, or is about to run. Absent when its workers always run the present files, as in `stint dev`. */
+  /** The release that the endpoint runs or is about to run. Absent if its workers always run the current files, as in `stint dev`. */
   release: Schema.optionalKey(Schema.Int),
   /** The release that serves until the first worker of `release` is ready. Absent when no roll is in progress. */
   previousRelease: Schema.optionalKey(Schema.Int),
-  /** The release that is tried with a part of the jobs, and that part in percent. Absent without a canary. */
+  /** The release that runs a part of the jobs, and that part in percent. Absent without a canary. */
   canary: Schema.optionalKey(Schema.Struct({ release: Schema.Int, percent: Schema.Int }))
 })
 export type Endpoint = typeof Endpoint.Type

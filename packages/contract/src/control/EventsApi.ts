@@ -1,5 +1,5 @@
 /**
- * The operation that follows what happens on the platform (PlatformEvent.ts).
+ * The operation that follows the events of the platform (PlatformEvent.ts).
  *
  * ```
  *   /api/v1/events   GET   Server-Sent Events: ?endpoint ?lastEventId
@@ -26,10 +26,10 @@ export class EventsApi extends HttpApiGroup.make("events")
     }).annotateMerge(operationDocs({
       summary: "Follow the platform",
       description:
-        "Sends what happens on the platform from now on as Server-Sent Events, on the endpoints that the key permits: jobs, workers, releases, " +
+        "Sends the platform's events from now on as Server-Sent Events, for the endpoints that the key permits: jobs, workers, releases, " +
         "builds, webhooks, alerts and changed endpoints. Events are not stored. A reader that sends the last id as `Last-Event-ID` within a " +
         "minute after a lost connection receives the events in between. A connection ends after five minutes with an event `position` without " +
-        "data, whose id continues without a gap. A reader that is too slow receives `missed`, with the number of events " +
+        "data, whose id lets the reader continue without a gap. A reader that is too slow receives `missed`, with the number of events " +
         "that it did not receive. Requires the scope `jobs:read`, `deploy` or `admin`.",
       parameters: [{
         name: "Last-Event-ID",
@@ -42,5 +42,5 @@ export class EventsApi extends HttpApiGroup.make("events")
   )
   .middleware(ViewerAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Events", description: "What happens on the platform, live" }))
+  .annotateMerge(OpenApi.annotations({ title: "Events", description: "The platform's events, live" }))
 {}

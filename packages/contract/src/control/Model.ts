@@ -5,7 +5,7 @@
  *   absent --prepare--> downloading --all files are there and correct--> ready --least recently used, space is needed--> absent
  *                          ^    |
  *                          |    v
- *                         failed: tried again at `retryAt`, while an endpoint needs it
+ *                         failed: retried at `retryAt`, while an endpoint needs it
  * ```
  */
 import * as Schema from "effect/Schema"
@@ -15,7 +15,7 @@ import { SecretName } from "./Secret.ts"
 const NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_-])?"
 const REVISION = "[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?"
 
-/** Parts that are legal characters, but would name another folder in the cache. */
+/** Names of valid characters that would point to another folder in the cache. */
 const isAmbiguous = (text: string): boolean => /--|\.\.|\/\.|\.\/|\/\/|\.lock(?:\/|$)/.test(text)
 
 const modelText = (pattern: RegExp, message: string) =>
@@ -54,16 +54,16 @@ export const CachedModel = Schema.Struct({
   model: Schema.String,
   /** The commit's id on the hub. */
   commit: Schema.String,
-  /** The branches and tags that led to this commit when they were downloaded. */
+  /** The branches and tags that pointed to this commit when it was downloaded. */
   revisions: Schema.Array(Schema.String),
   files: Schema.Int,
   /** The size of the files. Two commits of a model share equal files. */
   bytes: Schema.Int,
   /** When a worker last started with it, or when it was downloaded. */
   lastUsedAt: Schema.Int,
-  /** The number of this platform's workers that use it. It is not removed while there is one. */
+  /** The number of this platform's workers that use it. A model in use is not removed. */
   workers: Schema.Int,
-  /** The endpoints whose `model` is this one. */
+  /** The endpoints whose `model` this is. */
   endpoints: Schema.Array(EndpointId)
 })
 export type CachedModel = typeof CachedModel.Type
@@ -72,7 +72,7 @@ export type CachedModel = typeof CachedModel.Type
 export const ModelDownload = Schema.Struct({
   model: ModelReference,
   state: Schema.Literals(["downloading", "failed"]),
-  /** Bytes that are on the disk. */
+  /** The downloaded bytes. */
   receivedBytes: Schema.Int,
   /** Absent until the hub has listed the files. */
   totalBytes: Schema.optionalKey(Schema.Int),
@@ -91,7 +91,7 @@ export const ModelCache = Schema.Struct({
   hub: Schema.String,
   /** The size of everything in the folder. */
   bytes: Schema.Int,
-  /** The largest size. Absent: limited by the disk only. */
+  /** The maximum size. Absent: limited by the disk only. */
   limitBytes: Schema.optionalKey(Schema.Int),
   models: Schema.Array(CachedModel),
   downloads: Schema.Array(ModelDownload)

@@ -1,5 +1,5 @@
 /**
- * The state of the endpoints at this moment: their queues and workers. For dashboards, which read it every few seconds.
+ * The current state of the endpoints: their queues and workers. For dashboards, which read it every few seconds.
  *
  * ```
  *   /api/v1/overview              GET    every endpoint that the key permits
@@ -28,7 +28,7 @@ export class ViewerAuthorization extends HttpApiMiddleware.Service<ViewerAuthori
   { security, error: [Unauthorized, Forbidden] }
 ) {}
 
-/** The state of a worker. `unhealthy`: it fails to start or to work. `throttled`: there is no capacity for it. */
+/** The state of a worker. `unhealthy`: it fails to start or does not work. `throttled`: there is no capacity for it. */
 const WorkerState = Schema.Literals(["initializing", "idle", "running", "draining", "unhealthy", "throttled"])
 
 const Count = Schema.Natural
@@ -47,7 +47,7 @@ export const EndpointOverview = Schema.Struct({
     completed: Count,
     failed: Count
   }),
-  /** Since when the oldest ready job has been waiting. Absent without one. */
+  /** When the oldest ready job began to wait. Absent if there is none. */
   oldestQueuedAt: Schema.optionalKey(Schema.Int),
   workers: Schema.Struct({
     /** The maximum number of workers; null if the platform does not start them. */
@@ -72,7 +72,7 @@ export const WorkerOverview = Schema.Struct({
   jobs: Schema.Array(Schema.String),
   /** Why it is unhealthy or throttled. */
   reason: Schema.optionalKey(Schema.String),
-  /** When its replacement is started. */
+  /** When its replacement will be started. */
   retryAt: Schema.optionalKey(Schema.Int),
   firstSeenAt: Schema.Int,
   /** Its last heartbeat or other call. */
@@ -108,7 +108,7 @@ export class OverviewApi extends HttpApiGroup.make("overview")
     HttpApiEndpoint.get("overview", "/overview", { success: Overview, error: Unavailable }).annotateMerge(operationDocs({
       summary: "Get the state of all endpoints",
       description:
-        "Returns the queue and the workers of every endpoint that the key permits, at this moment. Requires the scope `jobs:read`, `deploy` " +
+        "Returns the current queue and workers of every endpoint that the key permits. Requires the scope `jobs:read`, `deploy` " +
         "or `admin`. Reading it every few seconds is cheap."
     })),
     HttpApiEndpoint.get("overviewOfEndpoint", "/overview/:endpoint", {
@@ -124,5 +124,5 @@ export class OverviewApi extends HttpApiGroup.make("overview")
   )
   .middleware(ViewerAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Overview", description: "Queues and workers at this moment" }))
+  .annotateMerge(OpenApi.annotations({ title: "Overview", description: "The current queues and workers" }))
 {}

@@ -1,8 +1,8 @@
 /**
- * What happens on a platform, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
+ * The events of a platform, as one stream: `GET /api/v1/events` (docs/operations/alerts.md#follow-what-happens).
  *
- * Events are never stored. The server keeps the newest ones in memory while somebody reads, so that a reader whose connection was lost can
- * continue. A reader that is too slow, or away for too long, receives `missed` in place of the events that it did not receive.
+ * Events are never stored. The server keeps the newest ones in memory while there are readers, so that a reader whose connection was lost can
+ * continue. A reader that is too slow or was disconnected for too long receives `missed` instead of the events that it missed.
  */
 import * as Schema from "effect/Schema"
 import { JobStatus } from "../jobs/Job.ts"
@@ -29,7 +29,7 @@ const define = <Type extends string, Fields extends Schema.Struct.Fields>(type: 
 /** An event. `reason`: the first {@link MAX_REASON} characters. */
 export const PlatformEvent = Schema.Union([
   define("job.submitted", job),
-  /** Jobs of a batch, or jobs that a pipeline started. Their ids come with the events of their starts. */
+  /** Jobs of a batch, or jobs that a pipeline started. The events of their starts contain their ids. */
   define("jobs.submitted", { endpoint: Schema.String, count: Schema.Int }),
   define("job.started", { ...job, worker: Schema.String, attempt: Schema.Int }),
   /** The attempt failed, the worker was lost, or a caller retried an ended job. */
@@ -54,11 +54,11 @@ export const PlatformEvent = Schema.Union([
     reason: Schema.optionalKey(Schema.String)
   }),
   define("webhook.delivered", { endpoint: Schema.String, delivery: Schema.String, host: Schema.String }),
-  /** No attempt is left. */
+  /** No attempts are left. */
   define("webhook.failed", { endpoint: Schema.String, delivery: Schema.String, host: Schema.String, reason: Schema.String }),
   define("alert.fired", alert),
   define("alert.resolved", alert),
-  /** The reader did not receive this many events that it asked for; null: an unknown number. */
+  /** The number of requested events that the reader did not receive; null: unknown. */
   define("missed", { count: Schema.NullOr(Schema.Int) })
 ])
 export type PlatformEvent = typeof PlatformEvent.Type

@@ -22,7 +22,7 @@ import { EndpointSpec } from "./Endpoint.ts"
 /** The number of a release: 1 for the first release of an endpoint. Never reused while the endpoint exists. */
 const ReleaseNumber = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
-/** Why a release was made, in the words of its author. */
+/** Why a release was made, as its author describes it. */
 const ReleaseMessage = Schema.String.check(Schema.isMaxLength(1_000))
 
 /** A SHA-256 in hexadecimal. */
@@ -32,7 +32,7 @@ const Sha256 = Schema.String.check(Schema.isPattern(/^[0-9a-f]{64}$/))
 export const ReleaseCode = Schema.Struct({
   /** Identifies the code: the hash of the bundle's files. */
   hash: Sha256,
-  /** The handler's own source files, without those of installed packages. Paths are relative to the folder that contains all of them. */
+  /** The handler's own source files, without those of installed packages. Paths are relative to the closest folder that contains all of them. */
   files: Schema.Array(Schema.Struct({ path: Schema.String, hash: Sha256 }))
 })
 export type ReleaseCode = typeof ReleaseCode.Type
@@ -43,7 +43,7 @@ export type ReleaseCode = typeof ReleaseCode.Type
 export const Canary = Schema.Struct({
   /** The share of the jobs, in percent: 1 to 50. */
   percent: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 50 })),
-  /** The number of attempts on the canary's workers after which its error rate is compared: 1 to 100,000. Default: 50. */
+  /** The number of attempts on the canary's workers after which error rates are compared: 1 to 100,000. Default: 50. */
   minJobs: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 })).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed(50))
   ),
@@ -80,7 +80,7 @@ export const Release = Schema.Struct({
   state: ReleaseState,
   /** Why the release failed. */
   reason: Schema.optionalKey(Schema.String),
-  /** When it became active. Absent when it never was. */
+  /** When it became active. Absent if it never was. */
   activatedAt: Schema.optionalKey(Schema.Int)
 })
 export type Release = typeof Release.Type
@@ -91,14 +91,14 @@ export const ReleaseSpec = Schema.Struct({
   message: Schema.optionalKey(ReleaseMessage),
   /** The number of the release that the caller compared with, or 0 for an endpoint that does not exist yet. Default: any. */
   expected: Schema.optionalKey(Schema.Int),
-  /** Deploys a canary. Ignored where the release replaces no worker: for a first release, and for changes that do not concern workers. */
+  /** Deploys a canary. Ignored if the release replaces no worker, as for a first release or for changes that do not affect workers. */
   canary: Schema.optionalKey(Canary)
 })
 export type ReleaseSpec = typeof ReleaseSpec.Type
 
 /** The body of `POST /api/v1/endpoints/{endpoint}/rollback`, which may be empty. */
 export const RollbackSpec = Schema.Struct({
-  /** Default: the newest release before the active one that was active, too. */
+  /** Default: the newest earlier release that was active. */
   to: Schema.optionalKey(ReleaseNumber),
   message: Schema.optionalKey(ReleaseMessage)
 })
@@ -106,7 +106,7 @@ export type RollbackSpec = typeof RollbackSpec.Type
 
 const AttemptCounts = Schema.Struct({ jobs: Schema.Int, failed: Schema.Int })
 
-/** How the attempts have ended since the canary began, or since the platform was started. Cancelled attempts do not count. */
+/** How attempts have ended since the canary began or the platform was started, whichever is later. Cancelled attempts do not count. */
 export const CanaryStatus = Schema.Struct({
   release: ReleaseNumber,
   percent: Schema.Int,
@@ -118,7 +118,7 @@ export type CanaryStatus = typeof CanaryStatus.Type
 
 /** What a deployment would change. */
 export const ReleasePreview = Schema.Struct({
-  /** The number of the active release, or of the one that is rolling. Absent for a new endpoint. */
+  /** The number of the active or the rolling release. Absent for a new endpoint. */
   active: Schema.optionalKey(ReleaseNumber),
   /** The settings that differ, such as `workers.max`. Values of variables in `env` are included. */
   settings: Schema.Array(Schema.Struct({
@@ -126,7 +126,7 @@ export const ReleasePreview = Schema.Struct({
     before: Schema.optionalKey(Schema.Json),
     after: Schema.optionalKey(Schema.Json)
   })),
-  /** The hashes of the code, and the source files that differ. A package that changed alone changes the hash and no file. */
+  /** The hashes of the code, and the source files that differ. If only a package changed, the hash differs but no file does. */
   code: Schema.Struct({
     before: Schema.optionalKey(Schema.String),
     after: Schema.optionalKey(Schema.String),
@@ -134,7 +134,7 @@ export const ReleasePreview = Schema.Struct({
     removed: Schema.Array(Schema.String),
     changed: Schema.Array(Schema.String)
   }),
-  /** Whether a deployment would make a release. */
+  /** Whether a deployment would create a release. */
   changes: Schema.Boolean
 })
 export type ReleasePreview = typeof ReleasePreview.Type

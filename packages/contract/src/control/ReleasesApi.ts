@@ -63,10 +63,10 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
     }).annotateMerge(operationDocs({
       summary: "Deploy a release",
       description:
-        "Makes a release of these settings and of the handler's current code, and creates the endpoint if it does not exist. Workers of the " +
-        "new release start, and the earlier ones serve until one of them is ready. Returns 201 with the release, 200 with the active release " +
-        "when nothing differs from it, and 409 when the active release is not `expected` any more. With `canary`, a part of the jobs runs " +
-        "on the release, which is rolled back when it fails more of them than the active release, until it is promoted.",
+        "Creates a release of these settings and the handler's current code, and creates the endpoint if it does not exist. Workers of the " +
+        "new release start; the earlier ones serve until one of the new ones is ready. Returns 201 with the release, 200 with the active release " +
+        "when nothing differs from it, and 409 when the active release is no longer `expected`. With `canary`, a part of the jobs runs " +
+        "on the release until it is promoted. It is rolled back if it fails more jobs than the active release.",
       request: { ...exampleSpec, message: "Answer in Italian" }
     })),
     HttpApiEndpoint.post("previewRelease", "/endpoints/:endpoint/releases/preview", {
@@ -88,7 +88,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       summary: "Roll back",
       description:
         "Deploys an earlier release: a new release with its settings and its stored code. The handler's files are not needed. Without `to`, " +
-        "the newest release before the active one that was active, too.",
+        "the newest earlier release that was active.",
       bodyOptional: true,
       request: {}
     })),
@@ -99,7 +99,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
     }).annotateMerge(operationDocs({
       summary: "Promote a canary",
       description:
-        "Makes the canary of an endpoint its release: its workers replace those of the active release. Returns 409 without a canary."
+        "Makes the canary the release of its endpoint: its workers replace those of the active release. Returns 409 without a canary."
     }))
   )
   .middleware(ControlAuthorization)

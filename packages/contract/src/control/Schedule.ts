@@ -18,10 +18,10 @@ export type ScheduleName = typeof ScheduleName.Type
 /** The tag of the jobs that a schedule submits. */
 export const scheduleTag = (name: ScheduleName): string => `schedule:${name}`
 
-/** The largest number of firings that the catch-up policy `all` makes up for. */
+/** The maximum number of missed firings that the catch-up policy `all` fires. */
 const MAX_CATCH_UP = 100
 
-/** The longest jitter, in milliseconds. */
+/** The maximum jitter, in milliseconds. */
 const MAX_JITTER_MILLIS = 3_600_000
 
 const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]) =>
@@ -38,7 +38,7 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
 const Overlap = Schema.Literals(["skip", "queue", "replace", "allow"])
 
 /**
- * Which firings are made up for after the platform did not run, or could not store jobs, when they were due.
+ * Which missed firings still fire after the platform was down, or could not store jobs, when they were due.
  *
  * - `none`: none.
  * - `last`: the latest one.
@@ -48,7 +48,7 @@ const CatchUp = Schema.Literals(["none", "last", "all"])
 
 /** The body of `PUT /api/v1/endpoints/{endpoint}/schedules/{schedule}`: when to submit which job. */
 export const ScheduleSpec = Schema.Struct({
-  /** When to fire, again and again. Either `cron` or `at` is required. */
+  /** The cron expression of a recurring schedule. Either `cron` or `at` is required. */
   cron: Schema.optionalKey(CronExpression),
   /** The time zone of `cron`. Default: UTC. */
   timeZone: withDefault(TimeZone, "UTC"),
@@ -65,10 +65,10 @@ export const ScheduleSpec = Schema.Struct({
   overlap: withDefault(Overlap, "skip"),
   /** Default: `last`. */
   catchUp: withDefault(CatchUp, "last"),
-  /** How many firings the catch-up policy `all` makes up for: 1 to 100. Default: 10. */
+  /** How many missed firings the catch-up policy `all` fires: 1 to 100. Default: 10. */
   catchUpLimit: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_CATCH_UP })), 10),
   /**
-   * Delays each firing by a different time below this one, in milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
+   * Delays each firing by a different time of less than this many milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
    */
   jitterMs: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_JITTER_MILLIS })), 0)
 }).check(
@@ -80,17 +80,17 @@ export const ScheduleSpec = Schema.Struct({
 )
 export type ScheduleSpec = typeof ScheduleSpec.Type
 
-/** What became of one firing. */
+/** The outcome of one firing. */
 export const ScheduleFiring = Schema.Struct({
   /** The time of the schedule that the firing belongs to, without jitter. Milliseconds since 1970. */
   scheduledFor: Schema.Int,
   /** When it was decided. Milliseconds since 1970. */
   at: Schema.Int,
-  /** `manual`: somebody asked for it. */
+  /** `manual`: a caller requested it. */
   trigger: Schema.Literals(["time", "manual"]),
   /**
-   * `submitted`: `job` was submitted. `skipped`: the previous job had not ended. `missed`: the platform did not run, and the catch-up policy
-   * does not make up for it. `failed`: the job could not be submitted.
+   * `submitted`: `job` was submitted. `skipped`: the previous job had not ended. `missed`: the platform was down, and the catch-up policy drops the
+   * firing. `failed`: the job could not be submitted.
    */
   outcome: Schema.Literals(["submitted", "skipped", "missed", "failed"]),
   job: Schema.optionalKey(JobId),
@@ -104,15 +104,15 @@ export const Schedule = Schema.Struct({
   endpoint: EndpointId,
   name: ScheduleName,
   spec: ScheduleSpec,
-  /** A paused schedule does not fire. Firings that were due in the meantime are not made up for. */
+  /** A paused schedule does not fire. Firings that were due in the meantime are dropped. */
   paused: Schema.Boolean,
   /** Milliseconds since 1970. */
   createdAt: Schema.Int,
   /** When the schedule was last set, paused or resumed. Milliseconds since 1970. */
   updatedAt: Schema.Int,
-  /** Who last set it, in words. */
+  /** Who last set it, for messages. */
   updatedBy: Schema.String,
-  /** The next firings, at most five, without jitter. Milliseconds since 1970. Empty for a paused schedule, or when none follows. */
+  /** The next firings, at most five, without jitter. Milliseconds since 1970. Empty for a paused schedule, or if none follows. */
   next: Schema.Array(Schema.Int),
   /** Firings that were due and whose jobs wait for the end of the previous one (overlap `queue`). */
   waiting: Schema.Array(Schema.Int),

@@ -62,7 +62,7 @@ export class SchedulesApi extends HttpApiGroup.make("schedules")
     }).annotateMerge(operationDocs({
       summary: "Set a schedule",
       description:
-        "Creates a schedule, or replaces its settings. With the same times, it continues where it was. A paused schedule stays paused. " +
+        "Creates a schedule, or replaces its settings. If the times are unchanged, it continues where it was. A paused schedule stays paused. " +
         "Returns 201 for a new schedule, and 200 for a replaced one.",
       request: { cron: "0 3 * * *", timeZone: "Europe/Berlin", input: { report: "daily" }, overlap: "skip", catchUp: "last" }
     })),
@@ -88,7 +88,7 @@ export class SchedulesApi extends HttpApiGroup.make("schedules")
       error: [ScheduleNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Resume a schedule",
-      description: "The schedule fires at its next time. Times that passed while it was paused are not made up for."
+      description: "The schedule fires at its next time. Times that passed while it was paused are dropped."
     })),
     HttpApiEndpoint.post("runSchedule", "/endpoints/:endpoint/schedules/:schedule/run-now", {
       params: schedule,
@@ -105,7 +105,7 @@ export class SchedulesApi extends HttpApiGroup.make("schedules")
     }).annotateMerge(operationDocs({
       summary: "Run a schedule now",
       description:
-        "Submits the schedule's job now, also while the schedule is paused or its previous job runs. The times of the schedule stay as they are."
+        "Submits the schedule's job now, even if the schedule is paused or its previous job is running. The times of the schedule do not change."
     }))
   )
   .middleware(ControlAuthorization)

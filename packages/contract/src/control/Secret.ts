@@ -1,8 +1,8 @@
 /**
  * Secrets: named values that workers receive as environment variables (docs/operations/secrets.md).
  *
- * A value can be set, replaced and deleted, but the platform never returns it. Endpoints refer to a secret by its name, so a new value needs
- * no change of the endpoint.
+ * A value can be set, replaced and deleted, but the platform never returns it. Endpoints refer to a secret by its name, so a new value requires no
+ * change of the endpoint.
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
@@ -15,16 +15,16 @@ export const SecretName = Schema.String.check(
 ).pipe(Schema.brand("SecretName"))
 export type SecretName = typeof SecretName.Type
 
-/** The largest value, in bytes of UTF-8. Operating systems limit a variable to 128 KiB. */
+/** The maximum size of a value, in bytes of UTF-8. Operating systems limit a variable to 128 KiB. */
 export const MAX_SECRET_BYTES = 65_536
 
-/** The shortest value that is masked in text from workers, because shorter ones would match ordinary words. Characters. */
+/** The minimum length of a value that is masked in text from workers, in characters. Shorter ones would match ordinary words. */
 export const SHORTEST_MASKED = 8
 
 /** A secret, without its value. */
 export const Secret = Schema.Struct({
   name: SecretName,
-  /** Changes whenever the value changes. Says nothing about the value. */
+  /** Changes whenever the value changes. Reveals nothing about the value. */
   version: Schema.String,
   /** Milliseconds since 1970. */
   createdAt: Schema.Int,
@@ -42,7 +42,7 @@ export type SecretValue = typeof SecretValue.Type
 /** The result of setting a secret. */
 export const SecretChange = Schema.Struct({
   ...Secret.fields,
-  /** False when the secret already had this value: its version stays, and no worker is replaced. */
+  /** False if the secret already had this value. Then its version does not change, and no worker is replaced. */
   changed: Schema.Boolean
 })
 export type SecretChange = typeof SecretChange.Type
@@ -51,7 +51,7 @@ export type SecretChange = typeof SecretChange.Type
 export const SecretsKeyRotation = Schema.Struct({
   /** Identifies the key that encrypts all secrets now. It is derived from the key, but does not reveal it. */
   key: Schema.String,
-  /** Where the key is stored, in words. */
+  /** Where the key is stored, for messages. */
   place: Schema.String,
   /** The number of secrets that were encrypted again. */
   secrets: Schema.Int

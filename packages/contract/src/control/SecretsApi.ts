@@ -1,5 +1,5 @@
 /**
- * The operations on secrets, a part of the control API (docs/operations/secrets.md). None of them returns a value.
+ * The operations on secrets, a part of the control API (docs/operations/secrets.md). No operation returns a value.
  *
  * ```
  *   /api/v1/secrets               GET     names, versions and the endpoints that use them
@@ -51,7 +51,7 @@ export class SecretsApi extends HttpApiGroup.make("secrets")
     }).annotateMerge(operationDocs({
       summary: "Delete a secret",
       description:
-        "Returns 409 while an endpoint uses the secret, because its workers could not start any more; `force` deletes it anyway."
+        "Returns 409 while an endpoint uses the secret, because its workers could no longer start; `force` deletes it anyway."
     }))
   )
   .middleware(ControlAuthorization)

@@ -1,5 +1,5 @@
 /**
- * The operation that reads what ran and what it cost, a part of the control API (docs/operations/usage.md).
+ * The operation that reads usage and its cost, a part of the control API (docs/operations/usage.md).
  *
  * ```
  *   /api/v1/usage   GET   ?by=endpoint|release|key ?endpoint ?from ?to ?step=hour|day|month|all
@@ -12,7 +12,7 @@ import { operationDocs } from "../OpenApiOperation.ts"
 import { InvalidRequest, Unavailable } from "../Problem.ts"
 import { ViewerAuthorization } from "./OverviewApi.ts"
 
-/** What the sums of a row belong to. */
+/** What the rows are grouped by. */
 export const UsageBy = Schema.Literals(["endpoint", "release", "key"])
 export type UsageBy = typeof UsageBy.Type
 
@@ -29,11 +29,11 @@ const Amount = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))
 export const UsageSums = Schema.Struct({
   /** Attempts that ended. */
   attempts: Schema.Natural,
-  /** How long handlers ran, of attempts that have ended: also of failed, cancelled and lost ones. */
+  /** The execution time of ended attempts, including failed, cancelled and lost ones. */
   executionSeconds: Amount,
-  /** How long workers of the platform's pools were ready, also while they were idle. */
+  /** How long workers of the platform's pools were ready, including idle time. */
   workerSeconds: Amount,
-  /** Their processor time, as far as the pool can tell. */
+  /** Their CPU time, as far as the pool can measure it. */
   cpuSeconds: Amount,
   /** `workerSeconds` times the number of GPUs of the worker. */
   gpuSeconds: Amount,
@@ -48,11 +48,11 @@ export const UsageRow = Schema.Struct({
   from: Schema.Int,
   /** Absent in sums by key. */
   endpoint: Schema.optionalKey(Schema.String),
-  /** Only in sums by release. Absent for an endpoint without releases, and where it is unknown. */
+  /** Only in sums by release. Absent for an endpoint without releases, and if unknown. */
   release: Schema.optionalKey(Schema.Int),
   /**
-   * Only in sums by key: the id of the key. Absent for the times of workers in an hour in which no job of their endpoint ran, and for jobs
-   * without a key. `*`: keys that were not counted apart, because there were too many.
+   * Only in sums by key: the id of the key. Absent for worker time in an hour in which no job of the endpoint ran, and for jobs without a key. `*`:
+   * keys that were not counted separately, because there were too many.
    */
   key: Schema.optionalKey(Schema.String),
   ...UsageSums.fields
@@ -67,14 +67,14 @@ export const BudgetStatus = Schema.Struct({
   period: Schema.Literals(["daily", "monthly"]),
   limit: Amount,
   spent: Amount,
-  /** Whether new jobs are refused. */
+  /** Whether new jobs are rejected. */
   reached: Schema.Boolean,
   /** When the next period begins. Milliseconds since 1970. */
   renewsAt: Schema.Int
 })
 export type BudgetStatus = typeof BudgetStatus.Type
 
-/** What ran, and what it cost. */
+/** Usage and its cost. */
 export const UsageReport = Schema.Struct({
   from: Schema.Int,
   to: Schema.Int,
@@ -108,10 +108,10 @@ export class UsageApi extends HttpApiGroup.make("usage")
       success: UsageReport,
       error: [InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Get what ran and what it cost",
+      summary: "Get usage and its cost",
       description:
-        "Returns the seconds of handlers, workers, processors and GPUs, and their cost by the present prices. Usage appears within 20 seconds. A " +
-        "key that is limited to some endpoints sees only these. By key, an admin key sees all keys, and every other key only itself. Requires the " +
+        "Returns the seconds of handlers, workers, processors and GPUs, and their cost at the current prices. Usage appears within 20 seconds. A " +
+        "key that is limited to some endpoints sees only these. With `by=key`, an admin key sees all keys, and any other key sees only itself. Requires the " +
         "scope `jobs:read`, `deploy` or `admin`.",
       responses: {
         200: {
@@ -146,5 +146,5 @@ export class UsageApi extends HttpApiGroup.make("usage")
   )
   .middleware(ViewerAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Usage", description: "What ran, and what it cost" }))
+  .annotateMerge(OpenApi.annotations({ title: "Usage", description: "Usage and its cost" }))
 {}

@@ -6,7 +6,7 @@
  *                  \--- cancel ---> cancelled <--- cancel ---/
  * ```
  *
- * An operation changes only jobs that were submitted before it. The platform carries it out, so it continues when the caller has gone, and after a
+ * An operation changes only jobs that were submitted before it. The platform carries it out, so it continues after the caller disconnects and after a
  * restart.
  */
 import * as Schema from "effect/Schema"
@@ -19,10 +19,10 @@ import { MAX_SEARCH_LENGTH } from "./JobSearch.ts"
 export const BulkAction = Schema.Literals(["retry", "cancel", "rerun"])
 export type BulkAction = typeof BulkAction.Type
 
-/** Within this time an operation can be taken back before it has changed a job: 10 s. */
+/** How long an operation is held by default. Until then it can be cancelled before it has changed a job: 10 s. */
 export const DEFAULT_HOLD_MILLIS = 10_000
 
-/** The longest hold: 10 minutes. */
+/** The maximum hold: 10 minutes. */
 const MAX_HOLD_MILLIS = 600_000
 
 /** Matching jobs are counted up to this number. */
@@ -39,7 +39,7 @@ export const BulkSpec = Schema.Struct({
 export type BulkSpec = typeof BulkSpec.Type
 
 /**
- * Why a job was left as it is. `changed`: its status no longer permits the action. `missing`: it has been removed, or its batch or retention ended.
+ * Why a job was not changed. `changed`: its status no longer permits the action. `missing`: it has been removed, or its batch or retention ended.
  * `endpoint`: its endpoint was deleted.
  */
 export const SkipReason = Schema.Literals(["changed", "missing", "endpoint"])
@@ -67,7 +67,7 @@ export const BulkOperation = Schema.Struct({
   matched: Schema.Struct({ count: Schema.Natural, more: Schema.Boolean }),
   /** The number of jobs that were retried, cancelled or submitted again. */
   done: Schema.Natural,
-  /** The number of jobs left as they are, by reason. */
+  /** The number of jobs that were not changed, by reason. */
   skipped: Schema.Struct({ changed: Schema.Natural, missing: Schema.Natural, endpoint: Schema.Natural }),
   /** The number of jobs that could not be changed, such as reruns beyond a quota. */
   failed: Schema.Natural,

@@ -7,7 +7,7 @@
  *   /api/v1/bulk                  GET     the operations, newest first
  *                                 POST    create one
  *   /api/v1/bulk/{bulk}           GET     its progress
- *   /api/v1/bulk/{bulk}/cancel    POST    take it back, or stop it
+ *   /api/v1/bulk/{bulk}/cancel    POST    cancel it, or stop it
  * ```
  */
 import * as Context from "effect/Context"
@@ -33,13 +33,13 @@ import { ListedJob, ListQuery, SearchText } from "./JobList.ts"
 /** The key of a request to the operations of this group. */
 export class CurrentManager extends Context.Service<CurrentManager, {
   readonly key: string
-  /** In words, such as `the key "ci"`. */
+  /** For messages, such as `the key "ci"`. */
   readonly name: string
   readonly endpoints: KeyEndpoints | ReadonlyArray<string>
   readonly limits?: KeyLimits | undefined
 }>()("@stint/contract/CurrentManager") {}
 
-/** Needs a key that can read jobs, and for changes one with the scope `jobs:manage` (`jobScopeOf`). */
+/** Requires a key that can read jobs; changes require the scope `jobs:manage` (`jobScopeOf`). */
 export class BulkAuthorization extends HttpApiMiddleware.Service<BulkAuthorization, { provides: CurrentManager }>()(
   "@stint/contract/BulkAuthorization",
   { security, error: [Unauthorized, Forbidden] }
@@ -130,8 +130,8 @@ export class BulkApi extends HttpApiGroup.make("bulk")
       summary: "Change all matching jobs",
       description:
         "Creates an operation that retries, cancels or reruns all jobs that match a text query and were submitted before it, on the endpoints that " +
-        "the key permits. Nothing is changed for `holdMs`, 10 s by default; until then the operation can be taken back. The platform then " +
-        "changes the jobs, newest first, each of them once, also when it restarts in between. Requires the scope `jobs:manage`.",
+        "the key permits. Nothing is changed during `holdMs`, 10 s by default; until then the operation can be cancelled without effect. The platform then " +
+        "changes the jobs, newest first, each of them once, even if it restarts in between. Requires the scope `jobs:manage`.",
       request: { action: "retry", query: QUERY, holdMs: 10_000 },
       responses: { 201: example }
     })),
@@ -151,8 +151,8 @@ export class BulkApi extends HttpApiGroup.make("bulk")
     }).annotateMerge(operationDocs({
       summary: "Cancel a bulk operation",
       description:
-        "Takes an operation back that is still held, so that no job is changed, or stops a running one: the jobs that it has changed stay so. " +
-        "Does not change an operation that has ended, and returns it. Requires the scope `jobs:manage`.",
+        "Cancels a held operation, so that no job is changed, or stops a running one: jobs that it has already changed stay changed. " +
+        "Returns an operation that has ended unchanged. Requires the scope `jobs:manage`.",
       responses: { 200: { ...example, state: "cancelled" } }
     }))
   )

@@ -8,7 +8,7 @@
 import * as Schema from "effect/Schema"
 import { ListedJob } from "./JobList.ts"
 
-/** Whether an operator has said that the fault is corrected. */
+/** Whether an operator has marked the fault as corrected. */
 export const ErrorGroupState = Schema.Literals(["open", "resolved"])
 export type ErrorGroupState = typeof ErrorGroupState.Type
 
@@ -21,7 +21,7 @@ export const ErrorGroup = Schema.Struct({
   /** 16 hexadecimal digits. In a text query: `error-group:FINGERPRINT`. */
   fingerprint: Schema.String,
   state: ErrorGroupState,
-  /** The class of the error. Absent for an error that is no exception. */
+  /** The class of the error. Absent for an error that is not an exception. */
   type: Schema.optionalKey(Schema.String),
   /** The message without its values, which differ from job to job: `no user <value> in <path>`. */
   message: Schema.String,
@@ -33,7 +33,7 @@ export const ErrorGroup = Schema.Struct({
   lastSeen: Schema.Int,
   /** The first release in which it was seen, if one is known. */
   firstRelease: Schema.optionalKey(Schema.Int),
-  /** The last seen first, at most 20. `release` is absent for workers that the platform did not start, and for jobs that never ran. */
+  /** Last seen first, at most 20. `release` is absent for workers that the platform did not start, and for jobs that never ran. */
   releases: Schema.Array(Schema.Struct({
     release: Schema.optionalKey(Schema.Int),
     count: Schema.Natural,
@@ -57,7 +57,7 @@ export type ErrorGroup = typeof ErrorGroup.Type
 export const ErrorGroupDetail = Schema.Struct({ ...ErrorGroup.fields, samples: Schema.Array(ListedJob) })
 export type ErrorGroupDetail = typeof ErrorGroupDetail.Type
 
-/** Groups, the last seen first. */
+/** Groups, last seen first. */
 export const ErrorGroupList = Schema.Struct({
   groups: Schema.Array(ErrorGroup),
   /** More groups match than `limit` permits. */

@@ -4,8 +4,8 @@
  * ```
  *   /api/v1/errors                                   GET     ?endpoint ?state ?since ?release ?sinceRelease ?limit
  *   /api/v1/errors/{endpoint}/{fingerprint}          GET     with the last failed jobs
- *   /api/v1/errors/{endpoint}/{fingerprint}/resolve  POST    it is corrected
- *   /api/v1/errors/{endpoint}/{fingerprint}/reopen   POST    it is not
+ *   /api/v1/errors/{endpoint}/{fingerprint}/resolve  POST    the fault is corrected
+ *   /api/v1/errors/{endpoint}/{fingerprint}/reopen   POST    undoes the resolution
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
@@ -58,7 +58,7 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
           Schema.String.check(Schema.isPattern(/^(?:latest|[1-9]\d{0,14})$/)).annotate({
             description:
               "Only groups that were seen in this release or a later one: its number, or `latest` for the release that each endpoint has now. " +
-              "Failures whose release is not known count from the time at which it was made."
+              "Failures of an unknown release match if they happened after this release was made."
           })
         ),
         limit: Schema.optionalKey(integerText(`The maximum number of groups: 1 to ${LIST_LIMIT}. Default: 50.`, LIST_LIMIT))
@@ -68,7 +68,7 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
     }).annotateMerge(operationDocs({
       summary: "List error groups",
       description:
-        "Lists what failed, of all endpoints that the key permits: the failures grouped by their error, the last seen first. A group outlives its " +
+        "Lists the failures of all endpoints that the key permits, grouped by error, last seen first. A group outlives its " +
         "jobs by up to 90 days; an endpoint keeps its 200 last seen groups. Requires the scope `jobs:read`, `deploy` or `admin`.",
       responses: { 200: { groups: [example], more: false, removed: [] } }
     })),
@@ -88,8 +88,8 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
     }).annotateMerge(operationDocs({
       summary: "Resolve an error group",
       description:
-        "Says that the fault is corrected after a release: by default, after the one that the endpoint has now. A failure of a later release, or " +
-        "one whose release is not known, opens the group again. Changes no job. Requires the scope `jobs:manage`.",
+        "Marks the fault as corrected after a release: by default, after the endpoint's current one. A failure of a later release, or " +
+        "of an unknown one, opens the group again. Changes no job. Requires the scope `jobs:manage`.",
       request: { release: 12 },
       bodyOptional: true,
       responses: {
@@ -102,11 +102,11 @@ export class ErrorsApi extends HttpApiGroup.make("errors")
       error: [EndpointNotFound, ErrorGroupNotFound, Forbidden, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Open an error group again",
-      description: "Takes a resolution back. Requires the scope `jobs:manage`.",
+      description: "Undoes a resolution. Requires the scope `jobs:manage`.",
       responses: { 200: example }
     }))
   )
   .middleware(BulkAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Errors", description: "What failed, grouped by its error" }))
+  .annotateMerge(OpenApi.annotations({ title: "Errors", description: "Failures, grouped by error" }))
 {}

@@ -49,13 +49,13 @@ export const WaitPart = Schema.Struct({
 })
 export type WaitPart = typeof WaitPart.Type
 
-/** What the wait of the last attempt was spent on. */
+/** What the last attempt's wait consisted of. */
 export const WaitBreakdown = Schema.Struct({
   /** The job's `delayTime`. */
   millis: Schema.Int,
   /** The parts in one sentence, such as `3 ms until its worker was requested, 640 ms for the worker to start, 19 ms to be taken`. */
   words: Schema.String,
-  /** In order. They add up to `millis`. Empty when the start of the worker is unknown. */
+  /** In order; their sum is `millis`. Empty if the start of the worker is unknown. */
   parts: Schema.Array(WaitPart),
   /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
   standby: Schema.optionalKey(Schema.Boolean),
@@ -67,7 +67,7 @@ export const WaitBreakdown = Schema.Struct({
 })
 export type WaitBreakdown = typeof WaitBreakdown.Type
 
-/** The last deployment of the endpoint, while it is of interest to a waiting job. */
+/** The last deployment of the endpoint, while it affects a waiting job. */
 export const RollState = Schema.Struct({
   /** `rolling`: the first worker of the release is starting. `canary`: a part of the jobs runs on it. `failed`: it did not start, or failed jobs. */
   state: Schema.Literals(["rolling", "canary", "failed"]),
@@ -96,9 +96,9 @@ export const Explanation = Schema.Struct({
     key: Schema.String,
     limit: Schema.Int,
     running: Schema.Int,
-    /** Jobs of the key that a worker will take next. Together with the running jobs, they have all slots of the key. */
+    /** Jobs of the key that a worker will take next. Together with the running jobs, they use all slots of the key. */
     ready: Schema.Int,
-    /** Jobs of the key that wait like this one and come before it, counted up to 10,000. */
+    /** Jobs of the key that are also held and come before this one, counted up to 10,000. */
     ahead: Schema.Int
   })),
   /** The endpoint's workers by state, and the maximum number of workers (`null` if the platform does not start workers). */
@@ -119,12 +119,12 @@ export const Explanation = Schema.Struct({
   release: Schema.optionalKey(Schema.Int),
   /** Waiting jobs only: a roll of the endpoint that is in progress, or the last one, if it failed. */
   roll: Schema.optionalKey(RollState),
-  /** Absent while the job waits, and when no worker has taken it. */
+  /** Absent while the job waits, and if no worker has taken it. */
   wait: Schema.optionalKey(WaitBreakdown),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
   /** When the job was submitted. */
   createdAt: Schema.Int,
-  /** When the job last became ready to run, or will, if that is in the future. */
+  /** When the job last became ready to run, or will become ready. */
   queuedAt: Schema.Int,
   /** When the last attempt started. */
   startedAt: Schema.optionalKey(Schema.Int),

@@ -143,7 +143,7 @@ const MAX_TIME = 8_640_000_000_000_000
 /** A point in time: milliseconds since 1970, or ISO 8601 with a time zone. */
 export const PointInTime = Schema.Union([millis(0, MAX_TIME), TimeText])
 
-/** 30 days: the longest time from a submission until the job may start. */
+/** 30 days: the maximum time from a submission until the job may start. */
 export const MAX_START_DELAY_MILLIS = 30 * 24 * 60 * 60 * 1000
 
 /**
@@ -167,12 +167,12 @@ export type WebhookEvent = typeof WebhookEvent.Type
 
 const isHttpUrl = (url: string): boolean => URL.canParse(url) && /^https?:\/\//i.test(url)
 
-/** Whether a URL has neither control characters nor halves of surrogate pairs. `URL` removes or replaces them: the receiver is another one. */
+/** Whether a URL has neither control characters nor unpaired surrogates. `URL` removes or replaces them, which would change the receiver. */
 const isUrlText = (url: string): boolean => /^\P{Cc}*$/u.test(url) && url.isWellFormed()
 
-const NO_URL_TEXT = "expected a URL without control characters and halves of surrogate pairs"
+const NO_URL_TEXT = "expected a URL without control characters and unpaired surrogates"
 
-/** The URL of a webhook: http or https, at most 2,048 characters. Also of stored webhooks, which may be older than {@link NewWebhookUrl}. */
+/** The URL of a webhook: http or https, at most 2,048 characters. Also used for stored webhooks, which may be older than {@link NewWebhookUrl}. */
 const WebhookUrl = Schema.String.check(
   Schema.isMaxLength(2_048),
   Schema.makeFilter((url) => isHttpUrl(url) || "expected an http:// or https:// URL")

@@ -37,7 +37,7 @@ export interface JobSearch {
   readonly before?: SearchTime
 }
 
-/** What is wrong with a query, and where: `position` counts characters from 0. */
+/** What is wrong with a query, and where. `position` counts characters from 0. */
 export interface SearchProblem {
   readonly position: number
   readonly message: string
@@ -89,7 +89,7 @@ const STATUSES: ReadonlyMap<string, JobStatus> = new Map([
 
 const UNITS = [["d", 86_400_000], ["h", 3_600_000], ["m", 60_000], ["s", 1_000], ["ms", 1]] as const
 
-/** The longest duration that can be written: 10,000 days. */
+/** The maximum duration: 10,000 days. */
 const MAX_AGO = 10_000 * 86_400_000
 
 const parseAgo = (text: string): number | undefined => {
@@ -173,7 +173,7 @@ const readTerm = (
   const quoted = readQuoted(text, valueAt)
   if (quoted === undefined) return problem(valueAt, `The value of ${key} has no closing quote.`, "Add \" at its end.")
   if (/\S/.test(text[quoted.end] ?? " ")) {
-    return problem(quoted.end, "A space is missing after a quoted value.", "Separate terms by spaces.")
+    return problem(quoted.end, "A space is missing after a quoted value.", "Separate terms with spaces.")
   }
   return { term: { key, value: quoted.value, at, valueAt }, end: quoted.end }
 }
@@ -245,7 +245,7 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
   }
 }
 
-/** A value as it is written in a query. */
+/** A value in the syntax of a query. */
 const printValue = (value: string): string =>
   /^[^\s"]+$/.test(value) ? value : `"${value.replaceAll("\\", "\\\\").replaceAll("\"", "\\\"")}"`
 

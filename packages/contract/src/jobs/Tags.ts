@@ -1,5 +1,5 @@
 /**
- * The tags of a job (docs/spec/jobs-api.md#request-body). A module of its own, because a pipeline's worker loads it, too.
+ * The tags of a job (docs/spec/jobs-api.md#request-body). A separate module, because a pipeline's worker also loads it.
  */
 import * as Schema from "effect/Schema"
 import { PrintableText } from "../PrintableText.ts"

@@ -1,8 +1,7 @@
 /**
  * Whether a run that has begun can follow another definition of its pipeline (docs/spec/pipelines.md#versions). Pure.
  *
- * What a run has recorded is fixed, and what it has not recorded may change: every recorded node must exist in the other definition, with the
- * same kind and the same output.
+ * Only unrecorded nodes may change: every recorded node must exist in the other definition, with the same kind and the same output.
  */
 import { nodeOf } from "../workers/NodeAddress.ts"
 import type { EntryKind, GraphNode, PipelineGraph } from "../workers/RunJournal.ts"
@@ -10,7 +9,7 @@ import type { EntryKind, GraphNode, PipelineGraph } from "../workers/RunJournal.
 /** The address of a run's input, which is recorded when the run is submitted. No node has it. */
 const INPUT = "input"
 
-/** A node of a run's own definition that another definition does not have in the same form. */
+/** A node of a run's own definition that is missing or different in another definition. */
 export interface NodeChange {
   readonly node: string
   readonly change: "changed" | "removed"
@@ -26,7 +25,7 @@ const branchOf = (body: unknown): string | undefined =>
   typeof body === "object" && body !== null && "branch" in body && typeof body.branch === "string" ? body.branch : undefined
 
 /**
- * The addresses that an entry has recorded: its node with the nodes and parts around it, and of a choice the branch that was taken. None for the
+ * The addresses that an entry has recorded: its node, the nodes and parts around it and, for a choice, the branch that was taken. None for the
  * entries of a cancel.
  */
 export const recordedBy = (
@@ -63,7 +62,7 @@ const changeOf = (was: GraphNode, is: GraphNode | undefined): NodeChange | undef
   return {
     node,
     change: "changed",
-    reason: `The run has recorded the output of the node "${node}", whose type is another one in the definition of the worker.`
+    reason: `The run has recorded the output of the node "${node}", whose type is different in the definition of the worker.`
   }
 }
 
@@ -77,7 +76,7 @@ const branchChanges = (was: GraphNode, is: GraphNode | undefined): ReadonlyArray
   }))
 }
 
-/** The nodes of a definition that another one does not have in the same form, in the order of the definition. */
+/** The nodes of a definition that are missing or different in another one, in the order of the definition. */
 export const changes = (own: Comparable, other: Comparable): ReadonlyArray<NodeChange> => {
   const after = new Map(other.nodes.map((node) => [node.address, node]))
   const isSameInput = own.input === undefined || other.input === undefined || own.input === other.input
@@ -85,7 +84,7 @@ export const changes = (own: Comparable, other: Comparable): ReadonlyArray<NodeC
     ...(isSameInput ? [] : [{
       node: INPUT,
       change: "changed" as const,
-      reason: "The run began with an input whose type is another one in the definition of the worker."
+      reason: "The run began with an input whose type is different in the definition of the worker."
     }]),
     ...own.nodes.flatMap((was) => {
       const is = after.get(was.address)
@@ -95,7 +94,7 @@ export const changes = (own: Comparable, other: Comparable): ReadonlyArray<NodeC
   ]
 }
 
-/** The changes that a run with these entries meets. A run without entries fits every definition. */
+/** The changes that affect a run with these entries. A run without entries fits every definition. */
 export const met = (
   entries: Iterable<Parameters<typeof recordedBy>[0]>,
   changed: ReadonlyArray<NodeChange>
@@ -106,7 +105,7 @@ export const met = (
   return changed.filter(({ node }) => recorded.has(node))
 }
 
-/** Why a run does not fit a definition other than its own, in words; undefined when it fits. */
+/** A message that says why a run does not fit a definition other than its own; undefined if it fits. */
 export const incompatibility = (
   entries: Iterable<Parameters<typeof recordedBy>[0]>,
   own: Comparable | undefined,

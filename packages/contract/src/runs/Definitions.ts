@@ -1,5 +1,5 @@
 /**
- * The definitions of a pipeline, and what a new one would do to the runs that have not ended (docs/spec/pipelines.md#versions).
+ * The definitions of a pipeline, and how a new one would affect the runs that have not ended (docs/spec/pipelines.md#versions).
  */
 import * as Schema from "effect/Schema"
 import { DefinitionHash, PipelineGraph } from "../workers/RunJournal.ts"
@@ -7,10 +7,10 @@ import { DefinitionHash, PipelineGraph } from "../workers/RunJournal.ts"
 /** One definition, and the runs that follow it and have not ended. */
 const DefinitionReport = Schema.Struct({
   hash: DefinitionHash,
-  /** When a worker sent it first, in milliseconds since 1970. */
+  /** When a worker first sent it, in milliseconds since 1970. */
   definedAt: Schema.Int,
   open: Schema.Int,
-  /** Those of them that wait for a worker with this definition or one that fits. */
+  /** How many of them wait for a worker with this definition or a compatible one. */
   held: Schema.Int
 })
 
@@ -32,11 +32,11 @@ export const ComparedNode = Schema.Struct({
   definition: DefinitionHash,
   node: Schema.String,
   change: Schema.Literals(["changed", "removed"]),
-  /** The open runs that have recorded the node: they wait. 0: the change concerns no run. */
+  /** The number of open runs that have recorded the node and would therefore wait. 0: the change affects no run. */
   waiting: Schema.Int,
   /** Why they wait. */
   reason: Schema.String,
-  /** One of them. */
+  /** The id of one of them. */
   example: Schema.optionalKey(Schema.String)
 })
 export type ComparedNode = typeof ComparedNode.Type
@@ -45,9 +45,9 @@ export type ComparedNode = typeof ComparedNode.Type
 export const DefinitionComparison = Schema.Struct({
   /** The runs that have not ended. */
   open: Schema.Int,
-  /** Those that would continue with the definition. */
+  /** The runs that would continue with the definition. */
   continuing: Schema.Int,
-  /** Those that would wait for a worker of their own definition. */
+  /** The runs that would wait for a worker with their own definition. */
   waiting: Schema.Int,
   /** The nodes that the definition changes or does not have. */
   nodes: Schema.Array(ComparedNode),

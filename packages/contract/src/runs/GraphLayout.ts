@@ -1,5 +1,5 @@
 /**
- * Where the nodes of a pipeline's graph are drawn. Pure.
+ * Computes where the nodes of a pipeline's graph are drawn. Pure.
  *
  * A definition is a tree of sequences, so the layout needs no library: a sequence is drawn from top to bottom, and the parts of an `all` or a
  * `branch` side by side below it.
@@ -27,7 +27,7 @@ const EMPTY_WIDTH = 24
 /** The height of a box: two lines. */
 export const BOX_HEIGHT = 40
 
-/** The most characters of a line in a box. */
+/** The maximum number of characters of a line in a box. */
 const MOST_CHARACTERS = 40
 
 /** A text that fits into a box. */
@@ -38,7 +38,7 @@ const linesOf = ({ address, endpoint, kind, label }: GraphNode, note: string | u
   return [label ?? address.slice(address.lastIndexOf(".") + 1), note === undefined ? what : `${what}, ${note}`].map(cut)
 }
 
-/** A node in its place. `lines`: its name, and what it is. */
+/** A node with its position. `lines`: its name and its kind. */
 export interface Box {
   readonly node: GraphNode
   readonly lines: ReadonlyArray<string>
@@ -77,7 +77,7 @@ const below = (blocks: ReadonlyArray<Block>): Block => {
   return { width, height: Math.max(0, y - GAP), boxes, passages }
 }
 
-/** The blocks side by side. One without nodes is a passage. */
+/** The blocks side by side. A block without nodes is a passage. */
 const beside = (around: string, blocks: ReadonlyArray<Block>): Block => {
   const height = Math.max(0, ...blocks.map((block) => block.height))
   const boxes: Array<Box> = []
@@ -100,7 +100,7 @@ const boxOf = (node: GraphNode, note: string | undefined): Block => {
   return { width, height: BOX_HEIGHT, boxes: [{ node, lines, x: 0, y: 0, width }], passages: [] }
 }
 
-/** A further text in the box of a node, such as `3 of 12`, by the node's address. */
+/** An additional text in the box of a node, such as `3 of 12`, by the node's address. */
 type Notes = ReadonlyMap<string, string>
 
 /** Lays out a sequence: its nodes, each followed by the nodes inside it. */
@@ -141,7 +141,7 @@ const curve = (x1: number, y1: number, x2: number, y2: number): string => {
   return `C ${rounded(x1)} ${middle}, ${rounded(x2)} ${middle}, ${rounded(x2)} ${rounded(y2)}`
 }
 
-/** A line from a node to one that needs it. */
+/** An edge from a node to a node that depends on it. */
 export interface Edge {
   readonly from: string
   readonly to: string
@@ -156,7 +156,7 @@ export interface PartName {
   readonly y: number
 }
 
-/** A graph in its place. */
+/** A graph with the positions of its nodes. */
 export interface Layout {
   readonly width: number
   readonly height: number
@@ -165,7 +165,7 @@ export interface Layout {
   readonly parts: ReadonlyArray<PartName>
 }
 
-/** Places a graph, from top to bottom. `notes`: further texts of nodes, by their addresses. */
+/** Lays out a graph from top to bottom. `notes`: additional texts of nodes, by their addresses. */
 export const layoutOf = (graph: PipelineGraph, notes: Notes = new Map()): Layout => {
   const block = sequence(graph.nodes, notes)
   const { boxes, passages } = moved(block, MARGIN, MARGIN)

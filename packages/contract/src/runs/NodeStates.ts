@@ -4,7 +4,7 @@
 import { nodeOf } from "../workers/NodeAddress.ts"
 import type { RunStep } from "./RunSteps.ts"
 
-/** The classes of the diagram. A node with several paths, such as a `forEach`, shows the first of these that one of them has. */
+/** The classes of the diagram. A node with several paths, such as a `forEach`, shows the first class in this order that any of its paths has. */
 const STATES = ["failed", "open", "completed"] as const
 
 type NodeState = typeof STATES[number]
@@ -18,11 +18,11 @@ const STATE: Readonly<Record<RunStep["state"], NodeState>> = {
   cancelled: "failed"
 }
 
-/** Attempts of a path have paths of their own: `charge~2`. The wait before one is `charge~2~0`. */
+/** Attempts have their own paths: `charge~2`. The wait before an attempt is `charge~2~0`. */
 const ATTEMPT = /(?:~\d+)+$/
 const BACKOFF = /~\d+~\d+$/
 
-/** The states of the nodes by their addresses, from the steps in their order. Nodes that have not begun are absent. */
+/** The states of the nodes by their addresses, computed from the steps in order. Nodes that have not begun are absent. */
 export const nodeStates = (steps: Iterable<Pick<RunStep, "path" | "kind" | "state">>): ReadonlyMap<string, NodeState> => {
   /** The state of the latest attempt of each path. */
   const paths = new Map<string, NodeState>()

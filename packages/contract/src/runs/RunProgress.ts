@@ -1,13 +1,12 @@
 /**
- * How far one run of a pipeline is: the state of each node, as a tree with times. Plain TypeScript, because the
- * console loads it into browsers.
+ * The progress of one run of a pipeline: the state of each node, as a tree with times. Plain TypeScript, because the console loads it into browsers.
  */
 import { nodeOf } from "../workers/NodeAddress.ts"
 import type { GraphNode, PipelineGraph } from "../workers/RunJournal.ts"
 import { nodeStates } from "./NodeStates.ts"
 import type { RunStep } from "./RunSteps.ts"
 
-/** `-`: not begun. `skipped`: in a part of a branch that was not chosen. */
+/** `-`: not begun. `skipped`: in a branch that was not chosen. */
 export type NodeState = "-" | "open" | "completed" | "failed" | "skipped"
 
 /** One node of a run. */
@@ -15,9 +14,9 @@ export interface NodeProgress {
   readonly node: string
   readonly kind: string
   readonly state: NodeState
-  /** How many nodes it is inside of. */
+  /** The number of nodes around it. */
   readonly depth: number
-  /** When it began and ended, in milliseconds since 1970. Steps are recorded when they end; they began when the node before ended. */
+  /** When it began and ended, in milliseconds since 1970. Steps are recorded when they end, and are taken to begin when the previous node ended. */
   readonly startedAt?: number
   readonly endedAt?: number
   /** `7 of 12`, an error, or what an open node waits for. */
@@ -80,7 +79,7 @@ export const progressOf = (
     return { state, ...(note === undefined ? {} : { note }) }
   }
 
-  /** A node with those inside it. The inner nodes follow it in the graph, and their addresses begin with its own. */
+  /** A node with the nodes inside it. The inner nodes follow it in the graph, and their addresses begin with its own. */
   const rows = (nodes: ReadonlyArray<GraphNode>, depth: number, isSkipped: boolean): ReadonlyArray<NodeProgress> => {
     const found: Array<NodeProgress> = []
     let at = 0
@@ -120,7 +119,7 @@ export const progressOf = (
   return rows(graph.nodes, 0, false)
 }
 
-/** The state of an `all` or a `branch`, from that of the nodes inside it. */
+/** The state of an `all` or a `branch`, from the states of the nodes inside it. */
 const around = (
   kind: "all" | "branch",
   chosen: string | undefined,

@@ -8,7 +8,7 @@ import { DefinitionHash, EventName, MAX_RUN_MILLIS, RunPhase } from "../workers/
 /** How long an event is kept for a run that does not wait for it yet, in milliseconds: seven days. */
 export const DEFAULT_EVENT_MILLIS = 7 * 24 * 60 * 60 * 1000
 
-/** The most characters of a sender's id of an event. */
+/** The maximum length of an event's id, in characters. */
 const MAX_EVENT_ID = 255
 
 /** The body of `events`. */
@@ -31,7 +31,7 @@ export type SendEvent = typeof SendEvent.Type
 export const EventReceipt = Schema.Struct({
   /** The run that received the event. `null`: it is kept until a run waits for it. */
   delivered: Schema.NullOr(Schema.String),
-  /** The platform had an event with this id before, and did nothing. */
+  /** The platform has already received an event with this id, and ignored this one. */
   duplicate: Schema.optionalKey(Schema.Literal(true))
 })
 export type EventReceipt = typeof EventReceipt.Type
@@ -49,12 +49,12 @@ export const RunStep = Schema.Struct({
   /** When the job, the sleep or the wait was recorded, in milliseconds since 1970. Absent for steps, which are recorded when they end. */
   startedAt: Schema.optionalKey(Schema.Int),
   endedAt: Schema.optionalKey(Schema.Int),
-  /** The job of a `run`, and its endpoint. Its status has its output. */
+  /** The job of a `run`, and its endpoint. The job's status contains the output. */
   job: Schema.optionalKey(Schema.String),
   endpoint: Schema.optionalKey(Schema.String),
   /** The event of a `waitFor`. */
   event: Schema.optionalKey(Schema.Struct({ name: Schema.String, key: Schema.String })),
-  /** When the platform ends the path at the latest. */
+  /** When the platform ends the path, if nothing ends it earlier. */
   until: Schema.optionalKey(Schema.Int),
   /** The output of a step, the data of an event, or the choice. */
   output: Schema.optionalKey(Schema.Json),

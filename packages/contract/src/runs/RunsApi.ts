@@ -59,7 +59,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
       description:
         "Delivers the event to the run that has waited longest for its `name` and `key`. When no run waits for it, it is kept for the next " +
         "run that does, for `ttlMs`. One event goes to one run. Send an `id` to repeat the call safely. Bodies up to 1 MiB. " +
-        "An endpoint keeps up to 10,000 events for later runs, and 64 MiB of their data; one more is rejected with 507.",
+        "An endpoint keeps up to 10,000 events for later runs, and 64 MiB of their data; events beyond these limits are rejected with 507.",
       request: { name: "approved", key: "order-4711", data: { by: "Ada" }, id: "approval-17" },
       responses: { 200: { delivered: RUN } }
     })),
@@ -74,7 +74,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
     }).annotateMerge(operationDocs({
       summary: "List the steps of a run",
       description:
-        "Returns what the run has recorded, in the order in which it began, and with the state `open` what it waits for. Pass `next` as " +
+        "Returns what the run has recorded, in the order in which it began, and what it waits for, with the state `open`. Pass `next` as " +
         "`after` to read the next page, until it is absent. Returns 409 for a job that is not a run.",
       responses: {
         200: {
@@ -122,7 +122,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
     }).annotateMerge(operationDocs({
       summary: "List the definitions of a pipeline",
       description:
-        "Returns the definitions that workers have sent, the newest first, with the number of runs that follow each and have not ended. The " +
+        "Returns the definitions that workers have sent, newest first, each with the number of its runs that have not ended. The " +
         "list is empty for an endpoint that is not a pipeline. Counts up to 10,000 runs.",
       responses: { 200: { definitions: [{ hash: HASH, definedAt: 1_790_000_000_000, open: 12, held: 0 }] } }
     })),
@@ -134,7 +134,7 @@ export class RunsApi extends HttpApiGroup.make("runs")
     }).annotate(Audited, false).annotateMerge(operationDocs({
       summary: "Compare a definition with the runs",
       description:
-        "Says what a new definition would do to the runs that have not ended: how many would continue, how many would wait, and because of " +
+        "Returns how a new definition would affect the runs that have not ended: how many would continue, how many would wait, and because of " +
         "which nodes. Stores nothing. Compares up to 10,000 runs. Bodies up to 1 MiB.",
       request: { graph: { name: "gallery", nodes: [{ address: "list", kind: "step" }] } },
       responses: {

@@ -15,7 +15,7 @@
 import * as Schema from "effect/Schema"
 import { Tags } from "../jobs/Tags.ts"
 
-/** The longest path of an entry, in characters. */
+/** The maximum length of a path, in characters. */
 export const MAX_PATH = 512
 
 const NAME = "[A-Za-z_][A-Za-z0-9_-]{0,63}"
@@ -43,7 +43,7 @@ export const isCompensation = (path: string): boolean => /~undo(?:~|$)/.test(pat
  *
  * - `step`, `failed`: the output or the final failure of a node. They settle the path.
  * - `spawn`, `sleep`, `wait`: a child job, a timer, or a wait for an event. They open the path until the platform settles it.
- * - `event`, `end`: the platform's answer to `wait`, and to `spawn` and `sleep`. They settle the path.
+ * - `event` ends a `wait`; `end` ends a `spawn` or a `sleep`, or a `wait` that timed out. The platform writes them, and they settle the path.
  * - `choice`: the branch taken, or the list of a `forEach`. `undo`: the compensation of the path is done. Neither settles the path.
  */
 export const EntryKind = Schema.Literals(["step", "failed", "choice", "undo", "spawn", "sleep", "wait", "event", "end"])
@@ -58,10 +58,10 @@ type RecordKind = typeof RecordKind.Type
 
 const millis = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }))
 
-/** The longest life of a run, in milliseconds: ten years. */
+/** The maximum time to live of a run, in milliseconds: ten years. */
 export const MAX_RUN_MILLIS = 10 * 365 * 24 * 60 * 60 * 1000
 
-/** The life of a run whose definition sets none, in milliseconds: one year. */
+/** The default time to live of a run, in milliseconds: one year. */
 export const DEFAULT_RUN_MILLIS = 365 * 24 * 60 * 60 * 1000
 
 const duration = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_RUN_MILLIS }))
@@ -80,7 +80,7 @@ export const SpawnBody = Schema.Struct({
 /** The body of a `sleep` record: a duration, or a time in milliseconds since 1970. */
 export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.Struct({ until: millis })])
 
-/** The longest name and key of an event, in characters. */
+/** The maximum length of the name and of the key of an event, in characters. */
 const MAX_EVENT_NAME = 255
 
 /** The name or key of an event. */
@@ -157,16 +157,16 @@ export const PipelineGraph = Schema.Struct({
 })
 export type PipelineGraph = typeof PipelineGraph.Type
 
-/** The most runs in one request. */
+/** The maximum number of runs in one request. */
 export const MAX_JOURNAL_RUNS = 1_000
 
-/** The most records of all runs in one request. */
+/** The maximum number of records of all runs in one request. */
 export const MAX_JOURNAL_RECORDS = 10_000
 
 /** How long a response may be held for an entry, in milliseconds. */
 const MAX_JOURNAL_WAIT_MILLIS = 30_000
 
-/** How a run ends: COMPLETED, FAILED, or CANCELLED after it has undone what it did. */
+/** How a run ends: COMPLETED, FAILED, or CANCELLED after its compensations. */
 export const RunFinish = Schema.Union([
   Schema.Struct({ error: Schema.String }),
   Schema.Struct({ cancelled: Schema.Literal(true) }),
@@ -179,23 +179,23 @@ export const RunWrite = Schema.Struct({
   /** The attempt of the taken job. */
   attempt: Schema.Int,
   leaseToken: Schema.optionalKey(Schema.String),
-  /** Once per activation, in its first call. */
+  /** Required in the first call of each activation, and only there. */
   start: Schema.optionalKey(Schema.Struct({
     definition: DefinitionHash,
-    /** The longest life of the run. Default: {@link DEFAULT_RUN_MILLIS}. */
+    /** The maximum time to live of the run. Default: {@link DEFAULT_RUN_MILLIS}. */
     ttlMs: Schema.optionalKey(duration),
-    /** The graph has compensations: a cancel lets the run undo what it did instead of ending it at once. */
+    /** The graph has compensations, so a cancel runs them instead of ending the run at once. */
     undo: Schema.optionalKey(Schema.Boolean)
   })),
   /** Return the entries with a higher number. 0: the whole journal. */
   after: Schema.optionalKey(Schema.Int),
   records: Schema.optionalKey(Schema.Array(JournalRecord)),
   park: Schema.optionalKey(Schema.Struct({
-    /** The highest number of an entry that the worker knows. The run does not park when there are later ones. */
+    /** The highest number of an entry that the worker knows. The run does not park if there are later ones. */
     seen: Schema.Int,
-    /** Wake when this number of paths have been settled after `seen`. A failed child, a timer and a cancel wake at once. Default: 1. */
+    /** Wake when this number of paths has been settled after `seen`. A failed child, a timer and a cancel wake at once. Default: 1. */
     wakeAfter: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 1_000_000 }))),
-    /** Wake at this time at the latest, in milliseconds since 1970. */
+    /** Wake no later than this time, in milliseconds since 1970. */
     until: Schema.optionalKey(millis)
   })),
   finish: Schema.optionalKey(RunFinish)
@@ -216,28 +216,28 @@ export const RunPhase = Schema.Literals(["doing", "undoing"])
 export type RunPhase = typeof RunPhase.Type
 
 /**
- * The state of a run after a write. `parked`: it holds no worker. `held`: parked until a worker with a fitting definition starts. `ended`: the
- * job has ended. `lost`: the worker does not hold the lease, and nothing was stored. The worker drops the activation in all of them.
+ * The state of a run after a write. `parked`: it occupies no worker. `held`: parked until a worker with a fitting definition starts. `ended`: the job
+ * has ended. `lost`: the worker does not hold the lease, and nothing was stored. The worker drops the activation in all of them.
  */
 export const RunState = Schema.Literals(["running", "parked", "ended", "lost", "held"])
 export type RunState = typeof RunState.Type
 
-/** The platform's answer for one run. */
+/** The platform's response for one run. */
 export const RunAnswer = Schema.Struct({
   run: Schema.String,
   state: RunState,
   /** The number of the run's last entry. */
   n: Schema.Int,
-  /** In ascending order: what became of the records that were not simply stored, and the entries that were asked for. */
+  /** In ascending order: the outcome of records that were not simply stored, and the requested entries. */
   entries: Schema.Array(JournalEntry),
-  /** More entries than fit into one response: ask again, with `upTo` as `after`. */
+  /** There are more entries than fit into one response: request them with `upTo` as `after`. */
   more: Schema.optionalKey(Schema.Literal(true)),
-  /** With `more`: of the entries that were asked for, the response contains those up to this number. */
+  /** With `more`: the response contains the requested entries up to this number. */
   upTo: Schema.optionalKey(Schema.Int),
   phase: RunPhase,
   /** The number of stored chunks of the run's stream. */
   chunks: Schema.Int,
-  /** The graph of the definition is not stored. Nothing of this write was done: send it again with `definitions`. */
+  /** The graph of the definition is not stored, so this write was ignored. Send it again with `definitions`. */
   definition: Schema.optionalKey(Schema.Literal("unknown")),
   /** Why a run is `held` or `lost`. */
   cause: Schema.optionalKey(Schema.String)

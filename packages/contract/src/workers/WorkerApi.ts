@@ -124,11 +124,11 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       success: RunJournalResponse,
       error: [EndpointNotFound, InvalidRequest, ...bodyErrors, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Record what pipeline runs did",
+      summary: "Record the progress of pipeline runs",
       description:
         "Stores what a pipeline's worker recorded, for up to 1,000 runs in one commit, and lets runs park or end. Entries are stored once, so a " +
         "repeated request changes nothing. With `waitMs`, the response is held for an entry before the runs with `park` park. Each run has its " +
-        "own answer: a run whose lease the worker does not hold is `lost`.",
+        "own result: a run whose lease the worker does not hold is `lost`.",
       request: {
         runs: [{ run: taken.id, attempt: 1, records: [{ path: "list", kind: "step", body: ["a.jpg"] }] }]
       },

@@ -135,13 +135,13 @@ export type JobChunk = typeof JobChunk.Type
 export const JobsToStop = Schema.Struct({ jobsToStop: Schema.Array(Schema.String) })
 export type JobsToStop = typeof JobsToStop.Type
 
-/** The name under which a failed setup is reported, in place of a fitness check's (docs/spec/worker-protocol.md#setup-notice). */
+/** The name under which a failed setup is reported, instead of the name of a fitness check (docs/spec/worker-protocol.md#setup-notice). */
 export const SETUP_CHECK = "setup"
 
-/** The longest setup of a worker. Milliseconds. */
+/** The maximum duration of a worker's setup. Milliseconds. */
 export const MAX_SETUP_MILLIS = 86_400_000
 
-/** The limit of a setup whose notice names none: that of a whole start. Milliseconds. */
+/** The limit of a setup whose notice contains none: the limit of a whole start. Milliseconds. */
 const DEFAULT_SETUP_MILLIS = 420_000
 
 /**
@@ -158,7 +158,7 @@ export const Ping = Schema.Struct({
   /** The fitness check that failed. */
   check: Schema.optionalKey(Schema.NullOr(Schema.String)),
   reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  /** With `setup`: how long it may take, in milliseconds. A text in a query. */
+  /** With `setup`: how long it may take, in milliseconds. In a query, a text. */
   setup_timeout: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Number])))
 })
 export type Ping = typeof Ping.Type

@@ -1,6 +1,6 @@
 /**
- * Finds the mistakes in a pipeline file, without running anything: wrong forms, names that are taken, kinds and endpoints that do not exist,
- * and values that do not fit.
+ * Finds the mistakes in a pipeline file without running it: invalid forms, duplicate names, kinds and endpoints that do not exist, and values that do
+ * not fit.
  *
  * Values are compared by the JSON Schemas that packages declare. A kind or an endpoint without one takes and produces anything.
  */
@@ -15,7 +15,7 @@ import { choicesOf, describe, elementOf, listOf, misfits, objectOf, oneOf, shape
 import type { JsonSchema, Misfit, Shape } from "./SchemaFit.ts"
 import { shapeOfTemplate } from "./Template.ts"
 
-/** The declared JSON Schemas of a kind. Without `options`, it has none. `streams`: it is a stream, and `output` is that of one chunk. */
+/** The declared JSON Schemas of a kind. Without `options`, the kind has none. `streams`: it is a stream, and `output` describes one chunk. */
 export interface DeclaredKind {
   readonly streams?: boolean
   readonly description?: string
@@ -31,7 +31,7 @@ export interface DeclaredEndpoint {
   readonly output?: JsonSchema
 }
 
-/** What a file may name. */
+/** The kinds and endpoints that a file may name. */
 export interface Catalog {
   readonly kinds: ReadonlyMap<string, DeclaredKind>
   readonly endpoints: ReadonlyMap<string, DeclaredEndpoint>
@@ -39,7 +39,7 @@ export interface Catalog {
 
 type Path = ReadonlyArray<string | number>
 
-/** A mistake, at its place in the file. */
+/** A mistake, with its location in the file. */
 export interface Mistake {
   readonly path: Path
   readonly message: string
@@ -65,7 +65,7 @@ const formMistakes = (error: Schema.SchemaError): ReadonlyArray<Mistake> =>
     return { path, message: `There is no such key.${didYouMean(key, path.length === 1 ? FILE_KEYS : STEP_KEYS)}` }
   })
 
-/** What a step does, unless that is unclear. */
+/** What a step does; undefined if that is unclear. */
 const doesOf = (step: FileStep): Does | undefined => {
   const found = DOES.filter((key) => step[key] !== undefined)
   return found.length === 1 ? found[0] : undefined
@@ -93,7 +93,7 @@ class Checker {
     return shapeOf(schema)
   }
 
-  /** Reports where a value does not fit. `values`: what `path` is, in words. */
+  /** Reports where a value does not fit. `values`: a description of `path`. */
   #fit(path: Path, found: ReadonlyArray<Misfit>, taker: string): void {
     for (const { message, path: at } of found) {
       this.report(path, `The input${at === "" ? "" : ` at ${at}`} of ${taker} ${message}.`)
@@ -126,11 +126,14 @@ class Checker {
 
   #name({ name, select }: FileStep, path: Path, results: ReadonlyMap<string, Shape>): void {
     if (name === undefined && select === undefined) {
-      this.report(path, "The step has no name. Names identify what has been recorded: add one.")
+      this.report(path, "The step has no name. Recorded results are identified by name: add one.")
     } else if (name !== undefined && select !== undefined) {
       this.report([...path, "name"], "A step with select has no name, because it is not recorded. Remove it.")
     } else if (name !== undefined && results.has(name)) {
-      this.report([...path, "name"], `The name "${name}" is taken. Names identify what has been recorded: choose another one.`)
+      this.report(
+        [...path, "name"],
+        `The name "${name}" is already used. Recorded results are identified by name: choose another one.`
+      )
     }
   }
 
@@ -195,7 +198,7 @@ class Checker {
       [...path, "all", second],
       `The part "${first}" of "${
         name ?? ""
-      }" runs at the same time and contains a stream too. The chunks of a run are those of one stream at a time: ` +
+      }" runs at the same time and also contains a stream. A run can only stream one of them at a time: ` +
         "put the streams one after the other, or make one of them a step."
     )
   }
@@ -234,12 +237,12 @@ class Checker {
     return oneOf(Object.entries(parts).map(([part, steps]) => this.steps(steps, [...path, "parts", part], value, results)))
   }
 
-  /** Checks what takes a step with this output back. */
+  /** Checks what undoes a step with this output. */
   #undo({ undo }: FileStep, path: Path, output: Shape): void {
     if (undo === undefined) return
     const at = [...path, "undo"]
     if ((undo.use === undefined) === (undo.run === undefined)) {
-      return this.report(at, "It needs exactly one of use and run: what takes the step back.")
+      return this.report(at, "It needs exactly one of use and run, which undoes the step.")
     }
     if (undo.run !== undefined && undo.with !== undefined) {
       this.report([...at, "with"], "Only a kind of step has options. Remove it.")

@@ -38,7 +38,7 @@ const retryOf = (retry: FileStep["retry"]): number | Retry | undefined => {
   }
 }
 
-/** What takes a step back: an endpoint, or the step of a kind. */
+/** What undoes a step: an endpoint, or the step of a kind. */
 const undoOf = ({ run, use, with: options }: FileUndo, kinds: ReadonlyMap<string, StepKind.Any>) => {
   if (run !== undefined) return targetOf(run)
   const step = stepOf(kindOf(use ?? "", kinds), options ?? {})
@@ -55,7 +55,7 @@ const workOf = ({ concurrency, retry, timeout, undo }: FileStep, kinds: Readonly
   }
 }
 
-/** What a step of a kind receives is not what the kind takes. */
+/** A step of a kind receives a value that the kind does not accept. */
 class ValueDoesNotFit extends Schema.TaggedError<ValueDoesNotFit>()("ValueDoesNotFit", { message: Schema.String }) {}
 
 const misfit = (what: string) => ({ message }: Schema.SchemaError) =>
@@ -198,7 +198,7 @@ export const compile = (file: PipelineFile, kinds: ReadonlyMap<string, StepKind.
   return withoutServices(withSteps(new Building(file.name, input, [], new Set(["input"])), file.steps, kinds).end(output))
 }
 
-/** A kind of a file must need no services; a step of one that does fails. */
+/** A kind in a file must not need services. A step of a kind that does fails. */
 function withoutServices(pipeline: Pipeline<string, Schema.Constraint, Schema.Constraint, unknown>): FilePipeline
 function withoutServices(pipeline: unknown): unknown {
   return pipeline

@@ -14,7 +14,7 @@ const NAME_RULE = "a name is 1 to 64 letters, digits, \"_\" and \"-\"; the first
 
 const StepName = Schema.String.check(Schema.isPattern(STEP_NAME, { message: NAME_RULE }))
 
-/** Parts have names like those of steps. As a Schema of the keys, the rule would make other keys excess, without a reason. */
+/** Parts have names like those of steps. If the rule were a Schema of the keys, invalid keys would be reported as unexpected, without a reason. */
 const arePartNames = Schema.makeFilter((parts: object) => {
   const wrong = Object.keys(parts).find((name) => !STEP_NAME.test(name))
   return wrong === undefined || { path: [wrong], issue: NAME_RULE }
@@ -38,13 +38,13 @@ const Retry = Schema.Union([
 /** A JSON Schema. */
 const SchemaObject = Schema.Record(Schema.String, Schema.Json)
 
-/** What takes a step's effect back: a step of a kind or a job that receives the output of the step. */
+/** What undoes a step: a step of a kind, or a job, that receives the output of the step. */
 const Undo = Schema.Struct({
   use: Schema.optionalKey(Schema.String),
   with: Schema.optionalKey(Schema.Record(Schema.String, Schema.Json)),
   run: Schema.optionalKey(Schema.String)
 })
-/** What takes a step's effect back, by a kind or an endpoint. */
+/** What undoes a step: a kind or an endpoint. */
 export type FileUndo = typeof Undo.Type
 
 /** One step. `name` is absent for a `select` only. */
@@ -132,7 +132,7 @@ export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   waitFor: ["key", "timeout"]
 }
 
-/** The mistake of a step that uses a kind of stream, and of a stream that uses another kind. */
+/** The error for a step that uses a kind of stream, and for a stream that uses another kind. */
 export const otherKind = (kind: string, key: "use" | "stream"): string =>
   key === "use"
     ? `"${kind}" is a stream. Write "stream" in place of "use".`

@@ -1,7 +1,7 @@
 /**
  * The JSON Schema of pipeline files in a project: with it, an editor completes the kinds, their options and the endpoints, and underlines mistakes.
  *
- * It is of draft 7, which editors support best. What it cannot express, such as names that are taken and values that do not fit, `check` finds.
+ * It uses draft 7, which editors support best. `check` finds mistakes that it cannot express, such as duplicate names and values that do not fit.
  */
 import * as Predicate from "effect/Predicate"
 import type { Catalog, DeclaredKind } from "./FileCheck.ts"
@@ -12,7 +12,7 @@ import type { JsonSchema } from "./SchemaFit.ts"
 const NAME: JsonSchema = {
   type: "string",
   pattern: STEP_NAME.source,
-  description: "Identifies what the step has recorded. Used once in a pipeline."
+  description: "Identifies the step's recorded result. Unique in the pipeline."
 }
 
 const DURATION: JsonSchema = {
@@ -42,12 +42,11 @@ const SETTING: Readonly<Record<string, JsonSchema>> = {
       properties: { times: COUNT, delay: DURATION, factor: { type: "number", minimum: 1 }, maxDelay: DURATION }
     }]
   },
-  timeout: { ...DURATION, description: "The limit of one attempt, or of the wait" },
+  timeout: { ...DURATION, description: "The time limit of one attempt, or of the wait" },
   key: { type: "string", description: "Distinguishes the events of several runs" },
   otherwise: { type: "string", pattern: STEP_NAME.source, description: "The part for every other value" },
   undo: {
-    description:
-      "Takes the step back when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
+    description: "Undoes the step when a later one fails or the run is cancelled: a kind or an endpoint that receives its output",
     type: "object",
     additionalProperties: false,
     properties: { use: { type: "string" }, with: { type: "object" }, run: { type: "string" } },
@@ -74,7 +73,7 @@ const stepOf = (
   }
 })
 
-/** A schema whose references to its definitions name those of the file's schema. */
+/** A schema whose references point to the definitions of the file's schema. */
 const moved = (schema: JsonSchema, prefix: string): JsonSchema =>
   Object.fromEntries(
     Object.entries(schema).map(([key, one]) => [
@@ -121,11 +120,11 @@ export const fileSchema = ({ endpoints, kinds }: Catalog): JsonSchema => {
     })],
     branch: [stepOf(
       "branch",
-      { type: "string", description: "Which part runs: a reference whose value is the name of one" },
+      { type: "string", description: "Which part runs: a reference whose value is the name of a part" },
       {
         parts: {
           type: "object",
-          description: "The steps of each branch by its name. One without steps passes the value through.",
+          description: "The steps of each branch by its name. A branch without steps passes the value through.",
           propertyNames: { pattern: STEP_NAME.source },
           additionalProperties: { ...steps, minItems: 0 }
         }

@@ -1,5 +1,5 @@
 /**
- * Schemas from JSON Schemas, and the other way round.
+ * Converts JSON Schemas to Schemas, and back.
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -13,7 +13,7 @@ export const exportSchema = (schema: Schema.Constraint): JsonSchema => {
   return Object.keys(definitions).length === 0 ? root : { ...root, $defs: definitions }
 }
 
-/** A Schema that was imported needs no services: a JSON Schema has no code. */
+/** An imported Schema needs no services, because a JSON Schema has no code. */
 function withoutServices(schema: Schema.Top): Schema.Codec<unknown>
 function withoutServices(schema: Schema.Top): Schema.Top {
   return schema

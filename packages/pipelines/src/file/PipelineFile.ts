@@ -5,7 +5,7 @@
  * const Words = PipelineFile.make(file, [Split, Count])
  * ```
  *
- * The module that the command line writes for such an endpoint calls {@link launch}, with the kinds that the file uses and no others.
+ * The module that the command line generates for such an endpoint calls {@link launch} with exactly the kinds that the file uses.
  */
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import type { MainModule } from "@stint/worker/MainModule"
@@ -54,7 +54,7 @@ export const declarationOf = (kind: StepKind.Any): Pick<DeclaredKind, (typeof SC
   ...(StepKind.hasOptions(kind) ? { options: exportSchema(kind.options) } : {})
 })
 
-/** The kind in its module. Throws a TypeError when the package declares another one. */
+/** The kind in its module. Throws a TypeError if the package declares a different one. */
 export const activate = ({ declared, export: member, module, name, package: from }: ContributedKind): StepKind.Any => {
   const found = module[member]
   if (!StepKind.isStepKind(found)) {
@@ -70,7 +70,7 @@ export const activate = ({ declared, export: member, module, name, package: from
     )
   }
   const actual = declarationOf(found)
-  // A kind has an input and an output, but not always options: what is declared without them says that there are none.
+  // A kind has an input and an output, but not always options. A declaration without options means that there are none.
   const isDeclared = SCHEMAS.some((key) => declared[key] !== undefined)
   const wrong = SCHEMAS.find((key) =>
     (declared[key] !== undefined || (key === "options" && isDeclared)) &&
@@ -80,7 +80,7 @@ export const activate = ({ declared, export: member, module, name, package: from
   if (wrong === undefined && !isOther) return found
   const difference = isOther ? "form" : wrong ?? ""
   throw new TypeError(
-    `The package ${from} declares another ${difference} of "${name}" than its module has. Its author has to run: stint plugins write`
+    `The package ${from} declares a different ${difference} of "${name}" than its module has. The package's author must run: stint plugins write`
   )
 }
 

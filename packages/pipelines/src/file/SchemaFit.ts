@@ -1,8 +1,8 @@
 /**
- * Whether every value of one JSON Schema is a value of another one, as far as both say so.
+ * Whether every value of one JSON Schema is also a value of another one, as far as the schemas specify it.
  *
- * It finds what the compiler finds in TypeScript: another type, a missing member, a text that is none of the allowed ones. It does not compare
- * lengths, bounds and patterns; the step checks those when it runs. Where a schema says nothing, everything fits.
+ * It finds what the compiler finds in TypeScript: another type, a missing member, a text that is not one of the allowed ones. It does not compare
+ * lengths, bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
  */
 import type { Json } from "@stint/contract/Json"
 import * as Predicate from "effect/Predicate"
@@ -30,10 +30,10 @@ export const shapeOf = (schema: unknown): Shape =>
 
 const REFERENCE = /^#\/\$defs\/(.+)$/
 
-/** The longest chain of references, so that one that names itself ends. */
+/** The maximum length of a chain of references, so that a cycle ends. */
 const MAX_REFERENCES = 16
 
-/** The most misfits of a value that are reported. */
+/** The maximum number of misfits of a value that are reported. */
 const MAX_MISFITS = 100
 
 /** The key of a schema that has definitions of its own, inside another one. */
@@ -62,7 +62,7 @@ const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? 
 
 const NOT_FINITE = new Set<unknown>(["NaN", "Infinity", "-Infinity"])
 
-/** The texts with which JSON represents numbers that it cannot write: a Schema allows them beside numbers, and no other Schema takes them. */
+/** The texts that represent numbers that JSON cannot write. A Schema for numbers allows them, and no other Schema does. */
 const isNotFinite = ({ enum: values, type }: JsonSchema): boolean =>
   type === "string" && Array.isArray(values) && values.every((value) => NOT_FINITE.has(value))
 
@@ -79,7 +79,7 @@ const valuesOf = ({ schema }: Shape): ReadonlyArray<unknown> | undefined =>
 
 const typeOf = (value: unknown): string => value === null ? "null" : Array.isArray(value) ? "array" : typeof value
 
-/** The types of a shape's values; empty when it does not say. */
+/** The types of a shape's values; empty if unspecified. */
 const typesOf = (shape: Shape): ReadonlyArray<string> => {
   const { type } = shape.schema
   const named = typeof type === "string" ? [type] : list(type).filter((one) => typeof one === "string")
@@ -93,11 +93,11 @@ const membersOf = ({ schema }: Shape): JsonSchema => isSchema(schema["properties
 const requiredOf = ({ schema }: Shape): ReadonlyArray<string> =>
   list(schema["required"]).filter((one): one is string => typeof one === "string")
 
-/** Names that match a pattern are beside the additional ones, and patterns are not compared. */
+/** Names that match a pattern do not count as additional properties, and patterns are not compared. */
 const isClosed = ({ schema }: Shape): boolean =>
   schema["additionalProperties"] === false && schema["patternProperties"] === undefined
 
-/** Whether `items` is only the rest of the elements. */
+/** Whether `items` describes only the remaining elements. */
 const isTuple = ({ schema }: Shape): boolean => "prefixItems" in schema
 
 /** Marks the schemas of {@link objectOf}. */
@@ -123,7 +123,7 @@ export const describe = (given: Shape, depth = 0): string => {
   }).join(" or ")
 }
 
-/** Pairs that have been compared, so that recursive schemas end and no pair is compared again. */
+/** The pairs that were compared, so that recursive schemas end and no pair is compared twice. */
 class Compared {
   readonly #misfits = new Map<JsonSchema, Map<JsonSchema, ReadonlyArray<Misfit>>>()
   /** The pairs that fit, in the order in which they were compared. */
@@ -133,12 +133,12 @@ class Compared {
     const known = this.#misfits.get(given.schema)?.get(taken.schema)
     if (known !== undefined) return known
     const before = this.#fitting.length
-    // A pair fits while it is compared.
+    // A pair is assumed to fit while it is being compared.
     this.#fitting.push([given.schema, taken.schema])
     this.#set(given, taken, [])
     const found = misfitsOfAlternatives(given, taken, this).slice(0, MAX_MISFITS)
     if (found.length === 0) return found
-    // Those that were compared meanwhile may fit only because this pair was taken to fit.
+    // Pairs that were compared meanwhile may fit only because of that assumption.
     for (const [one, other] of this.#fitting.splice(before)) this.#misfits.get(one)?.delete(other)
     this.#set(given, taken, found)
     return found
@@ -258,7 +258,7 @@ export const oneOf = (shapes: ReadonlyArray<Shape>): Shape => {
 /** A list of values of this shape. */
 export const listOf = (element: Shape): Shape => ({ schema: { type: "array", items: embedded(element) }, defs: {} })
 
-/** An object that is written out in the file: a member that the step does not take is a mistake in it. */
+/** An object literal in the file. A member that the step does not accept is a mistake. */
 export const objectOf = (members: ReadonlyArray<readonly [string, Shape]>): Shape => ({
   schema: {
     type: "object",

@@ -14,20 +14,20 @@ import type { Results } from "../Definition.ts"
 import { exactly, listOf, memberOf, objectOf, oneOf, shapeOf } from "./SchemaFit.ts"
 import type { Shape } from "./SchemaFit.ts"
 
-/** A reference: the name of a step, or `input`, and the way from its value. */
+/** A reference: the name of a step, or `input`, and the path within its value. */
 interface Reference {
   readonly name: string
   readonly keys: ReadonlyArray<string | number>
 }
 
-/** A text of a template: parts that stay, and references. */
+/** A text of a template: literal parts and references. */
 type Part = string | Reference
 
 const SLOT = /(\$?)\$\{([^}]*)\}/g
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_-]*)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d{1,9}\])*)$/
 const KEY = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]/g
 
-/** A text of a template that is not one. */
+/** An invalid text of a template. */
 interface Invalid {
   readonly invalid: string
 }
@@ -72,7 +72,7 @@ const valueAt = ({ keys, name }: Reference, results: Results): unknown => {
   return found
 }
 
-/** A value in a text: JSON, unless it is a text itself. */
+/** A value within a text: JSON, unless it is itself a text. */
 export const textOf = (value: unknown): string =>
   value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
 

@@ -1,8 +1,8 @@
 /**
  * Runs a pipeline in a test: in memory, with its real interpreter, and with crashes where the test wants them.
  *
- * Whenever the run waits it is parked, and another activation continues it from its journal, as on a platform. Services of the steps come from
- * the test's layers; endpoints are handlers, pipelines or functions; sleeps and timeouts follow `TestClock`.
+ * Whenever the run waits, it is parked, and another activation continues it from its journal, as on a platform. Services of the steps come from the
+ * test's layers; endpoints are handlers, pipelines or functions; sleeps and timeouts follow `TestClock`.
  */
 import type { JournalEntry, JournalRecord, RunWrite } from "@stint/contract/RunJournal"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -28,13 +28,13 @@ export interface Options<out R> {
   /** The endpoints of the pipeline's jobs by their names. A job of another endpoint fails. */
   readonly endpoints?: { readonly [name: string]: TestEndpoint<R> }
   /**
-   * Kills the worker at this record: before it is stored, or after it is stored and before the worker learns of it. Called for each record
-   * that a worker writes. Each record is killed at once only, so that the run can continue.
+   * Kills the worker at this record: before it is stored, or after it is stored and before the worker receives the response. Called for each record
+   * that a worker writes, and kills at most once per record, so that the run can continue.
    */
   readonly crash?: (record: JournalRecord, when: "before" | "after") => boolean
   /**
-   * The pipeline of a new release: it continues the run from the second activation on. A run whose records do not fit its definition waits, as on
-   * a platform ({@link TestRun.held}). The output of the run is decoded as that of the first pipeline.
+   * The pipeline of a new release, which continues the run from the second activation on. A run whose records do not fit its definition waits, as on
+   * a platform ({@link TestRun.held}). The output is decoded with the Schema of the first pipeline.
    */
   readonly next?: Pipeline<string, Schema.Constraint, Schema.Constraint, R | Journal>
 }
@@ -49,7 +49,7 @@ export interface Result<out Output> {
   readonly entries: ReadonlyArray<JournalEntry>
   /** The chunks that callers received. */
   readonly chunks: ReadonlyArray<unknown>
-  /** The number of times that a worker held the run. */
+  /** The number of activations of the run. */
   readonly activations: number
 }
 
@@ -59,11 +59,11 @@ export interface TestRun<out Output> {
   readonly id: string
   /** Waits for the end. */
   readonly result: Effect.Effect<Result<Output>>
-  /** Waits until every part of the run waits, and one of them at this path: for time, for an event or for a job. */
+  /** Waits until every part of the run waits, one of them at this path, for a time, an event or a job. */
   readonly parked: (path: string) => Effect.Effect<void>
   /** Waits until the run waits for another definition. Returns why. */
   readonly held: Effect.Effect<string>
-  /** Sends an event with this name, as a caller of the platform does. */
+  /** Sends an event with this name, as a caller of the platform would. */
   readonly event: (name: string, event?: { readonly key?: string; readonly data?: Schema.Json }) => Effect.Effect<void>
   readonly cancel: Effect.Effect<void>
   /** What is recorded so far, in order. */
@@ -89,7 +89,7 @@ export const start = Effect.fnUntraced(function*<
   const scope = yield* Effect.scope
   const { next } = options
   const crashed = new Set<string>()
-  /** The worker of each run: completing it kills the worker. */
+  /** The worker of each run. Completing it kills the worker. */
   const workers = new Map<string, Deferred.Deferred<void>>()
   let activations = 0
 
@@ -111,7 +111,7 @@ export const start = Effect.fnUntraced(function*<
     spawn: (child) => runChild(child)
   })
 
-  /** Holds the run with one activation after the other until it ends. */
+  /** Runs one activation after the other until the run ends. */
   const hold = (target: Runnable<unknown>, id: string, encoded: Schema.Json): Effect.Effect<void> =>
     provided(Effect.gen(function*() {
       let attempt = 0

@@ -114,10 +114,9 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /**
-   * Starts a batch. When this returns, all requests of the batch have become jobs, or as many as the quotas admit: `tick` enqueues the rest as
-   * soon as they admit more. A disconnect of the caller does not interrupt this
-   * operation, and a repeated call changes nothing. Fails with `WrongStatus` when the batch was cancelled, with `QueueFull`, and with
-   * `BudgetReached`. A budget that is reached later does not keep requests from becoming jobs.
+   * Starts a batch. When this returns, all requests of the batch have become jobs, or as many as the quotas admit: `tick` enqueues the rest when the
+   * quotas admit more. A disconnect of the caller does not interrupt this operation, and a repeated call changes nothing. Fails with `WrongStatus`
+   * when the batch was cancelled, with `QueueFull`, and with `BudgetReached`. A budget that is reached later does not stop the remaining requests.
    */
   readonly finalize: (
     endpoint: Endpoint,
@@ -200,7 +199,7 @@ const make = Effect.gen(function*() {
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
-  // Programs without access keys have no quotas of keys.
+  // Without access keys, no key has a quota.
   const keys = Option.getOrUndefined(yield* Effect.serviceOption(KeyStore))
 
   /** Enqueues every request that is not a job yet, or as many as the quotas admit. */

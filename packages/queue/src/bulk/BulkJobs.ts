@@ -7,9 +7,9 @@
  *                                                          --> store where the next page begins, or the end
  * ```
  *
- * Each step is one commit on the version of the operation that it was decided for (BulkStore.ts). A server that is killed at any point continues behind
- * the last changed job, here or on another server. The steps use the same commits as timers and calls, one after the other, so that they do not delay
- * submissions.
+ * Each step is one commit, which is rejected if the operation has changed since the step was decided (BulkStore.ts). If a server is killed, it or
+ * another server continues after the last changed job. The steps run one after the other and share commits with timers and calls, so that they do not
+ * delay submissions.
  */
 import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -46,7 +46,7 @@ export class BulkMissing extends Schema.TaggedError<BulkMissing>()("BulkMissing"
 /** The query names only statuses in which the action changes no job. */
 export class BulkPointless extends Schema.TaggedError<BulkPointless>()("BulkPointless", { action: Schema.String }) {
   override get message(): string {
-    return `no job that the query names can change by ${this.action}`
+    return `${this.action} cannot change any job that matches the query`
   }
 }
 
@@ -60,13 +60,13 @@ export class BulkBusy extends Schema.TaggedError<BulkBusy>()("BulkBusy", { limit
 /** The most operations that may be held or running. */
 const MAX_UNENDED = 20
 
-/** The number of jobs in one page of an operation. Other work of the server comes between its commits. */
+/** The number of jobs in one page of an operation. The server does other work between its commits. */
 const BATCH = 100
 
-/** How often an idle server looks for operations that another server has started and no longer works on. */
+/** How often an idle server looks for operations that another server has started and abandoned. */
 const LOOK_MILLIS = 10_000
 
-/** The key of a caller: its operations, and the endpoints that it may change. */
+/** The caller's key: it determines the operations that the caller sees and the endpoints that it may change. */
 export type BulkCaller = BulkRecord["by"]
 
 /** A new operation. */
@@ -88,7 +88,7 @@ export class BulkJobs extends Context.Service<BulkJobs, {
   readonly list: (caller: BulkCaller) => Effect.Effect<ReadonlyArray<BulkOperation>, StoreError>
   readonly get: (id: string, caller: BulkCaller) => Effect.Effect<BulkOperation, StoreError | BulkMissing>
 
-  /** Takes an operation back, or stops it after the current job. Returns an ended operation unchanged. */
+  /** Cancels a held operation, or stops a running one after the current job. Returns an ended operation unchanged. */
   readonly cancel: (id: string, caller: BulkCaller) => Effect.Effect<BulkOperation, StoreError | BulkMissing>
 
   /** Works on the operations that are due. Returns true when more may be due. */
@@ -98,7 +98,7 @@ export class BulkJobs extends Context.Service<BulkJobs, {
 /** A key that is limited to endpoints sees only its own operations. */
 const isVisible = ({ by }: BulkRecord, caller: BulkCaller): boolean => caller.endpoints === "all" || by.key === caller.key
 
-/** Why a rerun cannot be submitted, now or later; undefined for a failure that may pass. */
+/** Why a rerun can never be submitted; undefined for a temporary failure. */
 const lastingProblem = ({ message, reason }: StoreError): string | undefined =>
   reason._tag === "PayloadUnavailable" && reason.isLost === true ? message : undefined
 
@@ -112,7 +112,7 @@ const make = Effect.gen(function*() {
   const now = () => clock.currentTimeMillisUnsafe()
   const node = nodes?.name ?? randomUUID()
 
-  /** Whether an operation may not have ended, as far as this server knows. An idle server looks less often. */
+  /** Whether some operation may still be in progress, as far as this server knows. An idle server looks less often. */
   let mayHaveWork = true
   let lookAt = 0
   const expectWork = Effect.sync(() => {
@@ -254,7 +254,7 @@ const make = Effect.gen(function*() {
     return BulkMachine.passed(record, job, reason)
   })
 
-  /** Changes one job. Returns the operation after it; undefined: it was changed by another server or by its user. */
+  /** Changes one job. Returns the operation after the change; undefined if another server or the user has changed the operation. */
   const step = (
     record: BulkRecord,
     job: JobSummary,
@@ -307,7 +307,7 @@ const make = Effect.gen(function*() {
     tick: Effect.gen(function*() {
       const at = monotonicMillis(clock)
       if (!mayHaveWork && at < lookAt) return false
-      // Before the read, so that an operation that starts during the read is not missed.
+      // Set before the read, so that an operation that starts during the read is not missed.
       mayHaveWork = false
       const unended = yield* Effect.tapError(store.unended, () => expectWork)
       if (unended.length > 0) mayHaveWork = true

@@ -13,7 +13,7 @@
  *
  * Invariants, checked by property tests:
  *
- * - A job is changed at most once: its step and the record that is past it are one commit, on the version that the step was decided for.
+ * - A job is changed at most once: the change and the record that has passed the job are one commit, which is rejected if the record has changed since.
  * - The record only moves towards older jobs, and never past a job that was neither changed nor counted.
  * - An ended operation never changes again.
  */
@@ -21,7 +21,7 @@ import type { BulkOperation, SkipReason } from "@stint/contract/Bulk"
 import { type BulkRecord, isBulkEnded } from "@stint/store/BulkStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 
-/** For this long, other servers leave an operation to the one that works on it. Each step renews it. */
+/** The lease of the server that works on an operation: other servers do not claim the operation for this long. Each step renews it. */
 const LEASE_MILLIS = 15_000
 
 /** The number of failed jobs that a record names. */
@@ -62,7 +62,7 @@ const leaseOf = (node: string, now: number) => ({ node, until: now + LEASE_MILLI
 export const mayWork = (record: BulkRecord, node: string, isAlone: boolean, now: number): boolean => {
   const { lease, startsAt } = record
   if (isBulkEnded(record) || startsAt > now) return false
-  // The lease of a clock that was set back since does not count.
+  // A lease from before the clock was set back does not count.
   return lease === null || lease.node === node || isAlone || lease.until <= now || lease.until > now + LEASE_MILLIS
 }
 
@@ -80,7 +80,7 @@ export const stepped = (record: BulkRecord, job: ListCursor, now: number): BulkR
     lease: record.lease === null ? null : leaseOf(record.lease.node, now)
   })
 
-/** A job stays as it is. Stored with the next change: when the server is killed before, the job is looked at again. */
+/** A job stays as it is. Stored with the next change; if the server is killed before that, the job is examined again. */
 export const passed = (record: BulkRecord, job: ListCursor, reason: SkipReason): BulkRecord => ({
   ...record,
   cursor: placeOf(job),
@@ -103,7 +103,7 @@ export const turned = (record: BulkRecord, cursor: ListCursor | null, now: numbe
     ? next(record, { state: "done", endedAt: now, lease: null })
     : next(record, { cursor: placeOf(cursor) })
 
-/** Takes an operation back, or stops it. Undefined for one that has ended. */
+/** Cancels or stops an operation. Undefined if it has ended. */
 export const cancelled = (record: BulkRecord, now: number): BulkRecord | undefined =>
   isBulkEnded(record) ? undefined : next(record, { state: "cancelled", endedAt: now, lease: null })
 

@@ -1,9 +1,8 @@
 /**
  * Works on bulk operations.
  *
- * Every `interval`, this layer reads the operations that have not ended, from an index that contains only them; an idle server reads less often
- * (BulkJobs.ts). When the store fails, this layer logs
- * the failure once, retries every interval, and logs the recovery.
+ * Every `interval`, this layer reads the operations that have not ended from a partial index; an idle server reads less often (BulkJobs.ts). When the
+ * store fails, this layer logs the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -24,6 +23,6 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, BulkJobs
       sweep: tick,
       interval: options.interval ?? "1 second",
       failureMessage: (message) =>
-        `A bulk operation cannot continue: ${message}. It continues where it is as soon as it can; trying again every interval.`,
+        `A bulk operation cannot continue: ${message}. It will resume at the same job; retrying every interval.`,
       recoveryMessage: "The bulk operations continue."
     })))

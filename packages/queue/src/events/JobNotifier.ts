@@ -12,10 +12,10 @@
  * ```
  *
  * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
- * deliveries, and another node those of a node that has ended, when they are due.
+ * deliveries. When that node has ended, another node sends them when they are due.
  *
- * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event, and the end
- * of an attempt is counted for the bill.
+ * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event, and the end of an
+ * attempt is counted as usage.
  *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
  * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
@@ -142,7 +142,7 @@ export const make = (
   attemptEnded: (before: JobHead, after: JobHead) => void,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
-  /** The takes of this node alone. */
+  /** Jobs that this node alone has claimed. */
   const localWorkers = WaitList.make()
   const waitingWorkers = WaitList.shared(localWorkers, "workers", nodes)
   const readers = WaitList.shared(WaitList.make(), "readers", nodes)
@@ -186,7 +186,7 @@ export const make = (
     if (endpoint !== undefined && worker !== undefined && job !== undefined) addStop(workerKey(endpoint, worker), job)
   })
 
-  /** Notifies waiters of jobs that changed with another one. A run's journal may have changed although its job did not. */
+  /** Notifies the waiters of jobs that changed in the same commit as another job. The journal of a run may have changed even if its job did not. */
   const notifyOthers = (others: ReadonlyArray<ApplyResult>): Effect.Effect<void> =>
     Effect.forEach(others, (other) => {
       if (other._tag === "Changed") followers.wake(other.after.id)

@@ -1,5 +1,5 @@
 /**
- * What happens on this platform, for those who watch it: readers of `GET /api/v1/events`, and alerts.
+ * Distributes the events of this platform to readers of `GET /api/v1/events` and to alerts.
  *
  * ```
  *   queue, registry, stores, sender --publish--> listeners              called at once
@@ -9,12 +9,12 @@
  * The source checks `isOpen` before it makes an event: without readers and listeners, an event costs this call and nothing else. Events are published
  * after their commit, are never stored, and belong to this node.
  *
- * All readers share one ring, so a reader costs its position only. When the ring is full, the oldest event is overwritten: a reader that has not
- * received it yet continues behind it, and first receives the number of such events that it had asked for. The ring is kept for
- * {@link LINGER_MILLIS} after the last reader has gone, so that a reader whose connection was lost can resume.
+ * All readers share one ring buffer, so each reader needs only a position. When the ring is full, the oldest event is overwritten. A reader that has
+ * not received it continues with the next one, and first receives the number of events that it has missed. The ring is kept for {@link LINGER_MILLIS}
+ * after the last reader disconnects, so that a reader whose connection was lost can resume.
  *
- * A reader ends after a few minutes and resumes at its position, so that its key is checked again. Then its place is free, also when its
- * connection is stuck.
+ * A reader ends after a few minutes and resumes at its position, so that its key is checked again. This also frees the slot of a reader whose
+ * connection hangs.
  */
 import type { PlatformEvent } from "@stint/contract/PlatformEvent"
 import * as Clock from "effect/Clock"
@@ -43,19 +43,22 @@ export interface ReadOptions {
   readonly after?: string | undefined
   /** Default: all events. */
   readonly accepts?: (event: NewPlatformEvent) => boolean
-  /** Whether the reader may take only the first half of the places, so that keys for some endpoints leave places for the others. */
+  /** Whether the reader may use only the first half of the slots, so that keys limited to some endpoints leave slots for the others. */
   readonly isLimited?: boolean
 }
 
 /** An open reader. */
 export interface EventReader {
-  /** The next events, at most {@link PAGE}. Waits for one. Empty when the reader has ended: after its time, or when the platform shuts down. */
+  /**
+   * The next events, at most {@link PAGE}. Waits for at least one. Empty when the reader has ended, because its time is over or the platform shuts
+   * down.
+   */
   readonly next: Effect.Effect<ReadonlyArray<ReadEvent>>
-  /** The id after which to resume: that of the last event that was read or not accepted. Undefined before its time has passed. */
+  /** The id after which to resume: that of the last event that was read or filtered out. Undefined before the reader's time is over. */
   readonly position: () => string | undefined
 }
 
-/** There are as many readers as there may be. */
+/** The number of readers has reached its limit. */
 export class TooManyReaders extends Schema.TaggedError<TooManyReaders>()("TooManyReaders", { limit: Schema.Int }) {}
 
 /** Called synchronously, so it must be quick and must not throw. `at`: milliseconds since 1970. */
@@ -63,12 +66,12 @@ export type Listener = (event: NewPlatformEvent, at: number) => void
 
 /** The hub of the events: sources publish, listeners and readers receive. */
 export interface PlatformEventsService {
-  /** Whether anybody watches. */
+  /** Whether there are readers or listeners. */
   readonly isOpen: () => boolean
   readonly publish: (event: NewPlatformEvent) => void
   /** Calls the listener for each event while the scope is open. */
   readonly listen: (listener: Listener) => Effect.Effect<void, never, Scope.Scope>
-  /** Reads while the scope is open. Events from the moment of this call on are read. */
+  /** Reads events, from this call on, while the scope is open. */
   readonly open: (options: ReadOptions) => Effect.Effect<EventReader, TooManyReaders, Scope.Scope>
   /** Ends all readers, for the shutdown of the server. */
   readonly close: Effect.Effect<void>
@@ -87,7 +90,7 @@ export const PlatformEvents = Context.Reference<PlatformEventsService>("@stint/q
 
 /** The bounds of the ring. */
 export interface Options {
-  /** The number of events in the ring. Default: 4,096, some hundred kilobytes; a busy platform publishes as many in a few seconds. */
+  /** The number of events in the ring. Default: 4,096, which take a few hundred kilobytes. A busy platform publishes that many in a few seconds. */
   readonly capacity?: number
   /** Default: 64. */
   readonly maxReaders?: number
@@ -112,14 +115,14 @@ interface Reader {
   position: number
   /** Accepted events that were overwritten before they were read; null: an unknown number. */
   missed: number | null
-  /** Its time has passed. */
+  /** Its time is over. */
   isOver: boolean
   waiting: Deferred.Deferred<void> | undefined
 }
 
 const ID = /^([a-z0-9]+-\d+)-(\d{1,15})$/
 
-/** Whether a text can be the id of an event of any platform. */
+/** Whether a text has the form of an event id. */
 export const isEventId = (text: string): boolean => ID.test(text)
 
 const makeHub = (
@@ -133,7 +136,7 @@ const makeHub = (
   /** The numbers of the oldest event in the ring, and of the next event. They begin with 1, so that there is an id before the first event. */
   let first = 1
   let end = 1
-  /** Changes whenever events were not kept: ids from before say nothing about what was missed since. */
+  /** Changes after every period in which no events were kept, because an id from before that period cannot tell what was missed. */
   let series = 0
   /** Whether events are kept. */
   let keeping = false
@@ -172,7 +175,7 @@ const makeHub = (
     for (const reader of readers) wake(reader)
   }
 
-  /** Frees the place of a reader. */
+  /** Frees the slot of a reader. */
   const leave = (reader: Reader) => {
     if (readers.delete(reader) && readers.size === 0) leftAt = clock.currentTimeMillisUnsafe()
   }
@@ -191,7 +194,7 @@ const makeHub = (
     if (end - first === capacity) overwriteOldest()
     ring[end % capacity] = entry
     end += 1
-    // Later, because a reader that wakes runs at once: it would delay the change that is being published, and read one event at a time.
+    // Deferred, because a woken reader runs at once. It would delay the change that is being published, and read one event at a time.
     if (waking || readers.size === 0) return
     waking = true
     setImmediate(wakeReaders)

@@ -1,6 +1,6 @@
 /**
- * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes the changes
- * of jobs itself, because it already sees each of them once.
+ * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes job changes
+ * itself, because each of them passes through it exactly once.
  */
 import type { Build } from "@stint/contract/Build"
 import { MAX_REASON } from "@stint/contract/PlatformEvent"
@@ -97,7 +97,7 @@ const make = Effect.gen(function*() {
   }
 })
 
-/** The stores beneath, which publish their changes. */
+/** The underlying stores, wrapped so that they publish their changes. */
 export const layer: Layer.Layer<
   EndpointStore | ReleaseStore | BuildStore,
   never,

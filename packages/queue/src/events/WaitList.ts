@@ -32,7 +32,7 @@ export interface WaitList {
   readonly size: (key: string) => number
 }
 
-/** More than any number of waiters, for hints, whose counts are numbers in JSON. */
+/** Exceeds any number of waiters. Hints carry counts as JSON numbers, so infinity is not possible. */
 const MANY = 1_000_000
 
 interface Waiter {

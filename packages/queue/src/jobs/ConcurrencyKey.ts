@@ -8,7 +8,7 @@ import type { JsonText } from "@stint/contract/Json"
 import type { JobHead } from "@stint/store/JobRecord"
 import { createHash } from "node:crypto"
 
-/** Longer keys are replaced by their digest, so that an index entry stays small. */
+/** Longer keys are replaced with their digest, so that index entries stay small. */
 const MAX_KEY_LENGTH = 200
 
 const isSpace = (code: number): boolean => code === 0x20 || code === 0x0A || code === 0x0D || code === 0x09
@@ -54,7 +54,7 @@ const endOfValue = (text: string, from: number): number => {
   return at
 }
 
-/** The text of a member of an object; undefined when the text is no object or lacks the member. The last one of a name counts. */
+/** The text of a member of an object; undefined if the text is not an object or lacks the member. Of duplicate names, the last one counts. */
 const memberOf = (text: string, name: string): string | undefined => {
   let at = skipSpaces(text, 0)
   if (text[at] !== "{") return undefined
@@ -84,8 +84,8 @@ const keyText = (value: string | undefined): string => {
 }
 
 /**
- * The key of an input. A setting `input` or `input.PATH` names a value of the input: its text, its JSON if it is not a string, and the empty
- * text if it is null or missing. Any other setting is the key of all jobs.
+ * The key of an input. A setting `input` or `input.PATH` names a value of the input: a string as it is, any other value as JSON, and the empty text
+ * for null or a missing value. Any other setting is itself the key of all jobs.
  */
 export const concurrencyKey = (setting: string, input: JsonText): string => {
   if (setting !== "input" && !setting.startsWith("input.")) return setting

@@ -92,8 +92,8 @@ export class JobQueue extends Context.Service<
     /**
      * Stores a new job. When this returns, the job has the durability that {@link Durability} specifies. When the idempotency key already
      * belongs to a job with the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different
-     * request, with `EndpointGone` when the endpoint has been deleted, with `QuotaExceeded` when a quota is full, and with `BudgetReached`,
-     * also for the key of a stored job, when a budget is used up.
+     * request, with `EndpointGone` when the endpoint has been deleted, with `QuotaExceeded` when a quota is full, and with `BudgetReached` when a
+     * budget is used up, even if the idempotency key belongs to a stored job.
      */
     readonly submit: (
       submission: Submission
@@ -362,7 +362,7 @@ const make = Effect.gen(function*() {
 
   const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
     let removed = 0
-    // Runs that undo what they did stay in the queue.
+    // Runs that are being compensated stay in the queue.
     let kept = 0
     while (true) {
       const limit = PURGE_LIMIT + kept
@@ -386,7 +386,7 @@ const make = Effect.gen(function*() {
   // learns which worker runs which job, so that the workers' output and exits are attributed to their jobs from the start.
   let resumed = false
   const resume = Effect.gen(function*() {
-    // Workers could send their heartbeats to a node that ran before this one.
+    // While this node was down, workers could send heartbeats to other nodes.
     if (nodes?.isOldest() === false) {
       resumed = true
       return
@@ -426,7 +426,7 @@ const make = Effect.gen(function*() {
       Effect.andThen(
         notifyAll(applied, by),
         Effect.sync(() => {
-          // The journal of a run may have changed although its job did not: a call that holds the run must return at once.
+          // The journal of a run may have changed even if its job did not, and a call that waits for entries must return at once.
           for (const one of applied) if (one._tag === "Changed") followers.wake(one.after.id)
           webhookSenders.wake("")
         })

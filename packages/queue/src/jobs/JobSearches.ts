@@ -8,8 +8,8 @@
  * ```
  *
  * The stores find the jobs of an endpoint, of a status, of a time and with a tag by their indexes. The other terms are compared here, on the rows of
- * the list: so every store finds the same jobs, and a page never examines more than {@link SCAN_LIMIT} of them. It then ends early, and its cursor
- * continues behind the last examined job.
+ * the list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its cursor
+ * continues after the last examined job.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"

@@ -76,7 +76,7 @@ export class NodeUnknown extends Schema.TaggedError<NodeUnknown>()("NodeUnknown"
   nodes: Schema.Array(Schema.String)
 }) {}
 
-/** No run waits for the event, and the endpoint keeps as many events as it may. Nothing was stored. */
+/** No run waits for the event, and the endpoint's limit of kept events is reached. Nothing was stored. */
 export class TooManyEvents extends Schema.TaggedError<TooManyEvents>()("TooManyEvents", { endpoint: Schema.String }) {}
 
 export class RunQueue extends Context.Service<RunQueue, {
@@ -87,8 +87,8 @@ export class RunQueue extends Context.Service<RunQueue, {
   ) => Effect.Effect<void, StoreError>
 
   /**
-   * Writes what a worker recorded. Runs with `park` wait up to `waitMs` for an entry before they park. The response comes as soon as one of
-   * them has an unseen entry; the others are then still running.
+   * Writes what a worker recorded. Runs with `park` wait up to `waitMs` for an entry before they park. Returns as soon as one of them has an unseen
+   * entry; the others are then still running.
    */
   readonly journal: (
     endpoint: EndpointId,
@@ -102,7 +102,7 @@ export class RunQueue extends Context.Service<RunQueue, {
   /** The definitions of an endpoint, the newest first, up to `limit`. */
   readonly definitions: RunStore["Service"]["definitions"]
 
-  /** The runs of an endpoint that have not ended, in the order of their ids, after an id, up to `limit`. */
+  /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */
   readonly openRuns: RunStore["Service"]["openRuns"]
 
   /** A run and its job. Fails with `JobMissing` when the endpoint has no such run. */
@@ -120,8 +120,8 @@ export class RunQueue extends Context.Service<RunQueue, {
   readonly open: (endpoint: EndpointId, id: JobId, limit: number) => Effect.Effect<ReadonlyArray<OpenPath>, StoreError>
 
   /**
-   * Delivers an event to the run that has waited for it longest, or keeps it until a run waits. Fails with `TooManyEvents`, and stores nothing,
-   * when the endpoint keeps as many as it may.
+   * Delivers an event to the run that has waited for it longest, or keeps it until a run waits for it. Fails with `TooManyEvents`, and stores
+   * nothing, when the endpoint's limit of kept events is reached.
    */
   readonly send: (
     endpoint: EndpointId,
@@ -147,7 +147,7 @@ const make = Effect.gen(function*() {
   const now = () => clock.currentTimeMillisUnsafe()
   const elapsed = () => monotonicMillis(clock)
 
-  /** The job of a spawn. Its limits are those of its endpoint; it is stored as long as its run. */
+  /** The job of a spawn. It has the limits of its endpoint, and is stored as long as its run. */
   const childOf = (endpoint: Endpoint, { executionTimeoutMs, input, priority, tags }: Spawn, time: number): JobRecord => ({
     ...toJobRecord({
       endpoint,
@@ -219,7 +219,7 @@ const make = Effect.gen(function*() {
     )
     const results = new Map<JobId, JournalResult>()
     while (true) {
-      // Registers before it writes, so that it misses no entry in between.
+      // Registers the waiter before the write, so that no entry in between is missed.
       const tickets = yield* Effect.forEach(
         writes.filter(({ isHeld, park }) => isHeld && park !== undefined),
         ({ run }) => queue.watch(run)
@@ -246,7 +246,7 @@ const make = Effect.gen(function*() {
       const isHeld = until - elapsed() > 0
       writes = idle.map(({ attempt, park, run }) => ({ run, attempt, records: [], park, isHeld }))
     }
-    // Only the wait is interruptible: a write is announced in any case.
+    // Only the wait is interruptible, so that waiters are always notified of a write.
   }, Effect.uninterruptible)
 
   return RunQueue.of({

@@ -17,7 +17,7 @@ import * as CronTimes from "@stint/schedule/CronTimes"
 import { type ScheduleKey, type ScheduleRecord, SET_BACK_MILLIS } from "@stint/store/ScheduleStore"
 import { createHash } from "node:crypto"
 
-/** A firing this much later than planned was missed, and the catch-up policy decides. Milliseconds. */
+/** A firing that is later than this was missed, and the catch-up policy applies. Milliseconds. */
 const ON_TIME_MILLIS = 60_000
 
 /** The maximum number of firings that wait for the end of earlier ones. */
@@ -26,7 +26,7 @@ const MAX_WAITING = 100
 /** The maximum number of earlier jobs that a schedule follows. */
 const MAX_EARLIER_JOBS = 100
 
-/** The number of next firings in the description of a schedule. */
+/** The number of upcoming firings in the description of a schedule. */
 const SHOWN = 5
 
 const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>
@@ -36,8 +36,8 @@ const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>
   }
 
 /**
- * When a time is due. Every server computes the same delay. It is shorter than the wait until the next time, so that times are due in their
- * order: a later one that is due first would drop this one.
+ * When a time is due. Every server computes the same delay. It is shorter than the interval to the next time, so that times become due in order.
+ * Otherwise a later time that is due first would drop this one.
  */
 const dueAtOf = (
   { id, spec: { jitterMs } }: Pick<ScheduleRecord, "id" | "spec">,
@@ -49,7 +49,7 @@ const dueAtOf = (
   return time + createHash("sha256").update(`${id} ${time}`).digest().readUInt32BE() % longest
 }
 
-/** The record with the time at which there is something to decide. */
+/** The record with `dueAt` computed. */
 const settled = (record: ScheduleRecord): ScheduleRecord => {
   const { nextAt, paused, waiting } = record
   const dueAt = paused ? null : waiting[0] ?? (nextAt === null ? null : dueAtOf(record, timesOf(record.spec), nextAt))
@@ -89,7 +89,7 @@ export const created = (key: ScheduleKey & { readonly id: string }, spec: Schedu
 
 const isSameTime = (a: ScheduleSpec, b: ScheduleSpec): boolean => a.cron === b.cron && a.timeZone === b.timeZone && a.at === b.at
 
-/** A schedule with other settings. With the same times, it continues where it was: a time that has passed does not come back. */
+/** A schedule with other settings. If its times are the same, it continues where it was: a time that has passed does not become due again. */
 export const updated = (record: ScheduleRecord, spec: ScheduleSpec, { by, now }: Change): ScheduleRecord => {
   const after = nextVersion({ ...record, spec, updatedAt: now, updatedBy: by })
   return isSameTime(record.spec, spec) ? settled(after) : restarted(after, now)
@@ -110,7 +110,7 @@ const latestDue = (record: ScheduleRecord, nextAt: number, times: CronTimes.Cron
   return time !== undefined && time >= nextAt ? time : undefined
 }
 
-/** The due times that were not missed, and those that the catch-up policy makes up for, oldest first. */
+/** The due times that were not missed, and the missed ones that the catch-up policy keeps, oldest first. */
 const kept = (
   record: ScheduleRecord,
   range: { readonly nextAt: number; readonly latest: number },
@@ -157,8 +157,8 @@ export const accepted = (record: ScheduleRecord, now: number): ScheduleRecord =>
 }
 
 /**
- * The schedule after a firing was decided. A manual firing leaves the times of the schedule as they are. `unended`: the earlier jobs that
- * continue while the job of the firing runs.
+ * The schedule after a firing was decided. A manual firing does not change the times of the schedule. `unended`: the earlier jobs that are still
+ * running.
  */
 export const decided = (record: ScheduleRecord, firing: ScheduleFiring, unended: ReadonlyArray<JobId> = []): ScheduleRecord =>
   settled(nextVersion({
@@ -168,7 +168,7 @@ export const decided = (record: ScheduleRecord, firing: ScheduleFiring, unended:
     ...(firing.job === undefined ? {} : { job: firing.job, earlierJobs: unended.slice(-MAX_EARLIER_JOBS) })
   }))
 
-/** The times after `nextAt`, with it. */
+/** `nextAt` and the times after it. */
 const nextTimes = ({ nextAt, paused, spec }: ScheduleRecord): ReadonlyArray<number> => {
   const times = timesOf(spec)
   const found: Array<number> = []

@@ -1,5 +1,5 @@
 /**
- * Schedules on top of the queue: they submit jobs when their times come.
+ * Schedules on top of the queue: they submit jobs at their times.
  *
  * ```
  *   tick: due schedule --> accepted times, oldest first
@@ -10,9 +10,9 @@
  *            endpoint gone or paused, quota full         record it
  * ```
  *
- * Every decision is one commit on the version of the schedule that it was made for, so several servers, or a server that was killed at any
- * point, decide each firing once (ScheduleStore.ts). The job's idempotency key is made of the schedule and the time, so that even a job that
- * another database or version inserted is found.
+ * Every decision is one commit, which is rejected if the schedule has changed since. So each firing is decided once, even by several servers or after
+ * a crash (ScheduleStore.ts). The job's idempotency key contains the schedule and the time, so that even a job that another database or version
+ * inserted is found.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -38,7 +38,7 @@ import { JobQueue, type Submission } from "../jobs/JobQueue.ts"
 import { Budgets } from "../usage/Budgets.ts"
 import * as ScheduleMachine from "./ScheduleMachine.ts"
 
-/** The endpoint has no schedule of this name. */
+/** The endpoint has no schedule with this name. */
 export class ScheduleMissing extends Schema.TaggedError<ScheduleMissing>()("ScheduleMissing", {
   endpoint: Schema.String,
   name: Schema.String
@@ -48,7 +48,7 @@ export class ScheduleMissing extends Schema.TaggedError<ScheduleMissing>()("Sche
   }
 }
 
-/** The maximum number of decisions about one schedule in one tick, so that others follow. */
+/** The maximum number of decisions about one schedule in one tick, so that it does not delay the others. */
 const MAX_DECISIONS = 200
 
 export class Schedules extends Context.Service<Schedules, {
@@ -67,7 +67,7 @@ export class Schedules extends Context.Service<Schedules, {
   readonly pause: (endpoint: string, name: string, by: string) => Effect.Effect<Schedule, StoreError | ScheduleMissing>
   readonly resume: (endpoint: string, name: string, by: string) => Effect.Effect<Schedule, StoreError | ScheduleMissing>
 
-  /** Submits a job now, also while the schedule is paused or its previous job runs. Returns the job's id. */
+  /** Submits a job now, even if the schedule is paused or its previous job is running. Returns the job's id. */
   readonly runNow: (
     endpoint: Endpoint,
     name: string
@@ -112,7 +112,7 @@ const make = Effect.gen(function*() {
     return found ?? (yield* new ScheduleMissing({ endpoint, name }))
   })
 
-  /** Reads and changes a schedule until no other change came in between. */
+  /** Reads and changes a schedule; repeats both if another change came in between. */
   const change = <E>(
     read: Effect.Effect<ScheduleRecord, E>,
     apply: (record: ScheduleRecord) => ScheduleRecord
@@ -125,7 +125,7 @@ const make = Effect.gen(function*() {
       )
     })
 
-  /** The schedule's previous job, and those that ran when it was asked to run now, unless they have ended. */
+  /** The schedule's previous job, and the jobs that were running at the last manual firing, unless they have ended. */
   const unendedOf = ({ earlierJobs = [], endpoint, job }: ScheduleRecord): Effect.Effect<ReadonlyArray<JobReport>, StoreError> =>
     Effect.map(
       Effect.forEach(
@@ -151,8 +151,8 @@ const make = Effect.gen(function*() {
     )
 
   /**
-   * Submits the job of the first waiting time, unless another server did it, or the schedule was changed. Then cancels the jobs that it
-   * replaces, which continue when no job can be submitted.
+   * Submits the job of the first waiting time, unless another server has done so or the schedule has changed. Then cancels the jobs that it replaces.
+   * They continue if no job can be submitted.
    */
   const submit = Effect.fnUntraced(function*(record: ScheduleRecord, scheduledFor: number, replaced: ReadonlyArray<JobReport>) {
     const { endpoint: id, name } = record
@@ -189,7 +189,7 @@ const make = Effect.gen(function*() {
     const fire = queue.fire(submission, isReplacing ? undecided : submitted(record, submission.id))
     const first = yield* fire
     const waiting = replaced.filter(({ status }) => status === "IN_QUEUE")
-    // Replaced jobs that wait may have the places in the queue that the new job needs.
+    // Replaced jobs that are still waiting may use the quota that the new job needs.
     const isRoomHeld = first._tag === "QuotaExceeded" && first.quota.resource === "waitingJobs" &&
       first.quota.used - waiting.length < first.quota.limit
     const inserted = isRoomHeld ? yield* Effect.andThen(cancelAll(id, waiting), fire) : first

@@ -1,5 +1,5 @@
 /**
- * What usage costs. Pure: costs are computed when they are read, so that a change of a price also applies to the past.
+ * Computes what usage costs. Pure. Costs are computed on read, so that a changed price also applies to past usage.
  */
 import type { UsageKey, UsageRecord } from "@stint/store/UsageStore"
 import * as Schema from "effect/Schema"
@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 const Price = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_000 }))
 
 const perSecond = {
-  /** A second in which a handler ran. For workers that the platform does not start, it is the only time that is known. */
+  /** A second in which a handler ran. For workers that the platform does not start, no other time is known. */
   execution: Schema.optionalKey(Price),
   /** A second in which a worker was ready, also while it was idle. */
   worker: Schema.optionalKey(Price),
@@ -17,7 +17,7 @@ const perSecond = {
   gpu: Schema.optionalKey(Price)
 }
 
-/** Prices of seconds. Those that are absent are 0, or for an endpoint those of the platform. */
+/** Prices per second. An absent price of the platform is 0; an absent price of an endpoint is that of the platform. */
 export const PricesPerSecond = Schema.Struct(perSecond)
 export type PricesPerSecond = typeof PricesPerSecond.Type
 
@@ -29,7 +29,7 @@ export interface Prices {
   readonly endpoints: Readonly<Record<string, PricesPerSecond>>
 }
 
-/** The sums that are billed. Milliseconds; not whole ones after {@link shared}. */
+/** The sums that are billed, in milliseconds. {@link shared} produces fractions. */
 export type BilledTimes = Pick<UsageRecord, "executionMs" | "workerMs" | "cpuMs" | "gpuMs">
 
 /** What an endpoint's usage costs. */
@@ -41,8 +41,8 @@ export const costOf = ({ endpoints, perSecond }: Prices, endpoint: string, times
 }
 
 /**
- * The records of one hour, endpoint and release, with the times of the workers shared between the keys, in proportion to how long their jobs
- * ran. The times of an hour in which no attempt of the release ran stay without a key.
+ * The records of one hour, endpoint and release, with the worker time divided between the keys in proportion to the execution time of their jobs. The
+ * worker time of an hour in which no attempt of the release ran has no key.
  */
 const sharedGroup = (group: ReadonlyArray<UsageRecord>): ReadonlyArray<UsageRecord> => {
   const sum = (name: keyof BilledTimes) => group.reduce((total, record) => total + record[name], 0)
@@ -58,7 +58,9 @@ const sharedGroup = (group: ReadonlyArray<UsageRecord>): ReadonlyArray<UsageReco
 const isSameGroup = (a: UsageKey, b: UsageKey): boolean =>
   a.hour === b.hour && a.endpoint === b.endpoint && a.release === b.release
 
-/** Calls `use` with each group of the records, which are sorted as `UsageStore.list` returns them, after sharing the times of its workers. */
+/**
+ * Calls `use` with each group of the records, which are sorted as `UsageStore.list` returns them, after dividing its worker time between the keys.
+ */
 export const makeSharing = (use: (record: UsageRecord) => void) => {
   let group: Array<UsageRecord> = []
   const end = () => {

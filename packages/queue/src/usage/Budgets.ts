@@ -1,12 +1,14 @@
 /**
- * Budgets: an endpoint or an access key that has used its money submits nothing more until the period ends (docs/operations/usage.md#budgets).
+ * Budgets: when an endpoint or an access key has used its budget, its submissions are rejected until the period ends
+ * (docs/operations/usage.md#budgets).
  *
  * ```
  *   every 10 s: UsageStore --> costs of the periods --> spent >= limit --> submissions are refused; jobs that were accepted go on
  * ```
  *
  * A submission only looks up whether its endpoint or key is over its budget. Usage reaches the store within `UsageMeter.INTERVAL_MILLIS`, and
- * each node reads it within {@link INTERVAL_MILLIS}. In this time, on every node, and by jobs that were accepted before, a budget is exceeded.
+ * each node reads it within {@link INTERVAL_MILLIS}. A budget is exceeded by submissions during this delay, on every node, and by jobs that were
+ * accepted before.
  */
 import * as OutageLog from "@stint/store/OutageLog"
 import { HOUR_MILLIS, UsageStore } from "@stint/store/UsageStore"
@@ -20,7 +22,7 @@ import { costOf, type Prices } from "./Billing.ts"
 import { hourOf } from "./UsageHours.ts"
 import { readUsage } from "./UsageReader.ts"
 
-/** A limit of what an endpoint or an access key may cost in a period. */
+/** The maximum cost of an endpoint or an access key in a period. */
 export interface Budget {
   readonly scope: "endpoint" | "key"
   /** The id of the endpoint or of the key. */
@@ -30,7 +32,7 @@ export interface Budget {
   readonly limit: number
 }
 
-/** A budget and what was spent of it. */
+/** A budget, and how much of it was spent. */
 export interface BudgetState extends Budget {
   readonly spent: number
   readonly currency: string
@@ -41,9 +43,9 @@ export interface BudgetState extends Budget {
 /** The prices and budgets of a platform. Default: no prices, and no budgets. */
 export const Budgets = Context.Reference<{
   readonly prices: Prices | undefined
-  /** The budget that refuses a submission; undefined when none does. */
+  /** The budget that rejects a submission; undefined if none does. */
   readonly reachedBy: (endpoint: string, key: string) => BudgetState | undefined
-  /** All budgets, as of the last reading. */
+  /** All budgets, as of the last read. */
   readonly list: () => ReadonlyArray<BudgetState>
 }>("@stint/queue/Budgets", {
   defaultValue: () => ({ prices: undefined, reachedBy: () => undefined, list: () => [] })
@@ -52,7 +54,7 @@ export const Budgets = Context.Reference<{
 /** How often the costs of the periods are read. */
 export const INTERVAL_MILLIS = 10_000
 
-/** The period of a time: its beginning, and that of the next. Milliseconds since 1970. */
+/** The beginning of the period that contains a time, and of the next period. Milliseconds since 1970. */
 export const periodOf = (period: Budget["period"], at: number): { readonly from: number; readonly to: number } => {
   const date = new Date(at)
   const [year, month, day] = [date.getUTCFullYear(), date.getUTCMonth(), date.getUTCDate()]
@@ -61,7 +63,9 @@ export const periodOf = (period: Budget["period"], at: number): { readonly from:
     : { from: Date.UTC(year, month), to: Date.UTC(year, month + 1) }
 }
 
-/** How many hours before the present one are read each time. Earlier ones are read again once an hour: long attempts add to them. */
+/**
+ * How many hours before the present one are read each time. Earlier hours are read again only once an hour, because long attempts still add to them.
+ */
 const RECENT_HOURS = 1
 
 const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<Budget>) {
@@ -69,7 +73,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
 
-  /** What each budget's endpoint or key cost in the part of its period that lies between two hours. */
+  /** The cost of each budget's endpoint or key in the part of its period between two hours. */
   const costsBetween = Effect.fnUntraced(function*(from: number, to: number, at: number) {
     const costs = budgets.map(() => 0)
     const begins = budgets.map(({ period }) => periodOf(period, at).from)
@@ -116,7 +120,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
     for (const state of states) {
       if (state.spent < state.limit) continue
       const known = reached[state.scope].get(state.id)
-      // Of two, the one that ends later: it decides when the caller may come back.
+      // Of two budgets, the one that renews later, because the caller cannot submit before that.
       if (known === undefined || known.renewsAt < state.renewsAt) reached[state.scope].set(state.id, state)
       if (!before.has(`${state.scope} ${state.id} ${state.period} ${state.renewsAt}`)) yield* report(state)
     }
@@ -124,11 +128,11 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
 
   const outage = OutageLog.make({
     onFailure: (problem) =>
-      Effect.logWarning(`The costs of the budgets cannot be read, so that they stay as they were: ${problem}`),
-    onRecovery: Effect.logInfo("The costs of the budgets are read again.")
+      Effect.logWarning(`The costs of the budgets cannot be read; the last known values stay in force: ${problem}`),
+    onRecovery: Effect.logInfo("The costs of the budgets can be read again.")
   })
   if (budgets.length > 0) {
-    // Before the first submission.
+    // Completes before the first submission.
     yield* outage.watch(refresh)
     yield* Effect.forkScoped(
       Effect.delay(Effect.repeat(outage.watch(refresh), Schedule.spaced(Duration.millis(INTERVAL_MILLIS))), INTERVAL_MILLIS)
@@ -143,7 +147,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
       const ofEndpoint = reached.endpoint.get(endpoint)
       const ofKey = reached.key.get(key)
       if (ofEndpoint === undefined && ofKey === undefined) return undefined
-      // One may have renewed some seconds before the next reading.
+      // A budget may have renewed a few seconds before the next read.
       const at = now()
       return [ofEndpoint, ofKey].find((state) => state !== undefined && state.renewsAt > at)
     }

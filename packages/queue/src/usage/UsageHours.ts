@@ -3,13 +3,13 @@
  */
 import { HOUR_MILLIS } from "@stint/store/UsageStore"
 
-/** A longer span is a wall clock that was set: its first part is counted in one hour. */
+/** A longer span means that the wall clock was set. Its first part is counted in one hour. */
 const MAX_HOURS = 31 * 24
 
 /** The beginning of the hour of a time. */
 export const hourOf = (at: number): number => Math.floor(at / HOUR_MILLIS) * HOUR_MILLIS
 
-/** Calls `add` with each hour of the span and the part that lies within it. Nothing when it ends before it begins. */
+/** Calls `add` with each hour of the span and the part of the span within it. Does nothing if the span ends before it begins. */
 export const eachHour = (from: number, to: number, add: (hour: number, millis: number) => void): void => {
   if (to <= from) return
   const last = hourOf(to - 1)

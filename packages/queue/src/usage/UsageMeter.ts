@@ -7,9 +7,9 @@
  *   processor time that a pool reports > the difference to the last report   /
  * ```
  *
- * The path of a job only adds to a map: nothing is written for a single attempt. A platform that is killed loses what it has counted since
- * the last addition: at most {@link INTERVAL_MILLIS} and the time of one write. Nothing is ever counted twice: a change of a job passes the notifier once, and an
- * addition whose result is unknown is repeated with the same number, which the store adds once.
+ * An attempt only adds to a map in memory. A platform that is killed loses what it has counted since the last write: at most {@link INTERVAL_MILLIS}
+ * plus the time of one write. Nothing is counted twice: a change of a job passes the notifier once, and the store ignores a repeated addition with
+ * the same number.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -35,38 +35,38 @@ export interface MeteredWorker {
   readonly gpus: number
   /** Its processor time so far; undefined when it is unknown. */
   readonly cpuMillis: Effect.Effect<number | undefined>
-  /** Whether it was ready before: a worker of an earlier platform. */
+  /** Whether an earlier process of the platform started the worker. */
   readonly isReady: boolean
 }
 
-/** Counts. Default: nothing is counted. */
+/** Counts usage. Default: counts nothing. */
 export const UsageMeter = Context.Reference<{
   /** `before` ran, `after` does not. */
   readonly attemptEnded: (before: JobHead, after: JobHead) => void
-  /** Counts a worker until the scope closes. */
+  /** Counts the time of a worker until the scope closes. */
   readonly watch: (worker: MeteredWorker) => Effect.Effect<void, never, Scope.Scope>
 }>("@stint/queue/UsageMeter", {
   defaultValue: () => ({ attemptEnded: () => {}, watch: () => Effect.void })
 })
 
-/** How often sums are stored. */
+/** How often the sums are stored. */
 export const INTERVAL_MILLIS = 10_000
 
 /** How long stored usage is kept, and how many records. */
 export interface UsageSettings {
   readonly keep: Duration.Duration
   readonly records: number
-  /** How often what was counted is stored. Default: {@link INTERVAL_MILLIS}. */
+  /** How often the counts are stored. Default: {@link INTERVAL_MILLIS}. */
   readonly interval?: Duration.Input
 }
 
 /** The default bounds. A record takes about 100 bytes. */
 export const defaults: UsageSettings = { keep: Duration.days(400), records: 500_000 }
 
-/** The number of sums in memory. What exceeds it is counted with the release 0 and the key {@link OTHER_KEYS}. */
+/** The maximum number of sums in memory. Beyond it, usage is counted under release 0 and the key {@link OTHER_KEYS}. */
 const MAX_SUMS = 2_000
 
-/** The key of usage that was counted while there were too many different sums. It is no id of a key. */
+/** The key under which usage is counted when there are too many sums. No access key has this id. */
 const OTHER_KEYS = "*"
 
 const TRIM_INTERVAL = "1 hour"
@@ -77,7 +77,7 @@ const TRIM_LIMIT = 500
 /** How many workers are asked for their processor time at once. */
 const CPU_CONCURRENCY = 8
 
-/** How long the engines may take to report all processor times. What is missing is counted later. */
+/** How long the engines may take to report all processor times. Missing ones are counted later. */
 const CPU_LIMIT = "5 seconds"
 
 type Amounts = Omit<UsageRecord, keyof UsageKey>
@@ -88,7 +88,7 @@ const NOTHING: Amounts = { attempts: 0, executionMs: 0, workerMs: 0, cpuMs: 0, g
 /** The sums since the last addition. */
 const makeSums = () => {
   let sums = new Map<string, Sum>()
-  /** Most attempts that end after one another have the same key, which a comparison finds faster than its text. */
+  /** Consecutive attempts mostly have the same key, and comparing the fields is faster than building its text. */
   let last: Sum | undefined
   const find = (hour: number, endpoint: string, release: number, key: string): Sum => {
     if (last?.hour === hour && last.endpoint === endpoint && last.release === release && last.key === key) return last
@@ -113,11 +113,11 @@ const makeSums = () => {
 interface Watched extends MeteredWorker {
   /** Monotonic. */
   readonly watchedAt: number
-  /** Until this time it is counted. Monotonic; null before it is ready. */
+  /** The time up to which it was counted. Monotonic; null before it is ready. */
   countedAt: number | null
-  /** What is counted of its processor time; null when the part that an earlier platform counted is not known yet. */
+  /** The processor time that was counted; null while the part that an earlier platform counted is unknown. */
   cpuMs: number | null
-  /** The last one that is known: at its exit, the registry may have forgotten the worker. */
+  /** The last known release: at the worker's exit, the registry may no longer contain it. */
   release: number
 }
 
@@ -130,7 +130,7 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
   const sums = makeSums()
   const workers = new Set<Watched>()
   const outage = OutageLog.make({
-    onFailure: (problem) => Effect.logWarning(`Usage cannot be stored, and is counted in memory meanwhile: ${problem}`),
+    onFailure: (problem) => Effect.logWarning(`Usage cannot be stored and is kept in memory: ${problem}`),
     onRecovery: Effect.logInfo("Usage is stored again.")
   })
   const source = randomUUID()
@@ -148,7 +148,7 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
     if (worker.countedAt === null) {
       const readyAt = registry.startOf(worker.endpoint, worker.worker)?.readyAt ?? null
       if (readyAt === null) return
-      // The registry has the time of the wall clock, which may have been set since.
+      // The registry has a wall-clock time, and the clock may have been set since.
       worker.countedAt = at - Math.min(Math.max(0, wall - readyAt), at - worker.watchedAt)
     }
     eachHour(wall - (at - worker.countedAt), wall, (hour, millis) => {
@@ -164,12 +164,12 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
     if (found === undefined) return
     const total = Math.floor(found)
     const counted = worker.cpuMs ?? total
-    // Less than before when a child process was left behind by its parent.
+    // The time decreases when a child process outlives its parent.
     if (total > counted) sumOfWorker(worker, hourOf(now())).cpuMs += total - counted
     worker.cpuMs = Math.max(counted, total)
   })
 
-  /** Stores what was counted. Repeats an addition whose result is unknown before it adds more. */
+  /** Stores the counts. Repeats an addition whose result is unknown before it adds more. */
   const flush = Effect.gen(function*() {
     if (unsent.length === 0) {
       unsent = sums.take()
@@ -194,14 +194,14 @@ const make = Effect.fnUntraced(function*({ interval = INTERVAL_MILLIS, keep, rec
     while ((yield* store.trim(bounds, TRIM_LIMIT)) === TRIM_LIMIT) yield* Effect.yieldNow
   }).pipe(Effect.catchCause((cause) => Effect.logError("Old usage cannot be removed; retrying within an hour.", cause)))
 
-  // Twice: the first addition may be the repetition of an earlier one.
+  // Runs twice, because the first addition may repeat an earlier one.
   yield* Effect.addFinalizer(() => Effect.andThen(tick, outage.watch(flush)))
   yield* Effect.forkScoped(Effect.repeat(tick, Schedule.spaced(Duration.fromInputUnsafe(interval))))
   yield* Effect.forkScoped(Effect.repeat(trim, Schedule.spaced(TRIM_INTERVAL)))
 
   return {
     attemptEnded: ({ endpoint, owner, release, startedAt }: JobHead, after: JobHead) => {
-      // A job that returned to the queue has the time of its return.
+      // For a job that returned to the queue, this is the time of its return.
       const at = after.finishedAt ?? (after.status === "IN_QUEUE" ? after.queuedAt : now())
       const sumOf = (hour: number) => sums.find(hour, endpoint, release ?? 0, owner)
       sumOf(hourOf(at)).attempts += 1

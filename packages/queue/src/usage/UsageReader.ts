@@ -1,16 +1,16 @@
 /**
- * Reads usage in pages, with the times of workers shared between the keys (Billing.ts).
+ * Reads usage in pages, with the worker time divided between the keys (Billing.ts).
  */
 import type { StoreError } from "@stint/store/StoreError"
 import type { UsageKey, UsageRecord, UsageStore } from "@stint/store/UsageStore"
 import * as Effect from "effect/Effect"
 import { makeSharing } from "./Billing.ts"
 
-/** Records per page: each takes some milliseconds, after which other work continues. */
+/** Records per page. Each page blocks other work for a few milliseconds. */
 const PAGE = 2_000
 
 /**
- * Calls `use` with each record between two times. Returns false if there are more than `limit`, after that many. Default for `limit`: none.
+ * Calls `use` with each record between two times. Stops after `limit` records, and returns false if there are more. Default: no limit.
  */
 export const readUsage = Effect.fnUntraced(function*(
   store: UsageStore["Service"],

@@ -2,19 +2,19 @@
  * The share of the jobs that the workers of a canary may take, and how the attempts of its release and of the active one ended.
  *
  * Each claimed job of the endpoint adds `percent / 100` to the canary's credit, and each job that a worker of the canary claims subtracts 1.
- * Such a worker may claim while the credit is at least 1. Workers of the active release are never held back, so a canary cannot delay a job:
- * when its worker is busy, the other workers take the jobs, and the share is smaller.
+ * Such a worker may claim while the credit is at least 1. Workers of the active release can always claim, so a canary cannot delay a job. When its
+ * workers are busy, the other workers claim the jobs, and the share is smaller.
  *
- * In memory: after a restart of the platform, the counts begin again. While no endpoint has a canary, every call returns at once.
+ * The counts are in memory and restart with the platform. While no endpoint has a canary, every call returns at once.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JobHead } from "@stint/store/JobRecord"
 
-/** The attempts that ended with a result or an error. Cancelled and returned ones do not count. */
+/** The attempts that ended with a result or an error. Cancelled and returned attempts do not count. */
 export interface ReleaseResults {
   readonly jobs: number
-  /** Errors, also those that are retried, lost workers, and timeouts. */
+  /** Errors (including retried ones), lost workers and timeouts. */
   readonly failed: number
 }
 
@@ -37,9 +37,9 @@ export interface Canaries {
   readonly set: (endpoint: EndpointId, share: CanaryShare | undefined) => void
   /** The number of jobs that a worker of this release may claim now; undefined: any number. */
   readonly allowance: (endpoint: EndpointId, release: number | undefined) => number | undefined
-  /** A worker of this release claimed jobs. Returns true when the canary's workers may claim again, and could not before. */
+  /** A worker of this release has claimed jobs. Returns true if the canary's workers may now claim again and could not before. */
   readonly claimed: (endpoint: EndpointId, release: number | undefined, jobs: number) => boolean
-  /** The state of a job changed. */
+  /** The state of a job has changed. */
   readonly changed: (before: JobHead, after: JobHead) => void
   readonly shareOf: (endpoint: EndpointId) => CanaryShare | undefined
   /** Undefined without a canary. */
@@ -47,7 +47,7 @@ export interface Canaries {
 }
 
 /**
- * The most credit that a canary collects while its workers are busy or starting. More would give it nothing but its jobs for a while
+ * The maximum credit that a canary collects while its workers are busy or starting. With more, all jobs would go to the canary for a while
  * afterwards.
  */
 const MAX_CREDIT = 5
@@ -64,7 +64,7 @@ interface Entry {
   readonly active: Counted
 }
 
-/** Whether an attempt counts, and failed; undefined when it does not count. */
+/** Whether an attempt failed; undefined if it does not count. */
 const hasFailed = (before: JobHead, after: JobHead): boolean | undefined => {
   switch (after.status) {
     case "COMPLETED":
@@ -79,7 +79,7 @@ const hasFailed = (before: JobHead, after: JobHead): boolean | undefined => {
   }
 }
 
-/** Creates an empty one. */
+/** No endpoint has a canary at first. */
 export const make = (): Canaries => {
   const entries = new Map<EndpointId, Entry>()
   return {
@@ -100,7 +100,7 @@ export const make = (): Canaries => {
       if (entry === undefined) return false
       const before = entry.credit
       const taken = entry.share.release === release ? jobs : 0
-      // Whole percents: sums of fractions such as 0.1 would never be exactly 1.
+      // Counted in whole percent, because sums of fractions such as 0.1 are rarely exactly 1.
       entry.credit = Math.min(MAX_CREDIT, Math.round(before * 100 + jobs * entry.share.percent - taken * 100) / 100)
       return before < 1 && entry.credit >= 1
     },

@@ -47,13 +47,13 @@ export type Delivery = "accepted" | "ignored"
 const DRAINING_POLL_DELAY_MILLIS = 1_000
 
 /**
- * Polls of at least this length end at a full second, at most a second early. The polls of many idle workers then end together, and so their
- * next ones arrive together: each on its own would wake an idle platform twice. Milliseconds.
+ * Polls of at least this length end at a full second, at most a second early. The polls of many idle workers then end, and start again, at the same
+ * time. Separately, each poll would wake an idle platform twice. Milliseconds.
  */
 const ALIGNED_POLL_MILLIS = 10_000
 const POLL_END_INTERVAL_MILLIS = 1_000
 
-/** When a poll ends that begins at the monotonic time `time`, without an event. */
+/** When a poll that begins at the monotonic time `time` ends, if no event comes first. */
 const endOfPoll = (time: number, waitMs: number): number =>
   waitMs < ALIGNED_POLL_MILLIS
     ? time + waitMs
@@ -64,10 +64,10 @@ const TAKE_OVERRUN_MILLIS = 5_000
 
 const isJobId = Schema.is(JobId)
 
-/** After this long, a worker has stopped an ended job or sends heartbeats that name it. Milliseconds. */
+/** After this time, a worker has either stopped an ended job or named it in a heartbeat. Milliseconds. */
 const STALE_STOP_MILLIS = 60_000
 
-/** The wait list key of the workers of a canary that have taken their share of the jobs. */
+/** The wait-list key of canary workers that have taken their share of the jobs. */
 const heldBackKey = (endpoint: EndpointId): string => `${endpoint}\ncanary`
 
 /** The queue's operations for workers. */
@@ -88,7 +88,7 @@ export interface LeaseOperations {
     readonly holding: boolean
     /** Whether the worker must send a lease token with its writes to the jobs (`WorkerRegistry.tokenJobs`). Default: false. */
     readonly tokens?: boolean
-    /** The endpoint's present limit for each concurrency key. Default: none. */
+    /** The endpoint's current limit for each concurrency key. Default: none. */
     readonly keyLimit?: number | undefined
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
@@ -186,7 +186,7 @@ export interface Dependencies {
   /** Monotonic time, for waits. Milliseconds. */
   readonly elapsed: () => number
   readonly random: () => number
-  /** The other nodes of the store; undefined when there can be none. */
+  /** The other nodes of the store; undefined if the store supports only one node. */
   readonly nodes?: Nodes["Service"] | undefined
 }
 
@@ -244,7 +244,7 @@ export const make = (
       const release = registry.releaseOf(endpoint, worker)
       const allowance = registry.canaries.allowance(endpoint, release)
       if (allowance === 0) {
-        // This worker was woken for a job that another one must take.
+        // This worker was woken for a job that another worker must take.
         if (woken) notifier.waitingWorkers.wake(endpoint, 1)
         woken = false
         const time = elapsed()
@@ -394,8 +394,8 @@ export const make = (
     )
 
   /**
-   * The stop signals that are still right. With several nodes, this node may not know that the worker has taken the job again or received the
-   * signal elsewhere, so it asks the store.
+   * The stop signals that are still valid. With several nodes, this node may not know that the worker has taken the job again or received the signal
+   * elsewhere, so it asks the store.
    */
   const currentStops = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     const current: Array<string> = []

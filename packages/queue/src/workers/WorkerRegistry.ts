@@ -108,8 +108,8 @@ const FORGET_FAILURE_MILLIS = 180_000
 const RENEWAL_SHARE = 0.4
 
 /**
- * The same share for a worker that sends heartbeats. Larger than two heartbeat intervals, because only heartbeats list the worker's jobs: a
- * job that they do not name must lose its lease.
+ * The same share for a worker that sends heartbeats. Larger than two heartbeat intervals, because only heartbeats list the worker's jobs, and a job
+ * that they do not list must lose its lease.
  */
 const RENEWAL_SHARE_WITH_HEARTBEATS = 0.8
 
@@ -131,7 +131,7 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. `release`: what the worker will run, if its endpoint has releases. */
   readonly starting: (endpoint: EndpointId, worker: string, release?: number) => Effect.Effect<void>
-  /** The pool has created the worker, which has not called yet; with `standby`, of a process that it had started in advance. */
+  /** The pool has created the worker, which has not called yet. `standby`: from a process that it had started in advance. */
   readonly created: (endpoint: EndpointId, worker: string, standby?: boolean) => Effect.Effect<void>
   /** A pool took over the worker of an earlier platform process. It is draining. */
   readonly adopted: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
@@ -187,21 +187,21 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
     retryAt?: number
   ) => Effect.Effect<void>
   readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The workers that this node knows. */
+  /** The workers that have called this node. */
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
   /** The workers that any node knows, as of its last heartbeat. A worker that calls several nodes is listed once. */
   readonly listAll: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
-  /** The worker runs this release from now on: a new release that differs in nothing that concerns its workers, or a release known from its jobs. */
+  /** The worker runs this release from now on. Either the new release changes nothing for its workers, or the release is known from its jobs. */
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
   readonly versioned: (endpoint: EndpointId, worker: string, version: string) => void
   /** The release that the worker runs; undefined when it is unknown. */
   readonly releaseOf: (endpoint: EndpointId, worker: string) => number | undefined
-  /** When a pool of this process started the worker, also after its exit; undefined when that is not remembered. */
+  /** When a pool of this process started the worker, even after its exit; undefined if no longer remembered. */
   readonly startOf: (endpoint: EndpointId, worker: string) => Readonly<WorkerStarts.WorkerStart> | undefined
   /** The shares and results of canaries. */
   readonly canaries: Canaries.Canaries
-  /** When this registry was created: earlier starts are unknown. Milliseconds since 1970. */
+  /** When this registry was created. It does not know earlier starts. Milliseconds since 1970. */
   readonly createdAt: number
   /** The attempt number of a job that the worker took, including ended jobs; undefined when it is not remembered. */
   readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
@@ -335,7 +335,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     }
 
     const publishEnd = ({ endpoint, id, pooled, state }: Entry) => {
-      // The entry shows the failure of a worker whose end was published before.
+      // The entry is a failed worker, whose end was already published.
       if (!pooled && (state === "unhealthy" || state === "throttled")) return
       if (events.isOpen()) events.publish({ type: "worker.ended", endpoint, worker: id })
     }

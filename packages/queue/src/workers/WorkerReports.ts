@@ -15,7 +15,7 @@ const Time = Schema.NullOr(Schema.Number)
 /** A setup in progress. */
 const WorkerSetup = Schema.Struct({
   startedAt: Schema.Number,
-  /** When it exceeds its limit. */
+  /** When it will exceed its limit. */
   limitAt: Schema.Number
 })
 
@@ -33,7 +33,7 @@ const WorkerStatus = Schema.Struct({
   lastSeenAt: Schema.Number,
   /** When the worker became idle; null while it has a job, and before its first call. */
   idleSince: Time,
-  /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
+  /** Whether a draining worker has announced its exit. False if it takes no more jobs for another reason and must be asked to exit. */
   exitAnnounced: Schema.Boolean,
   /** The number of results that it has delivered. */
   results: Schema.Number,
@@ -54,10 +54,10 @@ export type WorkerStatus = typeof WorkerStatus.Type
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Array(WorkerStatus)))
 
-/** More workers of a node are not reported, because every node reads the reports of all others each second. */
+/** The maximum number of workers in a report. Every node reads the reports of all others each second. */
 const MAX_REPORTED = 1_000
 
-/** One status for each worker. A worker that calls several nodes runs the jobs that each of them has given it. */
+/** Merges the reports into one status per worker. A worker that calls several nodes runs the jobs from all of them. */
 export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerStatus> => {
   const merged = new Map<string, WorkerStatus>()
   for (const one of all) {
@@ -80,7 +80,7 @@ export const merge = (all: ReadonlyArray<WorkerStatus>): ReadonlyArray<WorkerSta
   return [...merged.values()]
 }
 
-/** Reports the workers of this node, and returns how to read those of the others. */
+/** Reports the workers of this node, and returns an effect that reads those of the others. */
 export const make = (
   nodes: Nodes["Service"],
   all: () => ReadonlyArray<WorkerStatus>
@@ -92,7 +92,7 @@ export const make = (
     const reports = nodes.reports()
     if (reports !== read) {
       read = reports
-      // The report of a newer version that this one cannot read is left out.
+      // Ignores the report of a newer version that this version cannot read.
       others = [...reports.values()].flatMap((text) => {
         const decoded = decode(text)
         return decoded._tag === "Some" ? decoded.value : []

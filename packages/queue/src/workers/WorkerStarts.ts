@@ -1,5 +1,5 @@
 /**
- * When the workers of this process's pools were started, to explain what a job's wait was spent on.
+ * When the workers of this process's pools were started. This explains why a job waited.
  *
  * ```
  *   requested ---> created ---> called ---> setup begins ---> ready
@@ -10,10 +10,10 @@
  */
 import type { EndpointId } from "@stint/contract/Ids"
 
-/** Wall-clock times in milliseconds since 1970, to be compared with those of jobs. Null until it has happened. */
+/** Wall-clock times in milliseconds since 1970, like those of jobs. Null until the event has happened. */
 export interface WorkerStart {
   readonly requestedAt: number
-  /** When the pool had created the worker: its process exists. */
+  /** When the pool had created the worker's process. */
   createdAt: number | null
   /** Present when its process had been started in advance. */
   standby?: boolean

@@ -88,7 +88,7 @@ export const models = (it: ServerIt): void => {
       const model = `acme/m-${randomUUID()}`
       yield* pull(model)
       const failed = yield* download(model, ({ state }) => state === "failed")
-      expect(failed?.reason).toMatch(`The model ${model} cannot be downloaded: the hub answered 401`)
+      expect(failed?.reason).toMatch(`The model ${model} cannot be downloaded: the hub responded with status 401`)
       expect((yield* cache).models.filter((one) => one.model === model)).toEqual([])
     }))
 

@@ -108,7 +108,7 @@ export const schedules = (it: ServerIt): void => {
         expect(JSON.stringify(problem), JSON.stringify(settings)).toContain(error)
       }
       const named = call(`/api/v1/endpoints/${one.id}/schedules/-x`, { method: "PUT", json: YEARLY })
-      expect((yield* Effect.flatMap(named, expectProblem(400))).error).toContain("is not a name of a schedule")
+      expect((yield* Effect.flatMap(named, expectProblem(400))).error).toContain("is not a valid name for a schedule")
       yield* Effect.flatMap(call("/api/v1/endpoints/none/schedules/x", { method: "PUT", json: YEARLY }), expectProblem(404))
     }))
 

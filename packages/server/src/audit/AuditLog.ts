@@ -3,11 +3,12 @@
  *
  * | setting | default | meaning and trade-off |
  * |---|---|---|
- * | `entries` | 20000 | stored entries of each kind (`AuditKind`). An entry takes about 200 bytes. A filtered list reads all of them, which takes 5 ms for 60000 entries in SQLite |
+ * | `entries` | 20000 | stored entries of each kind (`AuditKind`). An entry takes about 200 bytes. A filtered list reads all entries, which takes 5
+ * ms for 60000 entries in SQLite |
  * | `keep` | 400 days | older entries are removed. The default covers a year and the time of a yearly review |
  *
- * Each entry is a write of its own, and any key can cause entries of refused and failed operations. Those of one key are therefore limited, and
- * the platform's log says how many were left out.
+ * Each entry is a separate write, and any key can cause entries of refused and failed operations. Their number per key is therefore limited, and the
+ * platform's log says how many were omitted.
  */
 import type { AuditEntry } from "@stint/contract/Audit"
 import type { AuditKind, AuditQuery, NewAuditEntry } from "@stint/store/AuditStore"
@@ -33,8 +34,8 @@ export const defaults: AuditSettings = { entries: 20_000, keep: Duration.days(40
 /** The audit. Default: a server that records nothing. */
 export const AuditLog = Context.Reference<{
   /**
-   * Stores an entry. An error of the store is only logged, with the entry: the operation has already had its effect, so that an error
-   * response would be wrong.
+   * Stores an entry. An error of the store is only logged, with the entry, because the operation has already taken effect and an error response would
+   * be wrong.
    */
   readonly record: (kind: AuditKind, entry: NewAuditEntry) => Effect.Effect<void>
   /** Newest first. */
@@ -51,10 +52,10 @@ const TRIM_LIMIT = 500
 /** Old entries are also removed after this number of new ones, so that a flood of refused operations cannot fill the disk within the interval. */
 const TRIM_EVERY = 1_000
 
-/** The refused and failed operations of one key that are recorded: 300 at once, then one every 12 seconds. */
+/** The limit of recorded refused and failed operations per key: 300 at once, then one every 12 seconds. */
 const UNSUCCESSFUL: LeakyBucket.Rate = { limit: 300, perMs: 3_600_000 }
 
-/** What a key has caused in refused and failed operations. */
+/** The refused and failed operations of a key. */
 interface Unsuccessful {
   readonly name: string
   readonly meter: LeakyBucket.Meter
@@ -91,7 +92,7 @@ export const layer = ({ entries, keep }: AuditSettings = defaults): Layer.Layer<
           if (LeakyBucket.peek(UNSUCCESSFUL, meter, now).resetMs === 0) unsuccessful.delete(key)
           else unsuccessful.set(key, { name, meter, omitted: 0 })
           if (omitted > 0) {
-            yield* Effect.logWarning(`The audit left out ${omitted} refused or failed operations of the key "${name}" (${key}).`)
+            yield* Effect.logWarning(`The audit omitted ${omitted} refused or failed operations of the key "${name}" (${key}).`)
           }
         }
       })

@@ -6,9 +6,9 @@
  *                                 \---403-----------/
  * ```
  *
- * It wraps the guards, so that it sees what they refuse. A request with an unknown key is not recorded: anyone could fill the audit with such
- * requests. Nor is a call beyond a rate limit, which must cost the platform nothing. The operations that each job uses are not audited. The
- * middleware returns them unchanged, and the fast path never runs it.
+ * It wraps the guards, so that it also records the operations that they refuse. A request with an unknown key is not recorded: anyone could fill the
+ * audit with such requests. Nor is a call beyond a rate limit, because such a call must be cheap. The operations that each job uses are not audited.
+ * The middleware returns them unchanged, and the fast path never runs it.
  */
 import { auditActionOf, AuditedOperations, type AuditResult, CALLER_GONE } from "@stint/contract/Audit"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -30,8 +30,8 @@ import { excerpt } from "../http/ProblemJson.ts"
 import { AuditLog } from "./AuditLog.ts"
 
 /**
- * Adds a part to the target of the entry, for operations whose path does not contain it: `yield* auditTarget("key", id)`. Also makes the entry
- * of a request without a key, which would not be recorded otherwise.
+ * Adds a part to the target of the entry, for operations whose path does not contain it: `yield* auditTarget("key", id)`. It also causes an entry for
+ * a request without a key, which would otherwise not be recorded.
  */
 const AuditTarget = Context.Reference<(part: string, id: string | number) => void>("@stint/server/AuditTarget", {
   defaultValue: () => () => {}
@@ -41,7 +41,7 @@ const AuditTarget = Context.Reference<(part: string, id: string | number) => voi
 export const auditTarget = (part: string, id: string | number): Effect.Effect<void> =>
   Effect.map(AuditTarget, (add) => add(part, id))
 
-/** The words for path parameters whose names do not say what they identify. Empty: the value continues the one before it. */
+/** Names for path parameters whose own names do not say what they identify. Empty: the value continues the previous one. */
 const PARTS: Readonly<Record<string, string>> = {
   "builds.number": "build",
   "jobs.id": "job",
@@ -85,7 +85,7 @@ const TOO_MANY_REQUESTS = 429
 
 const resultOf = (status: number): AuditResult => status < 400 ? "done" : status === FORBIDDEN ? "refused" : "failed"
 
-/** The key of a request without one, which a signature replaces. */
+/** The key of a request that has a signature instead of a key. */
 const WEBHOOK = { id: "webhook", name: "a signed webhook" }
 
 const make = Effect.gen(function*() {
@@ -93,7 +93,7 @@ const make = Effect.gen(function*() {
   const keys = yield* AccessKeys
   const store = yield* KeyStore
 
-  /** Before the operation, which may revoke the key. */
+  /** Read before the operation, which may revoke the key. */
   const identify = Effect.fnUntraced(function*({ headers }: HttpServerRequest.HttpServerRequest) {
     const found = yield* keys.identify(keyOf(Redacted.make(headers["authorization"] ?? "")))
     if (found._tag !== "Caller") return undefined
@@ -102,7 +102,7 @@ const make = Effect.gen(function*() {
   })
 
   const audit = (action: string, options: AuditOptions) => {
-    // Programs may send many of these operations. They must not remove the entries of changes by people.
+    // Programs may send many of these operations. Their entries must not displace those of changes by operators.
     const kind = options.endpoint.method === "GET" || options.endpoint.path.startsWith("/v2/") ? "routine" : "platform"
 
     return <E>(respond: Effect.Effect<HttpServerResponse.HttpServerResponse, E>) =>

@@ -111,12 +111,12 @@ const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
 
 /**
  * At least this many of the worker keys that were used last are cached, and at most twice as many. Deriving a key costs more than the rest of a
- * worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for endpoints that
- * do not exist can only evict cached keys. A key takes about 300 bytes.
+ * worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for endpoints that do not
+ * exist can do no more than evict cached keys. A key takes about 300 bytes.
  */
 const CACHED_KEYS = 10_000
 
-/** The bytes of a text that is kept. `Buffer.from` would return a slice of a pool, which keeps all 64 KiB of the pool in memory. */
+/** The bytes of a text that is cached. `Buffer.from` would return a slice of a pool, which would keep all 64 KiB of the pool in memory. */
 const ownBytes = (text: string): Buffer => {
   const bytes = Buffer.alloc(Buffer.byteLength(text))
   bytes.write(text)
@@ -157,7 +157,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
       }
 
       let derived = new Map<string, Buffer>()
-      /** The keys before those. Two maps, so that a full cache does not forget the keys in use. */
+      /** The older keys. There are two maps, so that a full cache does not evict the keys in use. */
       let earlier = new Map<string, Buffer>()
       const workerBytes = (endpoint: string, worker?: string): Buffer => {
         const name = worker === undefined ? endpoint : `${endpoint}\n${worker}`
@@ -204,7 +204,7 @@ export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Lay
           }),
         identifyWorker: (endpoint, worker, key) => {
           const bytes = Buffer.from(Redacted.value(key))
-          // The endpoint's key first: its workers have no cached keys of their own.
+          // Checks the endpoint's key first, because workers that use it have no cached keys of their own.
           if (isSame(bytes, workerBytes(endpoint))) return "endpoint"
           return isSame(bytes, workerBytes(endpoint, worker)) ? "worker" : undefined
         },

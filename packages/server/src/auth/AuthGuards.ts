@@ -360,13 +360,12 @@ const make = Effect.gen(function*() {
  *
  * - `caller`: requires a key with the operation's scope that is valid for the endpoint. Looks up the endpoint, passes it and the caller
  *   to the effect, and applies rate limits per operation.
- * - `manager`: requires a key that can change jobs. Passes the caller to the effect, which must keep to the endpoints of the key.
+ * - `manager`: requires a key that can change jobs. Passes the caller to the effect, which must respect the endpoints of the key.
  * - `reader`: requires a key that can read the jobs of all endpoints.
  * - `viewer`: requires a key that can read jobs or manage endpoints, and that is valid for the endpoint if one is given. Passes the caller to
  *   the effect.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
- * - `worker`: requires a worker key for the endpoint or for this worker, and passes on which of them it is. Delays its errors, because SDKs
- *   retry at once.
+ * - `worker`: requires a worker key for the endpoint or for this worker, and tells the effect which of them it is. Delays its errors, because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 

@@ -1,5 +1,5 @@
 /**
- * Sessions of the web console: a cookie identifies the key with which a person logged in (docs/decisions/0037-web-console.md).
+ * Sessions of the web console: a cookie identifies the key with which a user logged in (docs/decisions/0037-web-console.md).
  *
  * ```
  *   POST /api/v1/session {"key": ...}  --key is valid--> a random id in a cookie; this process keeps id -> key
@@ -21,10 +21,10 @@ import { createHash, randomBytes } from "node:crypto"
 import { PROBLEM_CONTENT_TYPE, problemJson } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
 
-/** How long a session lasts: a working day, so that nobody logs in twice, and a forgotten browser is logged out by the next one. */
+/** How long a session lasts: a working day. A user logs in once per day, and a browser that was left open is logged out before the next day. */
 export const SESSION_MILLIS = 12 * 3_600_000
 
-/** The maximum number of sessions. A further login ends the oldest one. */
+/** The maximum number of sessions. Beyond it, a login ends the oldest session. */
 export const MAX_SESSIONS = 1_000
 
 interface Session {
@@ -46,7 +46,7 @@ const idIn = (cookies: string, host: string | undefined): string | undefined => 
 
 type Request = HttpServerRequest.HttpServerRequest
 
-/** The sessions are found by a digest of their id, so that the time of the search tells nothing about an id. */
+/** The sessions are found by a digest of their id, so that the time of a lookup reveals nothing about an id. */
 const digestOf = (id: string): string => createHash("sha256").update(id).digest("base64")
 
 const make = Effect.gen(function*() {
@@ -100,9 +100,9 @@ const make = Effect.gen(function*() {
       return cookie(request, "", 0)
     },
     /**
-     * Why a request must not use a session; undefined if it may. SameSite=Strict already keeps the cookie from other sites, but pages on other
-     * ports of this host are the same site. Browsers send `Origin` with every request that can change something, and `Sec-Fetch-Site` over
-     * https and on loopback.
+     * Why a request must not use a session; undefined if it may. SameSite=Strict already withholds the cookie from other sites, but pages on other
+     * ports of this host are the same site. Browsers send `Origin` with every request that can change something, and `Sec-Fetch-Site` over https and
+     * on loopback.
      */
     foreignOrigin: ({ headers, method }: Request): string | undefined => {
       const { host, origin, "sec-fetch-site": site } = headers
@@ -131,7 +131,7 @@ export const foreignOriginResponse = (origin: string): HttpServerResponse.HttpSe
       type: "forbidden",
       error: `The console's session cannot be used by ${origin.slice(0, 200)}.`,
       hint:
-        "Open the console at the platform's own address. Behind a proxy, let it pass the Host header on, or set STINT_PUBLIC_URL to the address " +
+        "Open the console at the platform's own address. Behind a proxy, let the proxy forward the Host header, or set STINT_PUBLIC_URL to the address " +
         "that browsers use. Programs send the header `Authorization: Bearer KEY` instead of a cookie."
     }),
     { status: 403, contentType: PROBLEM_CONTENT_TYPE }
@@ -143,8 +143,8 @@ export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<bo
 })
 
 /**
- * Replaces the cookie of a session by its key, before the guards and the fast path. Requests without a cookie cost only the read of one
- * header. A 401 ends the session, because its key was revoked, rotated, or expired.
+ * Replaces the cookie of a session with its key, before the guards and the fast path. A request without a cookie only costs the read of one header. A
+ * 401 ends the session, because its key was revoked, rotated, or expired.
  */
 export const layerMiddleware = HttpRouter.middleware(
   Effect.map(BrowserSessions, (sessions) => (operation) =>

@@ -81,7 +81,7 @@ const read = async (folder: string): Promise<ReadonlyMap<string, Respond> | unde
 
 const make = Effect.map(ConsoleFolder, (folder) => {
   let files: ReadonlyMap<string, Respond> | undefined
-  // Read by the first visit, so that the platform's start does not wait for it. A console that is built later appears without a restart.
+  // Read on the first visit, so that it does not delay the platform's start. A console that is built later appears without a restart.
   const all = Effect.promise(async () => {
     if (folder !== undefined) files ??= await read(folder)
     return files
@@ -96,12 +96,12 @@ const make = Effect.map(ConsoleFolder, (folder) => {
 /** The files. */
 export class ConsoleFiles extends Context.Service<ConsoleFiles, Effect.Success<typeof make>>()("@stint/server/ConsoleFiles") {}
 
-/** Reads the files when they are needed first. */
+/** Reads the files on first use. */
 export const layer: Layer.Layer<ConsoleFiles> = Layer.effect(ConsoleFiles, make)
 
 const redirectHome = HttpServerResponse.empty({ status: 302, headers: { location: HOME_PATH } })
 
-/** The routes of the files and pages, besides `/`. */
+/** The routes of the files and pages, except `/`. */
 export const layerRoutes = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const files = yield* ConsoleFiles
   yield* router.add("GET", `${CONSOLE_PATH}/*`, (request) =>

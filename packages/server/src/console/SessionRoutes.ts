@@ -1,5 +1,5 @@
 /**
- * `/api/v1/session`: logs a browser in and out, and says what its key allows (docs/operations/console.md).
+ * `/api/v1/session`: logs a browser in and out, and returns what its key permits (docs/operations/console.md).
  *
  * These routes are not in the `HttpApi`, because only the console can use them: programs send their key with each request.
  */
@@ -47,7 +47,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const credential = Redacted.make(key.trim())
       return yield* guards.viewer(
         (caller) => {
-          // Also ends the session that the browser may have, so that a second login leaves only one.
+          // Also ends the browser's previous session, so that a second login leaves only one.
           sessions.close(request)
           return Effect.succeed(HttpServerResponse.text(sessionJson(caller), {
             contentType: "application/json",

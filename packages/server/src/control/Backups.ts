@@ -1,6 +1,6 @@
 /**
- * Backups of the platform, which the program that composes the platform implements: only it knows the database, the folder of the payloads
- * and the keys.
+ * Backups of the platform. The program that composes the platform implements them, because only it knows the database, the folder of the payloads and
+ * the keys.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,10 @@ import type * as Stream from "effect/Stream"
 
 /** Why there is no backup. */
 export class BackupError extends Schema.TaggedError<BackupError>()("BackupError", {
-  /** `in-memory`: there is nothing to back up. `database`: the jobs are in a database with backups of its own. `running`: one backup at a time. `failed`: see the message. */
+  /**
+   * `in-memory`: there is nothing to back up. `database`: the jobs are in a database that has its own backup tools. `running`: one backup at a time.
+   * `failed`: see the message.
+   */
   reason: Schema.Literals(["in-memory", "database", "running", "failed"]),
   message: Schema.String
 }) {}

@@ -130,7 +130,7 @@ export const layer = HttpApiBuilder.group(
         "buildLogs",
         Effect.fnUntraced(function*({ params, query: { after = 0, limit = DEFAULT_LINES } }) {
           const endpoint = yield* idOf(params.endpoint)
-          // Before the lines: a build that has ended appends no more.
+          // Read before the lines, because a build that has ended appends no more.
           const build = yield* mapErrors(builds.get(endpoint, params.number))
           const lines = yield* mapStoreErrors(builds.log(endpoint, params.number, after, limit))
           return { lines, cursor: lines.at(-1)?.number ?? after, more: lines.length === limit || !hasEnded(build) }
@@ -140,7 +140,7 @@ export const layer = HttpApiBuilder.group(
         "buildLogEvents",
         Effect.fnUntraced(function*({ params, query: { after = 0 }, request }) {
           const endpoint = yield* idOf(params.endpoint)
-          // Before the stream starts, while an error status can still be sent.
+          // Runs before the stream starts, while an error status can still be sent.
           yield* mapErrors(builds.get(endpoint, params.number))
           const last = lastEventIdOf(request, undefined)
           if (last === BuildLogStream.END) return HttpServerResponse.empty({ status: 204 })
@@ -166,13 +166,13 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "buildHook",
         Effect.fnUntraced(function*({ params, request }) {
-          // The same answer for an unknown endpoint and a wrong signature: callers without a key learn nothing about endpoints.
+          // The same response for an unknown endpoint and a wrong signature, so that callers without a key learn nothing about endpoints.
           const unsigned = new Forbidden(problemMembers(
             "The webhook is not signed with the endpoint's secret.",
             "Set the same secret at the Git host and in the build settings: stint builds settings ENDPOINT --webhook-secret NAME. A webhook needs the " +
               "header X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token."
           ))
-          // Hosts send many commits with the names of their files: more than settings have.
+          // Hosts send many commits with the names of their files, so this limit is higher than that of settings.
           const text = yield* readText(request, limits.runBytes, "Webhooks are small. Check that the Git host sends only JSON.")
           if (!isEndpointId(params.endpoint)) return yield* unsigned
           const endpoint = params.endpoint

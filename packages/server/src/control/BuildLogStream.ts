@@ -6,8 +6,8 @@
  *                                  ^ a full connection stops the pulls, so the server reads and buffers nothing
  * ```
  *
- * Read from the store and not from the running build, so that every node can answer, also after a restart. The response ends after a few minutes without
- * an event `end`: the reader connects again after its last line, and a revoked key does not read on.
+ * The lines come from the store and not from the running build, so that every node can serve them, even after a restart. The response ends after a
+ * few minutes without an event `end`. The reader reconnects after its last line, so a revoked key cannot read further.
  */
 import type { BuildsService } from "@stint/builder/Builds"
 import { Build, BuildLogLine, hasEnded } from "@stint/contract/Build"
@@ -20,7 +20,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { dataLines } from "../jobs/JobEventStream.ts"
 
-/** How often the log of a running build is read; it is stored as often. */
+/** How often the log of a running build is read. It is stored at the same interval. */
 const INTERVAL = "250 millis"
 
 /** After this time, a response ends. Milliseconds. */
@@ -31,7 +31,7 @@ const encodeBuild = Schema.encodeSync(Schema.fromJsonString(Build))
 
 const lineEvent = (line: BuildLogLine): string => `id: ${line.number}\nevent: line\n${dataLines(encodeLine(line))}\n\n`
 
-/** The id of the end: a reader that has it needs nothing more. */
+/** The id of the event `end`. A reader that has received it needs nothing more. */
 export const END = "end"
 
 const endEvent = (build: Build): string => `id: ${END}\nevent: end\n${dataLines(encodeBuild(build))}\n\n`
@@ -47,7 +47,7 @@ export const follow = (
     return Stream.paginate({ after, isWaiting: false }, (state) =>
       Effect.gen(function*() {
         if (state.isWaiting) yield* Effect.sleep(INTERVAL)
-        // Before the lines: a build that has ended appends no more.
+        // Read before the lines, because a build that has ended appends no more.
         const build = yield* builds.get(endpoint, number)
         const lines = yield* builds.log(endpoint, number, state.after, BUILD_LOG_LIMIT)
         const events = lines.map(lineEvent)

@@ -53,7 +53,7 @@ export const layer = HttpApiBuilder.group(
         (text) => parseJson(text, specHint)
       )
 
-    /** The id of an endpoint that has build settings and does not exist, because no build has created it yet. Undefined for all others. */
+    /** The id of an endpoint that has build settings but does not exist yet, because no build has created it. Undefined otherwise. */
     const onlyInBuilds = Effect.fnUntraced(function*(id: string) {
       if (!isEndpointId(id) || (yield* mapStoreErrors(endpoints.get(id))) !== undefined) return undefined
       return yield* mapStoreErrors(
@@ -84,7 +84,7 @@ export const layer = HttpApiBuilder.group(
           const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
           const { name: createdBy } = yield* CurrentOperator
           const { endpoint } = yield* mapPreviewErrors(
-            // Only a deployment that names the release that it expects can conflict.
+            // Only a deployment with an expected release can conflict.
             Effect.catchTag(releases.deploy({ spec, createdBy }), "ReleaseConflict", Effect.die)
           )
           return endpoint

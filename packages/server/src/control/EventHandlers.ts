@@ -1,13 +1,13 @@
 /**
- * What happens on the platform, as Server-Sent Events (contract, PlatformEvent.ts).
+ * Sends the events of the platform as Server-Sent Events (contract, PlatformEvent.ts).
  *
  * ```
  *   PlatformEvents --pulled--> text --pulled--> the connection
  *                     ^ no event: a comment         |
- *                     +-- a full connection stops the pulls: the reader falls behind, and is told how many events it missed
+ *                     +-- a full connection stops the pulls: the reader falls behind, and receives the number of events that it missed
  * ```
  *
- * The response ends after a few minutes with the position of the reader, which connects again. So a revoked key does not read on.
+ * The response ends after a few minutes with the position of the reader, which reconnects. So a revoked key cannot read further.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentViewer } from "@stint/contract/OverviewApi"
@@ -39,7 +39,7 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
-    /** Whether to send an event of this endpoint to a key; undefined: an event of the whole platform. */
+    /** Whether the key permits events of this endpoint; undefined: an event of the whole platform. */
     const filterFor = Effect.fnUntraced(function*(only: string | undefined) {
       const { endpoints } = yield* CurrentViewer
       const permits = (endpoint: string | undefined) => endpoints === "all" || endpoints.some((one) => one === endpoint)
@@ -65,7 +65,7 @@ export const layer = HttpApiBuilder.group(
           ({ limit }) =>
             new Unavailable(
               problemMembers(
-                `${limit} readers follow this platform already, and no more may with this key.`,
+                `${limit} readers already follow this platform, the most that this key may share.`,
                 "End one of them, or try again later."
               )
             )

@@ -19,7 +19,7 @@ import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 const pullHint =
   "Send a JSON object like {\"model\": \"openai/whisper-large-v3\"}, for private models with \"token\": the name of a secret."
 
-// A misspelled `token` would otherwise fail later, at the hub.
+// Otherwise, a misspelled `token` would only fail later, at the hub.
 const decodePull = decoder(ModelPull, pullHint, { unknown: "error" })
 const encodeDownload = Schema.encodeSync(ModelDownload)
 

@@ -58,7 +58,7 @@ export const layer = HttpApiBuilder.group(
           const name = params.schedule
           if (!isName(name)) {
             return yield* new InvalidRequest(problemMembers(
-              `"${excerpt(name)}" is not a name of a schedule.`,
+              `"${excerpt(name)}" is not a valid name for a schedule.`,
               "Use 1 to 50 letters, digits, - _ or ., starting with a letter or a digit."
             ))
           }
@@ -103,7 +103,7 @@ export const layer = HttpApiBuilder.group(
               ["StoreError", "EndpointGone", "QuotaExceeded", "BudgetReached"],
               (error) => mapSubmitErrors(Effect.fail(error))
             ),
-            // Only requests with an idempotency key of their own can conflict.
+            // Only requests with their own idempotency key can conflict.
             Effect.catchTag("Conflict", Effect.die)
           )
           return { id, status: "IN_QUEUE" as const }

@@ -72,7 +72,7 @@ export const layer = HttpApiBuilder.group(
           const name = params.secret
           if (!isName(name)) {
             return yield* invalid(
-              `"${excerpt(name)}" is not a name of a secret.`,
+              `"${excerpt(name)}" is not a valid name for a secret.`,
               "Use 1 to 63 letters, digits, - _ or ., starting with a letter or a digit."
             )
           }

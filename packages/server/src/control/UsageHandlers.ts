@@ -1,5 +1,5 @@
 /**
- * Reads usage: sums the stored hours, and computes their cost by the present prices.
+ * Reads usage: sums the stored hours, and computes their cost at the current prices.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentViewer } from "@stint/contract/OverviewApi"
@@ -21,20 +21,20 @@ import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { mapStoreErrors } from "../http/QueueProblems.ts"
 
-/** The time of a report without `from`. */
+/** The time span of a report without `from`. */
 const DEFAULT_MILLIS = 30 * 24 * HOUR_MILLIS
 
-/** Records that a report may read, which takes about a second. */
+/** The maximum number of records that a report reads, which takes about a second. */
 const MAX_RECORDS = 200_000
 
 const tooManyRecords = new InvalidRequest(
-  problemMembers(`This time has more than ${MAX_RECORDS} hourly records.`, "Ask for a shorter time (from, to).")
+  problemMembers(`This time span has more than ${MAX_RECORDS} hourly records.`, "Request a shorter time span (from, to).")
 )
 
 const tooManyRows = new InvalidRequest(
   problemMembers(
     `The report would have more than ${MAX_USAGE_ROWS} rows.`,
-    "Ask for a shorter time (from, to), a longer step, or one endpoint."
+    "Request a shorter time span (from, to), a longer step, or one endpoint."
   )
 )
 
@@ -80,7 +80,7 @@ const sumsOf = ({ attempts, cost, cpuMs, executionMs, gpuMs, workerMs }: Sums, p
   workerSeconds: seconds(workerMs),
   cpuSeconds: seconds(cpuMs),
   gpuSeconds: seconds(gpuMs),
-  // Without the digits that are only the error of the addition.
+  // Removes digits that are only rounding errors of the addition.
   ...(prices === undefined ? {} : { cost: Number(cost.toFixed(6)) })
 })
 

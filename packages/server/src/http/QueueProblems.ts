@@ -190,7 +190,7 @@ const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded
       `${whose} ${decimalSize(used)} of at most ${decimalSize(limit)}, and this job needs ${
         decimalSize(size)
       }. The job was not stored.`,
-      "Ended jobs free their space when the retention of their endpoint ends, 24 hours by default. Repeating the request before does not help. " +
+      "Ended jobs free their space when the retention of their endpoint ends, 24 hours by default. Until then, a repeated request fails again. " +
         `The platform's operator can raise the quota: ${setting}.`
     ))
   )
@@ -229,7 +229,7 @@ export const budgetReached = ({ currency, id, limit, period, renewsAt, scope }: 
         scope === "key" ? "this key" : `the endpoint "${excerpt(id)}"`
       } is used up. ` +
         `It renews at ${new Date(renewsAt).toISOString()}. Nothing of this request was stored.`,
-      "Send the request again after that time. Jobs that were accepted before go on. What it was spent on: stint usage. " +
+      "Send the request again after that time. Jobs that were accepted before continue. To see what it was spent on: stint usage. " +
         "The platform's operator can raise the budget in the file of prices (STINT_PRICES)."
     ),
     renewsAt

@@ -1,8 +1,8 @@
 /**
- * Whether the platform does its work, for `GET /readyz`.
+ * Whether the platform is ready, for `GET /readyz`.
  *
- * A check claims jobs of an endpoint that cannot exist. It finds none, but takes the way of every claim: the queue of writes, a transaction,
- * and the checks that the database file is in its place. It writes nothing, so it needs no sync.
+ * A check claims jobs of an endpoint that cannot exist. It finds none, but passes through the same stages as every claim: the write queue, a
+ * transaction, and the checks that the database file is in place. It writes nothing, so it needs no sync.
  */
 import { EndpointId } from "@stint/contract/Ids"
 import { JobStore } from "@stint/store/JobStore"
@@ -11,16 +11,16 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** How long one result is returned. Without a key, anyone may ask, so the number of checks must not depend on the number of requests. */
+/** How long one result is returned. Anyone can send this request without a key, so the number of checks must not depend on the number of requests. */
 const REUSE = "1 second"
 
-/** A store that takes longer is treated as one that does not answer. */
+/** A store that takes longer counts as unavailable. */
 const LIMIT = "5 seconds"
 
 const NOWHERE = EndpointId.make("0-readyz-0")
 
 export class Readiness extends Context.Service<Readiness, {
-  /** Undefined when the platform is ready, or else the reason why it is not. */
+  /** Why the platform is not ready; undefined if it is. */
   readonly check: Effect.Effect<string | undefined>
   /** From now on, the platform is not ready, because it shuts down. */
   readonly close: Effect.Effect<void>
@@ -37,8 +37,8 @@ export const layer: Layer.Layer<Readiness, never, JobStore> = Layer.effect(
     const check = yield* claim.pipe(
       Effect.as(undefined),
       Effect.timeout(LIMIT),
-      Effect.catchTag("TimeoutError", () => Effect.succeed(`The store did not answer within ${LIMIT}.`)),
-      Effect.catch(() => Effect.succeed("The store is out of order; workers cannot claim jobs.")),
+      Effect.catchTag("TimeoutError", () => Effect.succeed(`The store did not respond within ${LIMIT}.`)),
+      Effect.catch(() => Effect.succeed("The store does not work, so workers cannot claim jobs.")),
       Effect.cachedWithTTL(REUSE)
     )
     let closing = false

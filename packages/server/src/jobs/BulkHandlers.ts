@@ -30,7 +30,7 @@ const encode = Schema.encodeSync(BulkOperation)
 
 const missing = ({ id }: BulkMissing) =>
   new BulkNotFound(problemMembers(
-    `There is no bulk operation "${excerpt(id)}" that this key may see.`,
+    `There is no bulk operation "${excerpt(id)}", or this key may not see it.`,
     "List them with: stint jobs bulk. The platform keeps the newest 1,000."
   ))
 
@@ -42,13 +42,13 @@ const STATUSES = { retry: "FAILED or TIMED_OUT", cancel: "IN_QUEUE or IN_PROGRES
 const pointless = (action: BulkAction) =>
   new InvalidRequest({
     ...problemMembers(
-      `The query names no status in which ${action} changes a job. It changes jobs that are ${STATUSES[action]}.`,
-      "Leave the term status out: the operation then takes the jobs that it can change."
+      `The query names no status in which ${action} can change a job. It changes jobs that are ${STATUSES[action]}.`,
+      "Remove the term status: the operation then selects the jobs that it can change."
     ),
     errors: [{ path: ["query"], message: `expected a status in which ${action} changes a job` }]
   })
 
-/** The caller, as bulk operations store it. */
+/** The caller in the form that bulk operations store. */
 const callerOf = ({ endpoints, key, limits, name }: CurrentManager["Service"]): BulkCaller => ({
   key,
   name,

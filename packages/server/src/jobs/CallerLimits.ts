@@ -14,7 +14,7 @@ export interface RequestedOptions {
   readonly startAfterMs?: number | undefined
 }
 
-/** The hint for a request that asks for too much. */
+/** The hint for a request that exceeds a limit. */
 export const LIMIT_HINT = "Ask for less, or omit the member. The platform's operator can raise the `limits` of the endpoint."
 
 const NONE: ReadonlyArray<BodyIssue> = []

@@ -9,7 +9,7 @@ import type { ErrorGroupRecord } from "@stint/store/ErrorGroupStore"
 export interface ErrorFilter {
   readonly state: ErrorGroupState | undefined
   readonly release: number | undefined
-  /** A release, and when it was made: its first jobs run before it is active. */
+  /** A release, and when it was made, because its first jobs run before it is active. */
   readonly since: { readonly release: number; readonly at: number } | undefined
 }
 

@@ -63,20 +63,20 @@ export const layer = HttpApiBuilder.group(
     const found = (endpoint: string, fingerprint: string, group: ErrorGroupRecord | undefined) =>
       group === undefined ? Effect.fail(missing(endpoint, fingerprint)) : Effect.succeed(group)
 
-    /** The release from which on failures match; undefined for an endpoint without releases, of which all match. */
+    /** The first release whose failures match; undefined for an endpoint without releases, where all match. */
     const sinceOf = Effect.fnUntraced(function*(
       endpoint: Endpoint,
       wanted: string
     ): Effect.fn.Return<{ readonly release: number; readonly at: number } | undefined, Unavailable> {
       const release = wanted === "latest" ? endpoint.release : Number(wanted)
       if (release === undefined) return undefined
-      // The first release of a configured endpoint is made while its first jobs already run.
+      // The first release of a configured endpoint may be made while its first jobs are already running.
       if (release === 1) return { release, at: 0 }
       const known = yield* mapStoreErrors(releases.get(endpoint.id, release))
       return { release, at: known === undefined ? Infinity : known.createdAt }
     })
 
-    /** Those of a group's last failed jobs that still exist. */
+    /** The last failed jobs of a group that still exist. */
     const samplesOf = (endpoint: Endpoint, group: ErrorGroupRecord) =>
       Effect.map(
         Effect.forEach(group.jobs, (id) =>
@@ -107,7 +107,7 @@ export const layer = HttpApiBuilder.group(
                 release,
                 since: sinceRelease === undefined ? undefined : yield* sinceOf(endpoint, sinceRelease)
               }
-              // A list of many endpoints must not delay the jobs of others.
+              // A list over many endpoints must not delay other requests.
               yield* Effect.yieldNow
               return {
                 groups: groups.filter((group) => matchesFilter(group, filter)).map((group) => errorGroupView(group, endpoint)),

@@ -37,13 +37,13 @@ export interface ExplainInput {
   readonly job: JobReport
   /** The number of ready jobs ahead of this one; null if this job is not ready. */
   readonly ahead: Ahead | null
-  /** The jobs of the same concurrency key. Absent unless this job is held because of them. */
+  /** The jobs of the same concurrency key, if this job is held because of them. */
   readonly key?: KeyUsage | undefined
   /** What the job waits for, if it is a parked run of a pipeline. */
   readonly run?: ParkedRun | undefined
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback" | "concurrency" | "model" | "previousRelease">
-  /** Where the endpoint's model is. Undefined for an endpoint without one. */
+  /** The state of the endpoint's model. Undefined for an endpoint without one. */
   readonly model: ModelState | undefined
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince" | "setup">>
   /** The endpoint's roll that is in progress, or the last one, if it failed. */
@@ -78,7 +78,7 @@ const inLine = (ahead: Ahead | null): string => {
   } ahead of it`
 }
 
-/** The explanation while the endpoint's model is not there; undefined when the job waits for something else. */
+/** The explanation while the endpoint's model is missing; undefined if the job waits for something else. */
 const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): WaitCause | undefined => {
   // During a roll, workers of the previous release may start without the model of the new one.
   if (model === undefined || model._tag === "Ready" || endpoint.previousRelease !== undefined) return undefined
@@ -95,13 +95,13 @@ const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): 
   return waitCause(
     "failing",
     `${line}. ${firstLine(reason)}. ${
-      later ? `The next download is tried in ${span(retryAt - now)}.` : "The download is tried again."
+      later ? `The next attempt is in ${span(retryAt - now)}.` : "The download will be retried."
     }`,
     { cause: reason, ...(later ? { nextRetryAt: retryAt } : {}) }
   )
 }
 
-/** What is said about the starting worker whose setup began first. */
+/** A sentence about the starting worker whose setup began first. */
 const setupWords = (starting: ExplainInput["workers"], now: number): string => {
   const [first] = starting.flatMap(({ setup }) => setup ?? []).toSorted((a, b) => a.startedAt - b.startedAt)
   if (first === undefined) return ""
@@ -238,7 +238,7 @@ const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanatio
     "It becomes ready when one of them ends; the endpoint's concurrency.limit sets their number."
 }
 
-/** A run that was woken while its steps were read. */
+/** The run woke while its steps were read. */
 const NO_STEPS: ParkedRun = { definition: "", phase: "doing", held: null, steps: [], more: false }
 
 const waitCauseOf = (facts: ExplainInput): WaitCause => {

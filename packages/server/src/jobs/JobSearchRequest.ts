@@ -15,7 +15,7 @@ import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
 import { endpointFinder, mapListErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 
-/** The most endpoints that one query searches: each is an index range of its own. */
+/** The maximum number of endpoints that one query searches. Each is a separate index range. */
 const MAX_ENDPOINTS = 100
 
 /** 400 for a query. `message` names what is wrong. */
@@ -38,7 +38,7 @@ export const parsedQuery = (text: string): Effect.Effect<JobSearch, InvalidReque
     : Effect.succeed(search)
 }
 
-/** Finds the endpoints of a query: those that it names, or else all that the key permits. */
+/** Finds the endpoints of a query: those that it names, or otherwise all that the key permits. */
 export const searchedEndpoints = Effect.map(
   Effect.all({ endpoints: EndpointStore, findEndpoint: endpointFinder }),
   ({ endpoints, findEndpoint }) =>
@@ -51,7 +51,7 @@ export const searchedEndpoints = Effect.map(
       if (other !== undefined) {
         return yield* new Forbidden(problemMembers(
           `This key is not valid for the endpoint "${excerpt(other)}", which the query names.`,
-          "Leave the term out, or use a key that is valid for the endpoint."
+          "Remove the term, or use a key that is valid for the endpoint."
         ))
       }
       const found = search.endpoint.length > 0
@@ -82,8 +82,8 @@ export const searchEndpoint = Effect.fnUntraced(function*(
   const search = yield* parsedQuery(query)
   if (search.endpoint.some((id) => id !== endpoint)) {
     return yield* invalidQuery(
-      `it names another endpoint than the URL, which names "${endpoint}".`,
-      "Leave the term out, or search several endpoints: GET /api/v1/jobs?query=..."
+      `it names a different endpoint than the URL, which names "${endpoint}".`,
+      "Remove the term, or search several endpoints: GET /api/v1/jobs?query=..."
     )
   }
   const after = yield* mapListErrors(cursorOf(cursor))

@@ -6,7 +6,8 @@
  *                                                                   setup begins --setup--> asks for a job
  * ```
  *
- * Every boundary is limited to the wait, so the parts add up to it. A worker that asked for jobs before this job was ready leaves only `take`.
+ * Every boundary is clamped to the wait, so the parts add up to it. If the worker was already asking for jobs when this job became ready, only `take`
+ * remains.
  */
 import type { WaitBreakdown, WaitPart } from "@stint/contract/Explanation"
 import type { WorkerStart } from "@stint/queue/WorkerRegistry"
@@ -14,9 +15,9 @@ import type { JobReport } from "@stint/store/JobRecord"
 
 /** What is known about the start of the job's worker. */
 export interface KnownStart {
-  /** Undefined when no pool of this process started the worker, or when the start is not remembered any more. */
+  /** Undefined if no pool of this process started the worker, or if its start is no longer remembered. */
   readonly start: Readonly<WorkerStart> | undefined
-  /** Earlier starts are unknown. Milliseconds since 1970. */
+  /** Starts before this time are unknown. Milliseconds since 1970. */
   readonly knownSince: number
 }
 
@@ -72,7 +73,7 @@ export const breakdownOf = (
   until("start", start.calledAt)
   if (start.setupAt === undefined) until("prepare", start.readyAt)
   else {
-    // What a worker does between another first call and its setup.
+    // The time between a first call of another kind and the setup.
     until("prepare", start.setupAt)
     until("setup", start.readyAt)
   }

@@ -62,7 +62,7 @@ export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
     param: problem.errors?.[0]?.path.join(".") ?? null,
     code: codeOf(problem)
   },
-  // Only the end of a retention or the operator frees space.
+  // Space is freed only when a retention ends or by an operator.
   ...(problem.status === 507 ? { final: true } : {})
 })
 

@@ -23,7 +23,7 @@ const settings = {
   hideClientButton: true,
   showDeveloperTools: "never",
   telemetry: false,
-  // A key that the reader enters is forgotten when the page closes.
+  // The page forgets an entered key when it closes.
   persistAuth: false,
   // The platform serves the document as JSON, at /openapi.json.
   documentDownloadType: "none",
@@ -54,7 +54,7 @@ const policyOf = (html: string): string =>
 
 const compress = promisify(gzip)
 
-/** The page as HttpApiScalar's route responds with it. */
+/** The page as HttpApiScalar's route returns it. */
 const rendered = Effect.scoped(Effect.gen(function*() {
   const answer = yield* HttpRouter.toHttpEffect(HttpApiScalar.layer(Api, { path: DOCS_PATH, scalar: settings }))
   const request = HttpServerRequest.fromWeb(new Request(`http://localhost${DOCS_PATH}`))

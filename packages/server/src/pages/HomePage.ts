@@ -1,6 +1,6 @@
 /**
- * `/`: what this server is and where to go next. Browsers receive the console, or this page when the console is not built; all other programs
- * receive JSON. None of them contains data of the platform, such as names of endpoints, so no key is required.
+ * `/`: describes this server and links to further pages. Browsers receive the console, or this page when the console is not built; all other programs
+ * receive JSON. The responses contain no data of the platform, such as names of endpoints, so no key is required.
  */
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"

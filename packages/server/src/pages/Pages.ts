@@ -1,6 +1,6 @@
 /**
- * The pages for people who open the platform's address in a browser. They are separate from the routes of the API, because a server that
- * only programs call does not need them: the API reference adds three megabytes to a bundle.
+ * The pages for users who open the platform's address in a browser. They are separate from the routes of the API, because a server that only programs
+ * call does not need them: the API reference adds three megabytes to a bundle.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

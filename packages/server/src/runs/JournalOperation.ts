@@ -1,5 +1,5 @@
 /**
- * `run-journal`: a pipeline's worker records what its runs did (docs/spec/pipelines.md#run-journal).
+ * `run-journal`: a pipeline's worker records the progress of its runs (docs/spec/pipelines.md#run-journal).
  *
  * Bodies stay text in the store. Each run has its own result, so that one lost lease does not fail the writes of the others.
  */
@@ -49,13 +49,13 @@ const decodeGraph = decoder(
 
 const isJobId = Schema.is(JobId)
 
-/** What proves that a worker holds a run: the attempt, or why not. */
+/** The attempt under which a worker holds a run, or why it does not hold it. */
 export type Proof = (write: RunWrite) => { readonly attempt: number } | { readonly cause: string }
 
 /** How many outputs of children are read at the same time. Each may be as large as a result. */
 const OUTPUTS_AT_ONCE = 8
 
-/** The size of the entries in a response, with the outputs of children. One entry may be larger. */
+/** The maximum size of the entries in a response, including the outputs of children. A single entry may be larger. */
 const RESPONSE_CHARACTERS = 32 * 1024 * 1024
 
 const textOf = (body: unknown) => body === undefined ? jsonNull : toJsonText(body)
@@ -134,8 +134,8 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * The answer for one run. Entries that do not fit into the response are omitted, except those that correspond to the request's own
-   * records. `space` is reduced by the size of the result.
+   * The result for one run. Entries that do not fit into the response are omitted, except those that correspond to the request's own records. `space`
+   * is reduced by the size of the result.
    */
   const answerJson = Effect.fnUntraced(function*(
     { records, run }: Pick<RunRequest, "records" | "run">,
@@ -159,7 +159,7 @@ const make = Effect.gen(function*() {
         )
       }
       const text = entryJson(entry, outputs.get(entry.n))
-      // The first entry of a response is always part of it, so that a worker that asks again makes progress.
+      // The first entry is always included, so that a worker that requests more makes progress.
       if (!isOwn && text.length > space.left && space.left < RESPONSE_CHARACTERS) {
         isCut = true
         upTo = entry.n - 1

@@ -1,6 +1,5 @@
 /**
- * The runs of a pipeline that have not ended: how many follow which definition, and what a new definition would do to them. Reads, and changes
- * nothing.
+ * The runs of a pipeline that have not ended: how many follow each definition, and how a new definition would affect them. Changes nothing.
  */
 import { changes, met, type NodeChange } from "@stint/contract/DefinitionFit"
 import type { ComparedNode, DefinitionComparison, DefinitionList } from "@stint/contract/Definitions"
@@ -11,10 +10,10 @@ import { comparable, type RunEntry, type RunRecord } from "@stint/store/RunMachi
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
-/** The most open runs that one request reads. */
+/** The maximum number of open runs that one request reads. */
 const MOST_RUNS = 10_000
 
-/** The most definitions of a list. */
+/** The maximum number of definitions in a list. */
 const MOST_DEFINITIONS = 100
 
 /** The number of runs that are read at a time. */
@@ -27,7 +26,7 @@ type Runs = RunQueue["Service"]
 
 const decodeGraph = Schema.decodeUnknownSync(Schema.fromJsonString(PipelineGraph))
 
-/** The open runs. `more`: there are others. */
+/** The open runs. `more`: there are more. */
 const openRuns = Effect.fnUntraced(function*(runs: Runs, endpoint: EndpointId) {
   const found: Array<RunRecord> = []
   let after: JobId | undefined
@@ -68,7 +67,7 @@ const entriesOf = Effect.fnUntraced(function*(runs: Runs, { endpoint, run }: Run
   }
 })
 
-/** Says what a definition would do to the open runs. */
+/** Computes how a definition would affect the open runs. */
 export const compare = Effect.fnUntraced(function*(runs: Runs, endpoint: EndpointId, graph: PipelineGraph) {
   const { found, more } = yield* openRuns(runs, endpoint)
   const nodes = new Map<string, ComparedNode>()

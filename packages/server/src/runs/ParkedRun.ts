@@ -1,5 +1,5 @@
 /**
- * What a parked run waits for, in words (docs/spec/jobs-api.md#explaining-a-job). Pure.
+ * Describes what a parked run waits for (docs/spec/jobs-api.md#explaining-a-job). Pure.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { RunPhase } from "@stint/contract/RunJournal"
@@ -12,7 +12,7 @@ export interface ParkedRun {
   /** The hash of the definition that it follows. */
   readonly definition: string
   readonly phase: RunPhase
-  /** Why it waits for a worker with another definition; null: it does not. */
+  /** Why it waits for a worker with another definition; null if it does not. */
   readonly held: string | null
   /** The open steps, in the order in which they began. */
   readonly steps: ReadonlyArray<RunStep>
@@ -23,7 +23,7 @@ export interface ParkedRun {
 /** How many open steps an explanation contains at most. */
 export const MOST_STEPS = 20
 
-/** How many open steps the words name at most. */
+/** How many open steps the text names at most. */
 const MOST_NAMED = 3
 
 const timeText = (millis: number, now: number): string => `${new Date(millis).toISOString()}, in ${span(millis - now)}`
@@ -39,24 +39,24 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
   return `the end of the sleep "${excerpt(path)}"${until === undefined ? "" : ` (at ${timeText(until, now)})`}`
 }
 
-/** How many characters of a hash identify a definition in words. */
+/** How many characters of a hash identify a definition in a text. */
 const SHORT_HASH = 12
 
-/** Why a run waits for another definition, and the ways out. A run that undoes what it did can neither be retried nor cancelled again. */
+/** Why a run waits for another definition, and what to do. A run that is running its compensations can neither be retried nor cancelled again. */
 const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
   `${held} It follows the definition ${
     definition.slice(0, SHORT_HASH)
   }. Every minute it returns to the queue, until a worker whose definition ` +
   "fits takes it. To finish it as it began, let a worker of the earlier release run, for example after " +
   `\`stint rollback ${endpoint}\`.` +
-  (phase === "undoing" ? "" : " To continue it with the new definition, forget what it recorded from that node on: " +
+  (phase === "undoing" ? "" : " To continue it with the new definition, discard its records from that node on: " +
     `POST /v2/${endpoint}/retry/${run}?from=NODE. Or cancel it: POST /v2/${endpoint}/cancel/${run}.`)
 
-/** The words about a parked run. */
+/** The explanation of a parked run. */
 export const parkedWords = (parked: ParkedRun, endpoint: EndpointId, run: JobId, now: number): string => {
   const { held, more, phase, steps } = parked
   if (held !== null) return heldWords(held, parked, endpoint, run)
-  const subject = phase === "undoing" ? "It was cancelled, undoes what it did," : "It has recorded its progress"
+  const subject = phase === "undoing" ? "It was cancelled, is running its compensations," : "It has recorded its progress"
   if (steps.length === 0) return `${subject} and is about to continue.`
   const named = steps.slice(0, MOST_NAMED).map((step) => phrase(step, now)).join(", ")
   const others = steps.length - MOST_NAMED

@@ -44,7 +44,7 @@ const READ = 100
 const definitionNotFound = (hash: string, { id }: Endpoint) =>
   new DefinitionNotFound(problemMembers(
     `The endpoint "${excerpt(id)}" has no pipeline with the definition "${excerpt(hash)}".`,
-    `Read the definition of a run with GET /v2/${excerpt(id)}/steps/RUN. It is known as soon as a worker has started the run.`
+    `Read the definition of a run with GET /v2/${excerpt(id)}/steps/RUN. The platform knows it once a worker has started the run.`
   ))
 
 /** The handlers of runs. */
@@ -57,7 +57,12 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const remedy = remedyFor("Put the data in an object store and send its URL.", "STINT_LIMIT_CHUNK", false, limits)
 
-    const graphRemedy = remedyFor("A graph of this size is not a pipeline's.", "STINT_LIMIT_CHUNK", false, limits)
+    const graphRemedy = remedyFor(
+      "The graph of a pipeline is never this large. Check the body.",
+      "STINT_LIMIT_CHUNK",
+      false,
+      limits
+    )
 
     const find = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
       const found = yield* mapStoreErrors(

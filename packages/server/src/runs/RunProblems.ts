@@ -17,15 +17,17 @@ export const notARun = (id: string, endpoint: EndpointId): Conflict =>
     `Read the job: GET /v2/${endpoint}/status/${excerpt(id)}?explain. Steps exist only on endpoints whose worker runs a pipeline.`
   ))
 
-/** 507: more room comes only when runs wait for the kept events, or when these expire. */
+/** 507: space becomes free only when runs wait for the kept events, or when these expire. */
 export const tooManyEvents = ({ endpoint }: TooManyEvents): InsufficientStorage =>
   new InsufficientStorage(problemMembers(
-    `No run of "${excerpt(endpoint)}" waits for this event, and the endpoint keeps as many events for later runs as it may: ` +
+    `No run of "${
+      excerpt(endpoint)
+    }" waits for this event, and the endpoint has reached its limit of events that are kept for later runs: ` +
       `${MAX_KEPT_EVENTS.toLocaleString("en")} events, or ${
         MAX_KEPT_EVENT_BYTES / 1024 / 1024
       } MiB of their data. The event was not stored.`,
-    "Compare the event's name and key with what the runs wait for: GET /v2/ENDPOINT/steps/RUN. Kept events go when a run waits for them, or " +
-      "after their ttlMs: send a short one with events that may be lost. Send this event again when its run waits for it."
+    "Compare the event's name and key with what the runs wait for: GET /v2/ENDPOINT/steps/RUN. Kept events are removed when a run waits for them, or " +
+      "after their ttlMs: use a short ttlMs for events that may be lost. Send this event again when its run waits for it."
   ))
 
 /** 400 for a node that the pipeline does not have; 409 when the job is not a run. */

@@ -1,5 +1,5 @@
 /**
- * The steps of a run, folded from its journal: one for each path. Pure.
+ * The steps of a run, computed from its journal: one for each path. Pure.
  *
  * Outputs stay text. A page has a maximum number of characters, so a page may end before its number of steps.
  */
@@ -11,10 +11,10 @@ import { CANCEL_PATH, memberOf, type RunEntry } from "@stint/store/RunMachine"
 import { MAX_PAGE_CHARACTERS, type OpenPath } from "@stint/store/RunStore"
 import { errorForCaller } from "../jobs/JobView.ts"
 
-/** What an entry that opens a path says. */
+/** The fields of a step that an opening entry provides. */
 type Opened = Pick<RunStep, "state" | "startedAt" | "job" | "endpoint" | "event" | "until">
 
-/** A step whose output is text. */
+/** A step whose output is JSON text. */
 interface StepText extends Omit<RunStep, "output"> {
   readonly output?: JsonText | undefined
 }
@@ -28,7 +28,7 @@ const KINDS: Readonly<Record<RunEntry["kind"], RunStep["kind"]>> = {
   sleep: "sleep",
   wait: "waitFor",
   event: "waitFor",
-  // Only the end of a job that could not be started has no earlier entry.
+  // Only a job that could not be started has an end without an earlier entry.
   end: "run"
 }
 
@@ -59,7 +59,7 @@ export const openStep = (open: OpenPath): RunStep => ({
   ...opened(open)
 })
 
-/** What an entry changes about the step of its path. */
+/** How an entry changes the step of its path. */
 const changes = (entry: RunEntry, endpoint: Pick<Endpoint, "errorTraceback">): Partial<StepText> => {
   const { at, body, kind } = entry
   switch (kind) {
@@ -106,7 +106,7 @@ export const collector = (
 ): StepCollector => {
   const places = new Map<string, number>()
   const steps: Array<StepText> = []
-  /** The place of the first step whose output did not fit. */
+  /** The position of the first step whose output did not fit. */
   let cut = Infinity
   let characters = 0
 

@@ -62,7 +62,7 @@ const resultHint =
 /** The members of a body of job-done. Each may be any JSON value, or absent. */
 const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
-/** Before it reads a larger result or chunk, the server checks that the job exists. Most are smaller and skip the check. */
+/** Before the server reads a result or chunk that is larger than this, it checks that the job exists. Most are smaller and skip the check. */
 const LARGE_RESULT_BYTES = 256 * 1024
 
 /** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
@@ -296,7 +296,7 @@ const make = Effect.gen(function*() {
     return { ...holder, attempt: proven }
   })
 
-  /** Hides the endpoint's secrets in an error of a worker. Results without an error, and outputs, are never searched. */
+  /** Masks the endpoint's secrets in an error of a worker. Outputs and results without an error are not searched. */
   const maskError = Effect.fnUntraced(function*(endpointId: string, text: string) {
     const endpoint = yield* findEndpointNow(endpointId)
     return secrets.maskOf(endpoint)?.(text) ?? text
@@ -353,8 +353,8 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * Fails a job whose chunk cannot be stored, and stops it. Other SDKs log the refusal and continue, and the job would be
-   * COMPLETED without the chunk (docs/spec/streaming.md#chunks). Workers that number their chunks handle the refusal themselves.
+   * Fails a job whose chunk cannot be stored, and stops it. Other SDKs log the rejection and continue, so the job would be COMPLETED without the
+   * chunk (docs/spec/streaming.md#chunks). Workers that number their chunks handle the rejection themselves.
    */
   const failStream = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
     maskError(holder.endpoint, `The worker streamed a chunk that cannot be stored. ${problem.error} ${problem.hint}`).pipe(
@@ -467,7 +467,7 @@ const make = Effect.gen(function*() {
     return yield* recordPing(endpoint, worker, ping, identity)
   })
 
-  /** Whether the worker may write to a run: the proof of its lease, or why it may not. */
+  /** Whether the worker may write to a run: the attempt that it holds, or why it may not. */
   const proofOf = (endpoint: Endpoint, worker: string, identity: WorkerIdentity): JournalOperation.Proof => (write) => {
     const holder = { endpoint: endpoint.id, worker, job: JobId.make(write.run) }
     if (write.leaseToken === undefined) {

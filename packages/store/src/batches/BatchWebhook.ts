@@ -12,7 +12,7 @@ export const batchWebhook = (before: BatchRecord, after: BatchRecord, now: numbe
   if (event === undefined || after.webhook === null) return undefined
   return {
     job: JobId.make(after.id),
-    // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
+    // Requests of several callers can belong to one batch, so the batch has no trace context of its own.
     traceparent: null,
     tracestate: null,
     endpoint: after.endpoint,

@@ -25,11 +25,11 @@ export interface AuditQuery {
   readonly limit: number
   /** Only entries with a lower id. */
   readonly before?: number | undefined
-  /** An action, or the part of it before the full stop: `keys.createKey`, `keys`. */
+  /** An action such as `keys.createKey`, or the part before the dot: `keys`. */
   readonly action?: string | undefined
   /** The id or the name of a key. */
   readonly key?: string | undefined
-  /** A target, or its beginning up to a slash: `endpoint/hello` includes `endpoint/hello/build/3`. */
+  /** A target, or a prefix of it that ends before a slash: `endpoint/hello` includes `endpoint/hello/build/3`. */
   readonly target?: string | undefined
   readonly result?: AuditResult | undefined
   /** Only entries at or after this time, in milliseconds since 1970. */

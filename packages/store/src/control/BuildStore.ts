@@ -8,10 +8,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { StoreError } from "../StoreError.ts"
 
-/** The number of builds that are stored for each endpoint. Builds that have not ended are stored as well, if they are older. */
+/** The number of builds that are kept for each endpoint. Older builds that have not ended are kept as well. */
 export const KEPT_BUILDS = 50
 
-/** A build to be created. Its number is the next one of the endpoint, and its settings are the stored ones, with this `ref`. */
+/** A build to be created. It gets the endpoint's next number, and the stored settings with this `ref`. */
 export interface NewBuild extends Pick<Build, "endpoint" | "createdAt" | "createdBy" | "trigger"> {
   readonly ref?: string | undefined
   readonly message?: string | undefined

@@ -19,10 +19,10 @@ import type { Canary, Release, ReleaseCode } from "@stint/contract/Release"
 import { pingIntervalOf } from "@stint/contract/WorkerProtocol"
 import * as Schema from "effect/Schema"
 
-/** The number of releases that are stored for each endpoint. The active and the rolling one are stored as well, if they are older. */
+/** The number of releases that are kept for each endpoint. The active and the rolling release are kept as well, even if they are older. */
 const KEPT_RELEASES = 20
 
-/** A release to be made. Its number is the next one of the endpoint. */
+/** A release to be created. It gets the endpoint's next number. */
 export interface Deployment {
   readonly settings: EndpointSpec
   readonly createdAt: number
@@ -30,7 +30,7 @@ export interface Deployment {
   readonly message?: string
   readonly code?: ReleaseCode
   readonly rollbackOf?: number
-  /** Only a part of the jobs. Without effect where the release replaces no worker. */
+  /** The release gets only a part of the jobs. No effect if the release replaces no worker. */
   readonly canary?: Canary
 }
 
@@ -47,7 +47,7 @@ export interface ReleaseChange {
   readonly releases: readonly [Release, ...ReadonlyArray<Release>]
 }
 
-/** The settings and the code with which a worker starts. Workers that were started with others are outdated. */
+/** The settings and the code with which a worker starts. Workers that were started with different ones are outdated. */
 export const workerFingerprint = (
   { env, leaseMs, model, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs" | "model">,
   code: string | undefined
@@ -62,12 +62,12 @@ export const workerFingerprint = (
 
 const fingerprintOf = ({ code, settings }: Pick<Release, "settings" | "code">) => workerFingerprint(settings, code?.hash)
 
-/** Whether the platform runs workers of this endpoint, so that a release of it can be tried. */
+/** Whether the platform runs workers of this endpoint, so that a release can be verified. */
 const hasWorkers = ({ source, workers }: EndpointSpec): boolean => source.type !== "external" && workers.max > 0
 
 /**
- * The settings of an endpoint, without its state. An endpoint is also a valid `EndpointSpec` for the compiler: a deployment of a whole endpoint
- * would continue a canary or a roll that it ends.
+ * The settings of an endpoint, without its state. The compiler also accepts a whole endpoint as an `EndpointSpec`, and deploying it would carry over
+ * the state of a canary or a roll that the deployment ends.
  */
 export const settingsOf = (
   { canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings }: EndpointSpec & Partial<Endpoint>
@@ -136,7 +136,7 @@ const settleCanary = (
   }
 }
 
-/** The end of a roll or of a canary; undefined when this release is neither any more. */
+/** The end of a roll or of a canary; undefined if this release is no longer rolling or a canary. */
 export const settle = (
   endpoint: Endpoint | undefined,
   number: number,

@@ -1,8 +1,8 @@
 /**
  * The store of releases, in the same database as the endpoints: a release and the endpoint that it becomes are written in one transaction.
  *
- * The release of an endpoint is its last deployed one that has not failed. `Endpoint.previousRelease` is set during its roll: the release
- * that serves until the roll has ended, and to whose settings the endpoint returns when the roll fails.
+ * The release of an endpoint is the last deployed one that has not failed. `Endpoint.previousRelease` is set during a roll. It is the release that
+ * serves until the roll has ended, and whose settings are restored when the roll fails.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -15,7 +15,7 @@ import type { Deployment, RollOutcome } from "./ReleaseMachine.ts"
 /** The result of a deployment. */
 export type DeployResult =
   | { readonly _tag: "Deployed"; readonly release: Release; readonly endpoint: Endpoint }
-  /** Another deployment came first, and nothing was stored. `base`: as the caller would pass it now. */
+  /** Another deployment came first, and nothing was stored. `base`: the value that the caller would have to pass now. */
   | { readonly _tag: "Moved"; readonly base: number | null }
 
 /** A page of releases, newest first. */
@@ -29,12 +29,12 @@ export class ReleaseStore extends Context.Service<ReleaseStore, {
   /**
    * Makes the next release of an endpoint and creates or replaces the endpoint. Removes old releases beyond `KEPT_RELEASES`.
    *
-   * `base`: the release of the endpoint that the caller compared with; 0 for an endpoint without releases, null for one that does not exist.
+   * `base`: the release that the caller compared with; 0 if the endpoint has no releases, null if it does not exist.
    */
   readonly deploy: (base: number | null, deployment: Deployment) => Effect.Effect<DeployResult, StoreError>
   /**
-   * Ends the roll or the canary of a release. Returns the endpoint as it is afterwards; undefined when this release is neither any more, and
-   * nothing was changed.
+   * Ends the roll or the canary of a release. Returns the changed endpoint. Returns undefined and changes nothing if this release is no longer
+   * rolling or a canary.
    */
   readonly settle: (id: EndpointId, number: number, outcome: RollOutcome) => Effect.Effect<Endpoint | undefined, StoreError>
   /** Undefined for an unknown release. */

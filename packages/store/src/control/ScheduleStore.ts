@@ -6,8 +6,8 @@
  *   JobStore.insert with a change --same commit--> job, version n --> version n + 1
  * ```
  *
- * A change is written only when the stored schedule has the version before it. When two servers, or one server before and after a crash,
- * decide on the same firing, one of them writes it, and the job of the other one is not stored.
+ * A change is written only if the stored schedule has the preceding version. When two servers, or one server before and after a crash, decide on the
+ * same firing, only one of them writes it. The job of the other one is not stored.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { ScheduleFiring, ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
@@ -20,7 +20,7 @@ import type { StoreError } from "../StoreError.ts"
 export const ScheduleRecord = Schema.Struct({
   endpoint: EndpointId,
   name: ScheduleName,
-  /** Another one after the schedule was removed and created again. */
+  /** Differs after the schedule was removed and created again. */
   id: Schema.String,
   /** Starts at 1. Every change increments it. */
   version: Schema.Int,
@@ -35,12 +35,12 @@ export const ScheduleRecord = Schema.Struct({
   checkedAt: Schema.Int,
   /** Times that were due and have not been decided, oldest first. */
   waiting: Schema.Array(Schema.Int),
-  /** When there is something to decide; null: never. */
+  /** When the next decision is due; null: never. */
   dueAt: Schema.NullOr(Schema.Int),
   last: Schema.NullOr(ScheduleFiring),
   /** The latest job that the schedule has submitted. */
   job: Schema.NullOr(JobId),
-  /** Jobs that had not ended when a caller asked for `job`, oldest first. The overlap rule covers them, too. Default: none. */
+  /** Jobs that had not ended when a caller fired `job` manually, oldest first. The overlap rule also applies to them. Default: none. */
   earlierJobs: Schema.optionalKey(Schema.Array(JobId))
 })
 export type ScheduleRecord = typeof ScheduleRecord.Type
@@ -49,8 +49,8 @@ export type ScheduleRecord = typeof ScheduleRecord.Type
 export type ScheduleKey = Pick<ScheduleRecord, "endpoint" | "name">
 
 /**
- * A schedule whose `nextAt` was computed this long after the present time was computed with a clock that has been set back since. As with
- * cron(8), smaller corrections do not make a schedule fire again. Milliseconds.
+ * If `nextAt` was computed this long after the present time, the clock has been set back since. As with cron(8), smaller corrections do not make a
+ * schedule fire again. Milliseconds.
  */
 export const SET_BACK_MILLIS = 3 * 60 * 60 * 1000
 
@@ -77,6 +77,6 @@ export class ScheduleStore extends Context.Service<ScheduleStore, {
   /** Returns false when there is no such schedule. */
   readonly remove: (endpoint: EndpointId, name: ScheduleName) => Effect.Effect<boolean, StoreError>
 
-  /** The schedules for which {@link isDue}, those that are due for longest first. The cost must not grow with the number of other schedules. */
+  /** The schedules for which {@link isDue} is true, longest due first. The cost must not grow with the number of other schedules. */
   readonly due: (now: number) => Effect.Effect<ReadonlyArray<ScheduleKey>, StoreError>
 }>()("@stint/store/ScheduleStore") {}

@@ -1,8 +1,8 @@
 /**
- * The store of usage: what ran, summed by hour, endpoint, release and access key (docs/operations/usage.md).
+ * The store of usage: execution and worker time, summed by hour, endpoint, release and access key (docs/operations/usage.md).
  *
- * A node counts in memory and adds what it has counted every few seconds. Each addition has a number of its own: when it is not known whether an
- * addition was stored, the node repeats it, and it is stored once.
+ * A node counts in memory and adds its counts every few seconds. Each addition has its own number. If the result of an addition is unknown, the node
+ * repeats it, and the store counts it once.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -24,9 +24,9 @@ export const UsageRecord = Schema.Struct({
   key: Schema.String,
   /** Attempts that ended within the hour. */
   attempts: Schema.Int,
-  /** How long handlers ran, of attempts that have ended. */
+  /** The execution time of attempts that have ended. */
   executionMs: Schema.Int,
-  /** How long workers were ready, also while they were idle. */
+  /** How long workers were ready, including idle time. */
   workerMs: Schema.Int,
   /** The processor time of workers. */
   cpuMs: Schema.Int,
@@ -40,7 +40,7 @@ export type UsageKey = Pick<UsageRecord, "hour" | "endpoint" | "release" | "key"
 
 /** An addition of one node. */
 export interface UsageAddition {
-  /** Identifies the process that counts: a new one after each start. */
+  /** Identifies the process that counts. Different after each start. */
   readonly source: string
   /** Higher than that of every earlier addition of this source. */
   readonly sequence: number

@@ -8,15 +8,15 @@
  *                                                             ------------------------- SHA-256, first 16 digits
  * ```
  *
- * What differs between two runs of one fault is replaced: quoted values, addresses, paths, times, ids, numbers. What differs between releases of one
- * program is left out: folders, lines and columns. Frames of packages and of the runtime are left out, too: they say little about the fault, and
- * change with every update.
+ * Values that differ between two occurrences of a fault are replaced: quoted values, addresses, paths, times, ids, numbers. Parts that differ between
+ * releases of a program are omitted: folders, lines and columns. Frames of packages and of the runtime are omitted too, because they say little about
+ * the fault and change with every update.
  *
  * The cost is linear: at most {@link MAX_READ} characters are read, and no expression here can backtrack over more than one token.
  */
 import { hash } from "node:crypto"
 
-/** An error without what differs from run to run. */
+/** An error without the parts that differ from run to run. */
 export interface ErrorIdentity {
   /** 16 hexadecimal digits. */
   readonly fingerprint: string
@@ -27,19 +27,19 @@ export interface ErrorIdentity {
   readonly frames: ReadonlyArray<string>
 }
 
-/** The names that a run brings into its error: they are replaced wherever they occur. */
+/** The names that a run adds to its error. They are replaced wherever they occur. */
 export interface RunNames {
   readonly job: string
   readonly worker: string | null
 }
 
-/** Characters of an error that are read, of its message, of its type and of a frame, and the number of frames. */
+/** Limits: the characters read of an error, of its message, of its type and of a frame, and the number of frames. */
 const MAX_READ = 32_768
 const MAX_MESSAGE = 2_000
 const MAX_TYPE = 200
 const MAX_FRAME = 200
 const MAX_FRAMES = 3
-/** Characters of the message without values. */
+/** Limit of the message after values are replaced, in characters. */
 const MAX_SHAPE = 500
 
 /** The text of a string in the JSON of an exception, which may be cut anywhere. */
@@ -86,7 +86,7 @@ const VALUE = new RegExp(
     /(?<email>(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]*\w)/,
     /(?<uuid>(?<!\w)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?!\w))/,
     /(?<time>(?<!\w)\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?(?!\w))/,
-    // A value whose end was cut off ends with the message.
+    // A value without a closing quote ends at the end of the message.
     /(?<value>(?<!\w)(?:'[^'\n]*(?:'(?!\w)|$)|"[^"\n]*(?:"|$)|`[^`\n]*(?:`|$)))/,
     /(?<path>(?<![\w/\\])(?:[a-z]:|~|\.{1,2})?(?:[\\/][^\s\\/:"'`<>|,;()]+)+[\\/]?(?::\d+)*)/,
     /(?<hex>(?<!\w)(?:0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{8,})(?!\w)(?:[.:,]\d+)*)/,
@@ -95,12 +95,13 @@ const VALUE = new RegExp(
   "gi"
 )
 
-/** From this length on, a word with a digit is an id. Shorter ones are ids if they have several groups of digits: `9s6XKz`, but not `utf8`. */
+/**
+ * A word with a digit is an id if it has at least this length. A shorter one is an id if it has several groups of digits: `9s6XKz`, but not `utf8`.
+ */
 const MIN_ID = 16
 
 /**
- * A word with digits: a number, a name with a number, or an id. Numbers and ids get the same name, because one id may consist of digits and the next
- * not.
+ * A word with digits: a number, a name with a number, or an id. Numbers and ids get the same name, because some ids consist of digits only.
  */
 const wordShape = (word: string): string => {
   if (/^-?\d+(?:[.:,-]\d+)*$/.test(word)) return "<n>"
@@ -109,13 +110,13 @@ const wordShape = (word: string): string => {
   return groups > 1 || name.length >= MIN_ID ? "<n>" : word.replace(/\d+(?:[.:,]\d+)*/g, "<n>")
 }
 
-/** How the platform ends the error of a last attempt (`failAttempt` in JobMachine.ts): the same fault has several of these endings. */
+/** The suffixes that the platform adds to the error of a last attempt (`failAttempt` in JobMachine.ts). One fault can have several of them. */
 const LAST_ATTEMPT = / This was (?:the only attempt allowed|attempt \d+ of \d+[^.]*)\.$/
 
 /** A message without values. */
 const shapeOf = (message: string, { job, worker }: RunNames): string => {
   let text = message.replace(LAST_ATTEMPT, "").slice(0, MAX_MESSAGE)
-  // Worker ids have any form. A short one could be a part of ordinary words.
+  // Worker ids can have any form. A short one could be part of an ordinary word.
   if (worker !== null && worker.length > 2) text = text.replaceAll(worker, "<worker>")
   text = text.replaceAll(job, "<job>")
   const shape = text.replace(VALUE, (...found) => {

@@ -22,7 +22,7 @@ export interface JobFailure {
   readonly error: string
 }
 
-/** The failure that a change of a job is; undefined for every other change. The only cost of groups for a job that does not fail. */
+/** The failure, if this change of a job is one; otherwise undefined. A job that does not fail costs only this call. */
 export const failureOf = (before: JobHead, after: JobHead, error: string | null | undefined): JobFailure | undefined =>
   (after.status !== "FAILED" && after.status !== "TIMED_OUT") || before.finishedAt !== null || after.finishedAt === null
     ? undefined
@@ -51,7 +51,7 @@ const counted = (releases: ReadonlyArray<ReleaseFailures>, { at, release }: JobF
     .slice(0, RELEASES_KEPT)
 }
 
-/** Whether a failure shows that the resolution did not last. Failures of workers that still run an earlier release do not. */
+/** Whether a failure shows that the fault is not resolved. Failures of workers that still run an earlier release do not count. */
 const reopens = ({ release: through }: Resolution, release: number | null): boolean =>
   through === null || release === null || release > through
 

@@ -18,7 +18,7 @@ const Millis = Schema.Int
 
 /** The failures of a group in one release. */
 export const ReleaseFailures = Schema.Struct({
-  /** Null: on workers whose release is not known, and jobs that never ran. */
+  /** Null for jobs that never ran, and for workers whose release is unknown. */
   release: Schema.NullOr(Schema.Int),
   count: Schema.Int,
   firstSeen: Millis,
@@ -31,7 +31,7 @@ export const Resolution = Schema.Struct({
   at: Millis,
   /** Failures of this release and earlier ones do not open the group again. Null: every failure does. */
   release: Schema.NullOr(Schema.Int),
-  /** The key, in words. */
+  /** The name of the key. */
   by: Schema.String
 })
 export type Resolution = typeof Resolution.Type
@@ -48,7 +48,7 @@ export const ErrorGroupRecord = Schema.Struct({
   lastSeen: Millis,
   /** The first release in which it was seen; null: none is known. */
   firstRelease: Schema.NullOr(Schema.Int),
-  /** The last seen first, at most {@link RELEASES_KEPT}. */
+  /** Last seen first, at most {@link RELEASES_KEPT}. */
   releases: Schema.Array(ReleaseFailures),
   /** The last failed jobs, newest first, at most {@link SAMPLE_JOBS}. They may have been removed since. */
   jobs: Schema.Array(JobId),
@@ -59,16 +59,16 @@ export const ErrorGroupRecord = Schema.Struct({
 })
 export type ErrorGroupRecord = typeof ErrorGroupRecord.Type
 
-/** The groups of an endpoint that are kept. A new one removes the one that was seen least recently. */
+/** The number of groups that are kept for an endpoint. A new group replaces the one that was seen least recently. */
 export const GROUPS_KEPT = 200
 
-/** A group that was not seen for this time, 90 days, is removed when the endpoint gets a new one, and is not listed. */
+/** A group that was not seen for 90 days is not listed, and is removed when the endpoint gets a new one. */
 export const GROUP_RETENTION_MILLIS = 90 * 86_400_000
 
-/** The releases that a group names: the last seen ones. */
+/** The number of releases in a group. The last seen ones are kept. */
 export const RELEASES_KEPT = 20
 
-/** The jobs that a group names: the last failed ones. */
+/** The number of jobs in a group. The last failed ones are kept. */
 export const SAMPLE_JOBS = 5
 
 /** The groups of an endpoint. */

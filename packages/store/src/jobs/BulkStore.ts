@@ -7,8 +7,8 @@
  *   JobStore.insert with a key that has `bulk`      --same commit--> new job, version n --> version n + 1
  * ```
  *
- * A change is written only when the stored operation has the version before it. So a job is changed once, however often a step is repeated after a
- * crash, and however many servers try it: the repetition is refused, and the server reads the operation again.
+ * A change is written only if the stored operation has the preceding version. So a job is changed once, even if a step is repeated after a crash or
+ * tried by several servers. The repetition is rejected, and the server reads the operation again.
  */
 import { BulkAction, BulkState } from "@stint/contract/Bulk"
 import { KeyLimits } from "@stint/contract/Quota"
@@ -42,14 +42,14 @@ export const BulkRecord = Schema.Struct({
   skipped: Schema.Struct({ changed: Schema.Int, missing: Schema.Int, endpoint: Schema.Int }),
   failed: Schema.Int,
   problems: Schema.Array(Schema.Struct({ endpoint: Schema.String, job: Schema.String, reason: Schema.String })),
-  /** The last job that was dealt with; null: none yet. */
+  /** The last processed job; null: none yet. */
   cursor: Schema.NullOr(Schema.Struct({ createdAt: Schema.Int, id: Schema.String })),
-  /** The server that works on it, and until when others leave it alone. */
+  /** The server that holds the lease of the operation, and when the lease expires. */
   lease: Schema.NullOr(Schema.Struct({ node: Schema.String, until: Schema.Int }))
 })
 export type BulkRecord = typeof BulkRecord.Type
 
-/** The number of operations that are kept. Older ones are removed once they have ended. */
+/** The number of operations that are kept. Older ones are removed when they have ended. */
 export const BULK_KEPT = 1_000
 
 /** The maximum number of operations in a list. */
@@ -75,7 +75,7 @@ export class BulkStore extends Context.Service<BulkStore, {
   readonly unended: Effect.Effect<ReadonlyArray<BulkRecord>, StoreError>
 
   /**
-   * Stores a change. Returns false, and changes nothing, unless the stored operation has the version before it. The first version of an operation
+   * Stores a change. Returns false, and changes nothing, unless the stored operation has the preceding version. The first version of an operation
    * also removes the oldest ended ones beyond {@link BULK_KEPT}.
    */
   readonly put: (after: BulkRecord) => Effect.Effect<boolean, StoreError>

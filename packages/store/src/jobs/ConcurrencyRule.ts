@@ -10,13 +10,11 @@
  *                                    by priority, then submission          ended, or waits for its next attempt
  * ```
  *
- * - A key has as many slots as its limit. A ready or running job has one, so ready jobs can be claimed without counting anything, and an
- *   endpoint without the setting has no extra cost.
+ * - The limit of a key is its number of slots. Each ready or running job has a slot. So ready jobs are claimed without counting, and an endpoint without the setting has no extra cost.
  * - A held job is not ready: the autoscaler starts no worker for it, because that worker would find no job.
- * - Fair between keys: within a priority, jobs are claimed in the order in which they received their slots. However many jobs of other keys
- *   came before, at most `limit` jobs of each other key are ahead of a job that receives a slot.
- * - A held job always has a job with a slot before it, which ends at some time, so no held job waits forever.
- * - The limit in force is the endpoint's present one. A changed limit takes effect for a key when one of its jobs is submitted or ends.
+ * - Fair between keys: within a priority, jobs are claimed in the order in which they received their slots. When a job receives a slot, at most `limit` jobs of each other key are ahead of it, however many were submitted before.
+ * - While a job is held, another job of its key has a slot and will end, so no held job waits forever.
+ * - The endpoint's current limit applies. A changed limit takes effect for a key when one of its jobs is submitted or ends.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobHead } from "./JobRecord.ts"
@@ -36,7 +34,7 @@ export const RELEASE_LIMIT = 100
 
 type Slotted = Pick<JobHead, "concurrency" | "status" | "notBefore">
 
-/** Whether the job runs or could run now. A parked run is IN_PROGRESS and has a `notBefore`: it asks for a slot again when it wakes. */
+/** Whether the job runs or could run now. A parked run is IN_PROGRESS and has a `notBefore`. It needs a new slot when it wakes. */
 const isActive = ({ notBefore, status }: Slotted): boolean =>
   notBefore === null && (status === "IN_PROGRESS" || status === "IN_QUEUE")
 
@@ -50,7 +48,7 @@ export const asksForSlot = (before: Slotted | undefined, after: Slotted): boolea
 /** Whether the change of a job frees its slot. */
 export const freesSlot = (before: Slotted, after: Slotted): boolean => hasSlot(before) && !isActive(after)
 
-/** Whether a job that asks for a slot receives one. Held jobs of the key come first. */
+/** Whether a job that needs a slot receives one. Held jobs of the key come first. */
 export const isAdmitted = ({ held, ready, running }: KeyUsage, limit: number): boolean => held === 0 && running + ready < limit
 
 /** The number of held jobs that receive a slot. */

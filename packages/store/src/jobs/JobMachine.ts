@@ -71,7 +71,7 @@ export type WorkerEvent =
     readonly error: string | null
     /** The run has undone what it did after a cancel, and ends CANCELLED. */
     readonly cancelled?: boolean
-    /** Not to be retried after an error. */
+    /** The error must not be retried. */
     readonly isFinal?: boolean
   }
     & WorkerIdentity
@@ -87,8 +87,8 @@ export type WorkerEvent =
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
   /**
-   * The worker of a run writes to its journal: extends the lease, and with `progress` resets `retries`. A run that only begins again has made no
-   * progress; otherwise a step that ends its worker would run forever. `expiresAt`: extends the run's life.
+   * The worker of a run writes to its journal: extends the lease, and with `progress` resets `retries`. A run that only restarts has made no
+   * progress; otherwise a step that kills its worker would run forever. `expiresAt`: extends the run's life.
    */
   | { readonly _tag: "Journal"; readonly progress: boolean; readonly expiresAt?: number } & WorkerIdentity
   /** The run waits without a worker, until `Wake` or the time `until`. */
@@ -98,7 +98,7 @@ export type WorkerEvent =
 export type JobMachineEvent =
   | WorkerEvent
   /**
-   * A worker claims the job. `release`: the release that the worker runs, if it is known. `keyLimit`: the endpoint's present limit for each
+   * A worker claims the job. `release`: the release that the worker runs, if it is known. `keyLimit`: the endpoint's current limit for each
    * concurrency key, which only the store needs (ConcurrencyRule.ts).
    */
   | {
@@ -113,8 +113,8 @@ export type JobMachineEvent =
   /** Something arrived for a parked run: it returns to the queue. */
   | { readonly _tag: "Wake"; readonly now: number }
   /**
-   * A caller cancels or retries the job. The endpoint is the one in the request. `bulk`: the bulk operation after this step, which the store writes
-   * in the same commit, or rejects the event as `Superseded` (BulkStore.ts).
+   * A caller cancels or retries the job. The endpoint is the one in the request. `bulk`: the bulk operation after this step. The store writes it in
+   * the same commit, or rejects the event as `Superseded` (BulkStore.ts).
    */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId; readonly bulk?: BulkRecord }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId; readonly bulk?: BulkRecord }
@@ -122,9 +122,8 @@ export type JobMachineEvent =
   | { readonly _tag: "LeaveBatch"; readonly now: number }
   /**
    * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
-   * lease from now. `by`: the number of milliseconds that must not count, negative when the clock was set back. Moves the timers of a
-   * running job by this time. Moves a backoff only back: its end is a wall-clock time, and a clock that was set back would extend it. Does
-   * not move a start time.
+   * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this time. A
+   * backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
    */
   | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
 
@@ -175,7 +174,7 @@ const reject = (rejection: Rejection): Result.Result<Transition, Rejection> => R
 /** When the execution timeout ends. */
 const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + job.executionTimeoutMs
 
-/** Whether the job can be claimed: IN_QUEUE, neither before its start time nor in a backoff, and not held because of its concurrency key. */
+/** Whether the job can be claimed: IN_QUEUE, its start time or backoff has passed, and it is not held because of its concurrency key. */
 export const isReady = (job: JobHead): boolean =>
   job.status === "IN_QUEUE" && job.notBefore === null && (job.concurrency === null || !job.concurrency.held)
 
@@ -457,8 +456,8 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       // A run sleeps until a wall-clock time, which does not move.
       if (isParked(job)) return reject({ _tag: "NotDue" })
       if (job.notBefore !== null) {
-        // A backoff that began after the clock was set has the new time already, so it ends sooner.
-        // A start time is a wall-clock time that the caller chose, so it does not move.
+        // A backoff that began after the clock was set already uses the new time, so moving it makes it end sooner. A start time is a wall-clock time
+        // that the caller chose, so it does not move.
         const isStale = by < 0 && !isScheduled(job) && job.notBefore - now > -by / 2
         return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
       }
@@ -466,8 +465,8 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       // Not the later of both leases: when the clock was set back, the old lease ends too late.
       const renewed = { ...job, leaseExpiresAt: now + job.leaseMs }
       if (by === 0 || job.startedAt === null) return put(renewed)
-      // Does not move a job that was claimed after the clock was set, and moves no job twice when the response to the first event was lost.
-      // When the clock was set back by less than the job has been running, both look the same: such a job's timers fire late, not early.
+      // Neither moves a job that was claimed after the clock was set, nor moves a job twice if the response to the first event was lost. If the clock
+      // was set back by less than the job has been running, these cases cannot be distinguished. The timers of such a job fire late, not early.
       const isStale = by > 0 ? job.startedAt + by <= now : job.startedAt > now
       return put(isStale ? { ...renewed, startedAt: job.startedAt + by, expiresAt: job.expiresAt + by } : renewed)
     }
@@ -514,7 +513,7 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
             ...(event.progress ? { retries: 0, isolated: false } : undefined)
           })
         case "Park":
-          // Without `until`, a run that nothing wakes returns to the queue at the end of its life.
+          // Without `until`, a run that nothing wakes returns to the queue when its time to live ends.
           return put({
             ...job,
             worker: null,

@@ -35,7 +35,7 @@ export const JobConcurrency = Schema.Struct({
   key: Schema.String,
   /** The endpoint's limit when the job was submitted. */
   limit: Schema.Int,
-  /** Whether the job is IN_QUEUE but not ready, because as many jobs of the key as its limit are ready or running. */
+  /** Whether the job is IN_QUEUE but not ready, because all slots of its key are used by ready or running jobs. */
   held: Schema.Boolean
 })
 export type JobConcurrency = typeof JobConcurrency.Type

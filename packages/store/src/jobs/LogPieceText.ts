@@ -23,7 +23,7 @@ export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: num
       : [time, level, source, attempt, worker, chunk, message, release]
   }))
 
-/** The lines of a text, of which the last one has the number `last`. */
+/** The lines of a text. The last line has the number `last`. */
 export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
   const cells = decodeCells(text)
   return cells.map(([time, level, source, attempt, worker, chunk, message, release], index) => ({

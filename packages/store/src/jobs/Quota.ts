@@ -23,7 +23,7 @@ export interface Quotas {
 /** Whose jobs a quota covers. */
 export type QuotaScope = keyof Quotas
 
-/** What the jobs of an endpoint or of a key use. */
+/** The usage of the jobs of an endpoint or of a key. */
 export interface QuotaUsage {
   /** IN_QUEUE jobs. */
   readonly waiting: number

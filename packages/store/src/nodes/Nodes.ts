@@ -5,13 +5,13 @@
  *   node A: a job changes --commit--> publish(topic, key) --coalesced--> node B: wakes its waiters of the key --> each reads the store again
  * ```
  *
- * A hint only says where to look. It may be lost, late or repeated, so that no result depends on it: waiters read the store again after every
- * interruption of the hints, when a node disappears, and every few seconds.
+ * A hint only says where to look. It may be lost, late or repeated, so no result depends on it. Waiters read the store again after every interruption
+ * of the hints, when a node disappears, and every few seconds.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 
-/** What the receiver of hints gets; undefined: hints may have been lost, so every waiter must read again. */
+/** The hint that a receiver gets; undefined: hints may have been lost, so every waiter must read again. */
 export type Receive = (hint: { readonly key: string; readonly count: number } | undefined) => void
 
 /** What a node reports to the others about itself, by its name. */
@@ -25,18 +25,17 @@ export class Nodes extends Context.Service<Nodes, {
   /** Whether no live node has started before this one. */
   readonly isOldest: () => boolean
   /**
-   * Sends a hint to the other nodes, together with other hints of the same time. The counts of equal keys add up. Costs nothing while this
-   * node is alone.
+   * Sends a hint to the other nodes, coalesced with other recent hints. The counts of equal keys add up. Costs nothing while this node is alone.
    */
   readonly publish: (topic: string, key: string, count?: number) => void
   /** Receives the hints of other nodes. */
   readonly subscribe: (topic: string, receive: Receive) => void
   /**
-   * Whether this node starts the workers of an endpoint. Among the live nodes there is one such node for each endpoint, but while nodes come
-   * and go, two nodes or none may consider themselves responsible for a few seconds.
+   * Whether this node starts the workers of an endpoint. Each endpoint has one such node among the live nodes. While nodes join or leave, for a few
+   * seconds two nodes or none may consider themselves responsible.
    */
   readonly owns: (endpoint: string) => boolean
-  /** This node shuts down: from now on, others own its endpoints. It still sends and receives hints. */
+  /** This node shuts down. From now on, other nodes own its endpoints. It still sends and receives hints. */
   readonly leave: Effect.Effect<void>
   /** The other nodes receive the text of `report` with each heartbeat. */
   readonly setReport: (report: () => string) => void

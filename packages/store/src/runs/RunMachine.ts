@@ -14,7 +14,7 @@
  * Invariants, checked by the model of the conformance suite:
  *
  * - An entry is never changed. At most one entry settles a path, and the first one wins.
- * - Every open path of a parked run settles later by a child, an event or a timer, and wakes the run when it wants no more of them.
+ * - Every open path of a parked run is settled later by a child, an event or a timer. The run wakes when enough of them are settled.
  * - A run never parks while there are entries that its worker has not seen.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
@@ -48,7 +48,7 @@ export interface RunRecord {
   /** The hash of the definition that the run follows. */
   readonly definition: string
   readonly phase: RunPhase
-  /** Whether a cancel lets the run undo what it did. */
+  /** Whether the run has compensations that a cancel must run. */
   readonly undo: boolean
   /** The number of the last entry. */
   readonly last: number
@@ -58,7 +58,7 @@ export interface RunRecord {
   readonly held: string | null
 }
 
-/** The path of the entry by which a run learns that its caller cancelled it. No node can have it. */
+/** The path of the entry that records that a caller cancelled the run. No node can have it. */
 export const CANCEL_PATH = "~cancel"
 
 /** A new run. */
@@ -73,8 +73,8 @@ export const begun = (run: Pick<RunRecord, "run" | "endpoint" | "definition" | "
 const OPENING: ReadonlyArray<EntryKind> = ["spawn", "sleep", "wait"]
 
 /**
- * The earlier entries of a path that win against a new one: those of these kinds, and with `settles` the one that settled the path. A path is
- * opened once and settled once.
+ * The earlier entries of a path that take precedence over a new one: those of these kinds and, with `settles`, the one that settled the path. A path
+ * is opened once and settled once.
  */
 export const winningKinds = (kind: EntryKind): { readonly kinds: ReadonlyArray<EntryKind>; readonly settles: boolean } =>
   OPENING.includes(kind)
@@ -133,7 +133,7 @@ export const timerEnd = (kind: EntryKind): JsonText => toJsonText(kind === "slee
 
 const parse = (text: string): unknown => JSON.parse(text)
 
-/** An entry as `DefinitionFit` reads it. Only the choices have bodies there. */
+/** An entry in the form that `DefinitionFit` reads. Only choices have bodies in it. */
 export const comparable = ({ body, kind, path }: Pick<RunEntry, "path" | "kind" | "body">) => ({
   path,
   kind,
@@ -149,7 +149,7 @@ export const memberOf = (entry: Pick<RunEntry, "body">, name: string): string | 
   return typeof value === "string" ? value : undefined
 }
 
-/** Whether a path ended without success, so that a retry of the run does it again. */
+/** Whether a path ended without success, so that a retry of the run repeats it. */
 const isFailure = (entry: RunEntry): boolean => {
   if (entry.kind === "failed") return true
   if (entry.kind !== "end") return false
@@ -174,7 +174,7 @@ const isFrom = (places: ReadonlyMap<string, number>, from: string): (path: strin
 }
 
 /**
- * The entries that a retry forgets: those of failed and unsettled paths, and with `from` all entries of that node and of the nodes after it.
+ * The entries that a retry removes: those of failed and unsettled paths and, with `from`, all entries of that node and of the nodes after it.
  * `onlyFrom`: only the latter, because the run has not ended. Undefined: the graph has no such node.
  */
 export const forgotten = (

@@ -6,7 +6,7 @@
  *   a child ends, an event arrives, a run is cancelled --same commit--> entry of the run, wake
  * ```
  *
- * A run is a job that has a record here. Other jobs cost nothing extra: a store knows which endpoints have runs.
+ * A run is a job that has a record here. Other jobs have no extra cost, because a store knows which endpoints have runs.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -39,7 +39,7 @@ export interface JournalWrite {
   readonly run: JobId
   readonly attempt: number
   readonly start?: { readonly definition: string; readonly ttlMs: number; readonly undo: boolean } | undefined
-  /** Return the entries with a higher number. Default: only those that the write concerns. */
+  /** Return the entries with a higher number. Default: only the entries that the write affects. */
   readonly after?: number | undefined
   readonly records: ReadonlyArray<NewEntry>
   readonly park?: { readonly seen: number; readonly wakeAfter: number; readonly until: number | null } | undefined
@@ -58,7 +58,7 @@ export interface JournalResult {
   readonly phase: RunPhase
   readonly chunks: number
   readonly entries: ReadonlyArray<RunEntry>
-  /** Set when the page was full: of the entries that were asked for, `entries` contains those up to this number. Null: all of them. */
+  /** Set when the page was full: `entries` contains the requested entries up to this number. Null: all of them. */
   readonly upTo: number | null
   readonly cause: string | null
   /** When the next timer of the run settles a path; null: never. */
@@ -80,24 +80,24 @@ export interface RunEvent {
 }
 
 /**
- * The most events that an endpoint keeps for later waits. Without a bound, a sender whose events no run waits for, such as one with a wrong name,
- * would fill the disk. A burst of events that arrive before their runs wait is far smaller.
+ * The maximum number of events that an endpoint keeps for later waits. Without a limit, a sender of events that no run waits for, for example with a
+ * wrong name, would fill the disk. A burst of events that arrive before their runs wait is far smaller.
  */
 export const MAX_KEPT_EVENTS = 10_000
 
-/** The most bytes of data of these events. */
+/** The maximum size of the data of these events, in bytes. */
 export const MAX_KEPT_EVENT_BYTES = 64 * 1024 * 1024
 
 /** What became of an event. `run`: the run that received it; null: it is kept for a later wait. */
 export interface EventResult {
   readonly run: JobId | null
   readonly isDuplicate: boolean
-  /** No run waits for the event, and the endpoint keeps as many as it may. Nothing was stored. */
+  /** No run waits for the event, and the endpoint's limit of kept events is reached. Nothing was stored. */
   readonly isFull: boolean
   readonly applied: ReadonlyArray<ApplyResult>
 }
 
-/** A stored definition. `at`: when a worker sent it first. */
+/** A stored definition. `at`: when a worker first sent it. */
 export interface StoredDefinition {
   readonly hash: string
   readonly at: number
@@ -118,7 +118,7 @@ export type RetryResult =
 /** An unsettled path: what a run waits for. */
 export type OpenPath = Pick<RunEntry, "path" | "kind" | "body" | "until" | "at"> & { readonly kind: EntryKind }
 
-/** The largest bodies of one page of entries, in characters. */
+/** The maximum total size of the bodies in one page of entries, in characters. */
 export const MAX_PAGE_CHARACTERS = 8 * 1024 * 1024
 
 export class RunStore extends Context.Service<RunStore, {
@@ -144,7 +144,7 @@ export class RunStore extends Context.Service<RunStore, {
   /** The definitions of an endpoint, the newest first, up to `limit`. */
   readonly definitions: (endpoint: EndpointId, limit: number) => Effect.Effect<ReadonlyArray<StoredDefinition>, StoreError>
 
-  /** The runs of an endpoint that have not ended, in the order of their ids, after an id, up to `limit`. */
+  /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */
   readonly openRuns: (
     endpoint: EndpointId,
     after: JobId | undefined,
@@ -169,8 +169,8 @@ export class RunStore extends Context.Service<RunStore, {
   readonly send: (endpoint: EndpointId, event: RunEvent, now: number) => Effect.Effect<EventResult, StoreError>
 
   /**
-   * Returns a FAILED or TIMED_OUT run to the queue, or one that is held, and forgets the entries from a node on (`RunMachine.forgotten`). Of a held
-   * run, the open children among them are cancelled.
+   * Returns a FAILED, TIMED_OUT or held run to the queue, and removes the entries from a node on (`RunMachine.forgotten`). For a held run, also
+   * cancels the open children among them.
    */
   readonly retry: (endpoint: EndpointId, id: JobId, from: string, now: number) => Effect.Effect<RetryResult, StoreError>
 }>()("@stint/store/RunStore") {}

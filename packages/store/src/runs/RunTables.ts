@@ -1,5 +1,5 @@
 /**
- * What a store with synchronous transactions provides for runs: its tables and its jobs. `RunTransactions` is the rest.
+ * What a store with synchronous transactions provides for runs: access to its tables and its jobs. `RunTransactions` does the rest.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -21,7 +21,7 @@ export interface RunPlace {
 export interface RunTables {
   readonly find: (run: JobId) => RunRecord | undefined
   readonly put: (run: RunRecord) => void
-  /** Removes a run with its entries, waits and children's places. The jobs of its children stay. */
+  /** Removes a run with its entries, its waits and the links to its children. The jobs of the children stay. */
   readonly remove: (run: JobId) => void
   /** Runs of an endpoint that wait for a worker with another definition. */
   readonly held: (endpoint: EndpointId) => ReadonlyArray<RunRecord>

@@ -38,21 +38,21 @@ export const isChild = (id: JobId): boolean => id.startsWith(CHILD)
 export const CHILD_RETENTION_MILLIS = 1_000 * 365 * 24 * 60 * 60 * 1000
 
 /**
- * How long a run is held after a worker with another definition has taken it. A worker whose definition fits may already be running, for
- * example during a canary, and does not announce its definition again; so the run returns to the queue until that worker takes it. Each try
- * costs one request.
+ * How long a run is held after a worker with another definition has taken it. A worker with a matching definition may already be running, for example
+ * during a canary, and does not announce its definition again. So the run returns to the queue until that worker takes it. Each attempt costs one
+ * request.
  */
 const HELD_RETRY_MILLIS = 60_000
 
-/** The most entries of one page. */
+/** The maximum number of entries in one page. */
 export const MAX_PAGE_ENTRIES = 10_000
 
 const decodeGraph = Schema.decodeUnknownSync(Schema.fromJsonString(PipelineGraph))
 
-/** How long a run lives at least after the end of a sleep or a timeout that it has recorded. */
+/** The minimum time that a run lives after the end of a recorded sleep or timeout. */
 const LIFE_AFTER_TIMER_MILLIS = 24 * 60 * 60 * 1000
 
-/** Until when a run must live at least. */
+/** The earliest time at which the run's time to live may end. */
 const lifeOf = ({ createdAt }: JobHead, ttlMs: number, records: ReadonlyArray<NewEntry>): number => {
   let end = createdAt + ttlMs
   for (const record of records) {
@@ -71,16 +71,16 @@ export interface RunTransactions {
 
   /** Whether the job has a record here. */
   readonly isRun: (id: JobId) => boolean
-  /** Before a cancel of a run: lets it undo what it did. Returns undefined when the run ends at once. A second cancel changes nothing. */
+  /** Called before a cancel of a run. Lets it run its compensations. Returns undefined if the run ends at once. A second cancel changes nothing. */
   readonly cancelling: (job: JobHead, now: number) => ApplyResult | undefined
-  /** After a change of a child or a run. Returns the changes of other jobs. */
+  /** Called after a change of a child or a run. Returns the changes of other jobs. */
   readonly changed: (
     event: JobMachineEvent,
     before: JobHead,
     after: JobHead,
     error: string | null | undefined
   ) => ReadonlyArray<ApplyResult>
-  /** After the removal of a job. */
+  /** Called after the removal of a job. */
   readonly removed: (job: JobHead, now: number) => void
 }
 
@@ -95,7 +95,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       : [{ _tag: "Changed", before: job, after: job }]
   }
 
-  /** Stores an entry of the platform, and wakes the run when it must. */
+  /** Stores an entry of the platform, and wakes the run if the entry requires it. */
   const arrive = (
     run: RunRecord,
     entry: Parameters<typeof RunMachine.appended>[1] & { readonly news: RunMachine.News },
@@ -169,7 +169,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       case "failed": {
         const spawn = tables.close(run.run, path) ? tables.entry(run.run, path, "spawn") : undefined
         add({ path, kind: entry.kind, body: entry.body })
-        // The result of the child is not wanted any more.
+        // The result of the child is no longer needed.
         if (spawn !== undefined) applied.push(...cancelChild(spawn, now))
         return []
       }
@@ -320,7 +320,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     })
   }
 
-  /** Whether the endpoint may keep one more event. */
+  /** Whether the endpoint may keep another event. */
   const hasRoom = (endpoint: EndpointId, { body }: RunEvent): boolean => {
     const { bytes, count } = tables.keptEvents(endpoint)
     return count < MAX_KEPT_EVENTS && bytes + Buffer.byteLength(body) <= MAX_KEPT_EVENT_BYTES
@@ -351,7 +351,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     }
     if (isHeld) {
       const others = forgotten.flatMap((entry) => entry.kind === "spawn" && entry.isOpen ? cancelChild(entry, now) : [])
-      // The ends of these children are entries too.
+      // The ends of these children are entries, too.
       tables.forget(id, RunMachine.forgotten([...tables.after(id, 0, Infinity)], graph, from, isHeld) ?? [])
       tables.put({ ...tables.find(id) ?? run, held: null })
       const [woken] = changeOf(run, true, now)
@@ -365,10 +365,10 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
   const cancelling: RunTransactions["cancelling"] = (job, now) => {
     const run = tables.find(job.id)
     if (run === undefined || !run.undo || run.last === 0) return undefined
-    // A repeated cancel, such as that of a client that missed the response, must not end the run before it has undone what it did.
+    // A repeated cancel, such as that of a client that missed the response, must not end the run before its compensations have run.
     if (run.phase === "undoing") return { _tag: "Changed", before: job, after: job }
     tables.put({ ...run, phase: "undoing", held: null })
-    // A run that has failed may be undoing what it did. Its compensations go on.
+    // A failed run may be running its compensations. They continue.
     const open = tables.open(job.id, Infinity).filter(({ path }) => !isCompensation(path))
     const others = open.flatMap((entry) => [
       ...(entry.kind === "spawn" ? cancelChild(entry, now) : []),

@@ -23,7 +23,7 @@ import { messageOf } from "./ThrownValue.ts"
 
 /** How jobs are collected. */
 export interface BatchOptions {
-  /** The maximum number of jobs in one call. The worker takes as many jobs at once. */
+  /** The maximum number of jobs in one call. The worker takes up to this many jobs at once. */
   readonly max: number
   /**
    * How long the first job waits for others, in milliseconds. A longer wait fills batches but delays single jobs. Default: 0, which collects
@@ -44,7 +44,7 @@ export type BatchFunction<Input = unknown> = {
 const MAX_BATCH = 1_000
 const MAX_WAIT = 60_000
 
-/** What is wrong with the options, as the end of a sentence; undefined for valid options. */
+/** What is wrong with the options; undefined for valid options. */
 export const problemOf = ({ max, wait = 0 }: { readonly max: unknown; readonly wait?: unknown }): string | undefined => {
   if (typeof max !== "number" || !Number.isInteger(max) || max < 1 || max > MAX_BATCH) {
     return `batch.max must be a whole number from 1 to ${MAX_BATCH}, not ${String(max)}.`
@@ -63,7 +63,7 @@ interface Item {
   /** The context of the job's fiber. */
   readonly context: Context.Context<never>
   readonly resume: (outcome: Effect.Effect<Outcome.Outcome>) => void
-  /** It has its outcome, or was stopped: nothing waits for its result. */
+  /** It has its outcome or was stopped, so nothing waits for its result. */
   isDone: boolean
 }
 
@@ -71,7 +71,7 @@ interface Item {
 interface Call {
   readonly items: ReadonlyArray<Item>
   readonly controller: AbortController
-  /** Calls that are not awaited any more change nothing when they end. */
+  /** Calls that are no longer awaited change nothing when they end. */
   abandoned: boolean
 }
 
@@ -95,7 +95,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
     if (running !== undefined || pending.length === 0 || (!due && pending.length < max)) return
     const items = pending.splice(0, max)
     stopTimer()
-    // The others arrived during the call before.
+    // The other jobs arrived during the previous call.
     due = pending.length > 0
     void run(items)
   }
@@ -153,7 +153,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
     ended(call)
   }
 
-  /** One job has made the whole batch fail. Runs each job alone, so that only this one fails. */
+  /** One job made the whole batch fail. Runs each job alone, so that only this job fails. */
   const runAlone = async (call: Call, thrown: unknown) => {
     const [first] = call.items
     if (first !== undefined) {
@@ -176,7 +176,10 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
     }
   }
 
-  /** Stops the function when nothing waits for its results any more. JavaScript cannot end it, so the next batch starts after a while. */
+  /**
+   * Aborts the function's signal when nothing waits for its results. JavaScript cannot end a running function, so the next batch starts after a
+   * timeout.
+   */
   const stopCall = (call: Call) => {
     call.controller.abort(new DOMException("The jobs were stopped.", "AbortError"))
     const [first] = call.items
@@ -189,7 +192,7 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
           call.abandoned = true
           ended(call)
           return Effect.logWarning(
-            `The handler did not end within ${STOP_TIMEOUT} ms after all jobs of its batch were stopped. The worker starts the next batch. ` +
+            `The handler did not end within ${STOP_TIMEOUT} ms after all jobs of its batch were stopped, so the worker starts the next batch. ` +
               "Pass the signal (second parameter of the handler) to the calls that it waits for."
           )
         })
@@ -218,8 +221,8 @@ const makeCollector = (fn: BatchFunction, { max, wait = 0 }: BatchOptions) => {
  * Makes a handler from a function that receives several jobs at once. The result rules (docs/spec/handler.md#returned-values) apply to each
  * element of the returned array.
  *
- * When the function throws, no job of the batch has a result. It is then called again for each job alone, so that only the jobs fail for which
- * it throws again. The function may therefore receive a job twice.
+ * When the function throws, no job of the batch has a result. It is then called again for each job alone, so that only the jobs for which it throws
+ * again fail. The function may therefore receive a job twice.
  *
  * @throws TypeError when `max` or `wait` is out of range
  *

@@ -36,19 +36,19 @@ const source: Layer.Layer<JobSource, EmbeddedWorkerError, WorkerConfig.WorkerCon
     platform === undefined
       ? new EmbeddedWorkerError({
         message:
-          "The embedded worker knows no platform to take jobs from, because RUNPOD_WEBHOOK_GET_JOB is not set. Set the variables " +
+          "The embedded worker has no platform to take jobs from, because RUNPOD_WEBHOOK_GET_JOB is not set. Set the variables " +
           "that `stint worker-env <endpoint>` prints, or leave the worker's layer out of the program."
       })
       : Effect.succeed(JobSourceHttp.layerOf(platform)))
 )
 
-/** A worker that a program embeds never gives up: the program decides when it ends. */
+/** An embedded worker never gives up, because the program decides when it ends. */
 const config = Layer.effect(
   WorkerConfig.WorkerConfig,
   Effect.map(WorkerConfig.WorkerConfig, (settings) => ({ ...settings, unreachableLimit: undefined }))
 ).pipe(Layer.provide(WorkerConfig.layer([])))
 
-/** A shutdown service whose requests do not end the worker, and the request that the end of the layer makes. */
+/** A shutdown service whose requests do not end the worker, and the request that is made when the layer closes. */
 const makeShutdown = () => {
   const own = Shutdown.make()
   return {
@@ -76,8 +76,8 @@ const isUnfit = Schema.is(EmbeddedWorkerError)
 
 /**
  * Runs a worker while the layer's scope is open, with the settings of the current `ConfigProvider`. Closing the scope finishes and delivers
- * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the layers of the program, and the program may run other things
- * beside it.
+ * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the layers of the program, and the program may run other things at the same
+ * time.
  *
  * The layer is built when the fitness checks have passed and the setup has ended. It fails with the reason when one of them failed, when no
  * platform is configured, or when a setting is invalid.
@@ -101,7 +101,7 @@ export const layer = <A, E, R>(worker: Layer.Layer<A, E, R>): Layer.Layer<never,
       failLayer,
       source
     ).pipe(Layer.provideMerge(config))
-    // Closed before the worker, because it is built after it.
+    // Built after the worker, and therefore closed before it.
     return Layer.effectDiscard(Effect.addFinalizer(() => end)).pipe(Layer.provide(worker), Layer.provide(services))
   })).pipe(Layer.catchCause((cause) => {
     const unfit = cause.reasons.filter(Cause.isDieReason).map(({ defect }) => defect).find(isUnfit)

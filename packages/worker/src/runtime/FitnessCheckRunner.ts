@@ -9,7 +9,7 @@
  *                                     (2 s at most)                                 no finalizer, no `exit` listener runs
  * ```
  *
- * A check times out after 60 s, so that a broken worker is not mistaken for a worker that is loading a model.
+ * A check times out after 60 s, so that a hung check is not mistaken for a worker that is loading a model.
  *
  * Checks run one after the other, so that the failure of one check (a GPU that hangs) cannot affect another.
  */
@@ -50,7 +50,7 @@ const make = Effect.gen(function*() {
     }
     yield* Effect.logDebug(`Fitness checks passed: ${passed.join(", ")}.`)
   })
-  // One trace for the whole start.
+  // One trace covers the whole start.
   yield* withSpan(endpoint === undefined ? "start" : `start ${endpoint}`)(checked)
 })
 

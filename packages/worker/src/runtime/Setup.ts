@@ -32,7 +32,7 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
 
 /**
- * The default limit: the time that a platform gives a worker for its whole start. A shorter limit tells waiting jobs sooner that a load hangs; a
+ * The default limit: the time that a platform gives a worker for its whole start. A shorter limit reports a hung setup to waiting jobs sooner; a
  * longer one lets large models load from slow disks.
  */
 const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
@@ -49,7 +49,7 @@ export interface Setup<R, Needs> {
 
 /** What a setup function receives. */
 export interface SetupContext {
-  /** Aborted when the setup exceeds its limit, and when the worker is stopped meanwhile. */
+  /** Aborted when the setup exceeds its limit, and when the worker is stopped during the setup. */
   readonly signal: AbortSignal
 }
 
@@ -72,12 +72,12 @@ const announce = (limit: number, isRunning: () => boolean, tried: Deferred.Defer
         schedule: Schedule.spaced("1 second"),
         while: ({ reason }) => reason._tag === "Unreachable" && isRunning()
       }),
-      // A platform that does not know the notice may refuse it, and the setup does not depend on it.
-      Effect.catch((error) => Effect.logDebug(`The platform did not accept that the setup began: ${error.message}.`))
+      // A platform that does not support the notice may reject it. The setup does not depend on it.
+      Effect.catch((error) => Effect.logDebug(`The platform did not accept the notice that the setup began: ${error.message}.`))
     )
   })
 
-/** Completes when the setup has. Its services are available to the layers that it is provided to. */
+/** Completes when the setup has completed. Its services are available to the layers that it is provided to. */
 export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, Needs | JobSource | WorkerConfig> =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.gen(function*() {

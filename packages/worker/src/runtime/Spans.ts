@@ -13,8 +13,8 @@
  * ```
  *
  * A middleware's span is a child of `process` and the parent of `handler`. When a job fails, its `handler` and `process` spans fail with the
- * job's error. When a job is stopped, both spans are interrupted: the platform's span of the attempt says why. The wait in the queue ends
- * before the attempt begins, so it is a span of the platform.
+ * job's error. When a job is stopped, both spans are interrupted, and the platform's span of the attempt has the reason. The wait in the queue ends
+ * before the attempt begins, so the platform records it as a span.
  *
  * Spans exist only when a tracer is provided, by `@stint/worker-telemetry` or by any other layer of Effect's `Tracer`. Without one, each of
  * these functions costs one lookup in the fiber.
@@ -127,15 +127,15 @@ const withOutcomeSpan = <A, E, R>(
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
   Effect.withFiber((fiber) => isTraced(fiber) ? withOutcomeSpan("handler", {}, run, ({ error }) => error) : run)
 
-/** What a job's span says about the job. */
+/** The attributes of a job's span. */
 export interface JobSpan {
   readonly job: ReceivedJob
   /** Undefined in local test mode. The span then has the handler's name. */
   readonly endpoint: string | undefined
   readonly handler: string
-  /** Whether the worker takes its first job. */
+  /** Whether this is the worker's first job. */
   readonly isFirst: boolean
-  /** The error of a failed job, at the end. */
+  /** The error of a failed job, set at its end. */
   readonly errorOf: () => string | undefined
 }
 

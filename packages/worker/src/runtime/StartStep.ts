@@ -1,8 +1,8 @@
 /**
  * A step of a worker's start: its time limit, and how its failure is reported (docs/spec/worker-protocol.md#unhealthy-report).
  *
- * A step that exceeds its limit is interrupted, and nobody waits until the interruption has ended: a hanging call may ignore it, and the
- * process exits anyway. A step that blocks the thread cannot be ended from here; the platform kills such a worker.
+ * A step that exceeds its limit is interrupted. The interruption is not awaited, because a hung call may ignore it, and the process exits anyway. A
+ * step that blocks the thread cannot be ended from here; the platform kills such a worker.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -27,13 +27,13 @@ const truncateReason = (text: string) => {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? MAX_REASON - 1 : MAX_REASON)
 }
 
-/** What a failed step threw: the original rejection of a promise, when the step did not map it to an error of its own. */
+/** What a failed step threw: the original rejection of a promise, unless the step mapped it to its own error. */
 export const thrownBy = (cause: Cause.Cause<unknown>): unknown => {
   const failure = Cause.squash(cause)
   return Cause.isUnknownError(failure) && failure.cause !== undefined ? failure.cause : failure
 }
 
-/** Why a step failed, on one line and never empty: the error's message, or its name when it has no message. */
+/** Why a step failed, as one line that is never empty: the error's message, or its name if it has no message. */
 export const reasonOf = (cause: Cause.Cause<unknown>): string => {
   if (Cause.hasInterruptsOnly(cause)) return "it was interrupted"
   const thrown = thrownBy(cause)

@@ -48,7 +48,7 @@ export interface Options {
    * As `concurrency`, but with the timing of RunPod's SDK (docs/spec/worker-lifecycle.md#concurrency). Called before each take.
    *
    * A change takes effect once the worker holds no jobs; until then it takes no new jobs. If the function throws, or returns anything but a
-   * whole number of 1 or more, the concurrency does not change and the worker logs an ERROR.
+   * integer of at least 1, the concurrency does not change and the worker logs an ERROR.
    */
   readonly concurrencyModifier?: (current: number) => number
 }
@@ -97,7 +97,7 @@ const nextConcurrency = Effect.fnUntraced(function*(name: string, next: (current
   )
   if (isConcurrency(wanted)) return wanted
   yield* Effect.logError(
-    `${name} returned ${String(wanted)}, which is not a whole number of 1 or more; the concurrency stays ${current}.`
+    `${name} returned ${String(wanted)}, which is not an integer of at least 1; the concurrency stays ${current}.`
   )
   return current
 })
@@ -113,7 +113,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const initial = typeof options.concurrency === "number" ? options.concurrency : 1
   const live = typeof options.concurrency === "function" ? options.concurrency : undefined
   if (!isConcurrency(initial)) {
-    return yield* Effect.die(new TypeError(`concurrency is ${initial}, but must be a whole number of 1 or more.`))
+    return yield* Effect.die(new TypeError(`concurrency is ${initial}, but must be an integer of at least 1.`))
   }
 
   /** The maximum concurrency of the local API (docs/spec/rulings.md#local-test-mode). */

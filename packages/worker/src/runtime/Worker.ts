@@ -100,8 +100,8 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
  * The worker of this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
  * services of the setup's layer.
  *
- * A layer that is provided to the worker is also built before the first job. As a setup it has a time limit, its failure reaches the waiting
- * jobs, and its duration is a part of its own of a cold start.
+ * A layer that is provided to the worker is also built before the first job. As a setup, it has a time limit, its failure is reported to the waiting
+ * jobs, and its duration is shown as a separate part of a cold start.
  *
  * @example
  * ```ts

@@ -23,14 +23,13 @@
  * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is logged |
  *
  * Without `SHUTDOWN_GRACE`, running jobs run to completion, because the sender of the signal decides when to kill the process. Set it to
- * slightly less than the time after which the sender does so: interrupted jobs are then requeued at once, and not only when their leases
- * expire.
+ * slightly less than the time after which the sender does so: interrupted jobs then return to the queue at once instead of when their leases expire.
  *
  * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
  * one hour, so that the workers of a platform that was killed do not run forever.
  *
- * `SETUP_TIMEOUT` overrides the limit in the code, because the machine decides how long a model loads. A shorter one tells waiting jobs sooner
- * that a load hangs.
+ * `SETUP_TIMEOUT` overrides the limit in the code, because the machine decides how long a model loads. A shorter one reports a hung setup to waiting
+ * jobs sooner.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
