@@ -80,7 +80,7 @@ const Workers = ({ detail: { id, list, source } }: { readonly detail: EndpointDe
           <Code label="the command">{`stint worker-env ${id}`}</Code>
         </div>
       )
-      : <p className="empty">No worker runs. The platform starts one for the next job.</p>
+      : <p className="empty">No worker is running. The platform starts one for the next job.</p>
     : <WorkerTable workers={list.map((worker) => ({ endpoint: id, worker }))} />
 
 const Settings = ({ endpoint }: { readonly endpoint: string }) => {

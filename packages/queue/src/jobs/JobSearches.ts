@@ -111,7 +111,7 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       createdBefore: earlier(range.createdBefore, createdBefore)
     }
     const wanted = search.status.length === 0 && search["error-group"].length > 0 ? FAILED : search.status
-    // The index of tags has no status.
+    // The index of tags does not contain the status.
     const statuses = query.tag !== undefined || wanted.length === 0 ? [undefined] : inOrder(wanted)
     const sources = endpoints.flatMap((endpoint) =>
       statuses.map((status): Source => ({ endpoint, status, jobs: [], at: 0, after, isRead: false }))
