@@ -235,7 +235,7 @@ describe("ContainerPool: images", () => {
       yield* Effect.provide(built.prepare(endpoint), outputs)
       yield* start(built)
       assert.deepStrictEqual(["w-1", "w-2", "w-3"].map(imageOf), ["sha256:first", "sha256:first", "sha256:second"])
-      const warnings = logged.filter((text) => text.includes("is a name that can move"))
+      const warnings = logged.filter((text) => text.includes("is a name that can later refer to another image"))
       assert.strictEqual(warnings.length, 2)
       assert.include(warnings[0], `To fix it, set the image to ${DIGEST}.`)
     }).pipe(Effect.scoped))
