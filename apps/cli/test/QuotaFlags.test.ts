@@ -60,7 +60,7 @@ it("`keys update` changes one quota and keeps the other, or removes both", async
   expect((await stint("keys", "update", key.id, "--no-quotas")).body).toEqual({ limits: null })
   const both = await stint("keys", "update", key.id, "--no-quotas", "--max-waiting-jobs", "1")
   expect(both).toMatchObject({ code: 1, body: undefined })
-  expect(both.stderr).toContain("Give --no-quotas alone")
+  expect(both.stderr).toContain("Give either --no-quotas, or")
 })
 
 it("`endpoints update` sends the quotas of an endpoint", async () => {
