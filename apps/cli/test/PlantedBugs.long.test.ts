@@ -46,7 +46,12 @@ const planted: ReadonlyArray<Planted> = [
   { bug: "R2, twice", rule: "R2", what: "an ended job ends again", run: (options) => frozenWorkers({ ...options, rounds: 1 }) },
   { bug: "R3", rule: "R3", what: "idempotency keys are ignored", run: (options) => storm({ ...options, millis: 4_000 }) },
   // Long enough for a kill of a worker that holds a job, also on a busy machine.
-  { bug: "R5", rule: "R5", what: "a lost lease does not return the job", run: (options) => storm({ ...options, millis: 12_000 }) },
+  {
+    bug: "R5",
+    rule: "R5",
+    what: "a lost lease does not return the job",
+    run: (options) => storm({ ...options, millis: 12_000 })
+  },
   {
     bug: "R5",
     rule: "R6",

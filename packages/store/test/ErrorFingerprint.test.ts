@@ -27,6 +27,9 @@ const letters = (min: number, max: number) =>
 /** Ids as services make them: of letters and digits, with a digit at each end. */
 const serviceId = fc.tuple(fc.nat(9), letters(3, 6), fc.nat(9), letters(3, 6), fc.nat(9)).map((parts) => `cus_${parts.join("")}`)
 
+/** Names of workers. One that is an ordinary word would also be replaced where the message has this word. */
+const worker = letters(4, 8).map((name) => `w-${name}`)
+
 /** What differs between two runs of one fault. */
 const VALUES: Readonly<Record<string, fc.Arbitrary<string>>> = {
   number: fc.oneof(fc.nat(), fc.float({ noNaN: true, min: 0, max: 1e6 }).map((one) => one.toFixed(2))).map(String),
@@ -58,7 +61,7 @@ const frames = fc.array(fc.tuple(letters(2, 8), letters(2, 8).map((name) => `${n
 describe("the fingerprint of an error", () => {
   it("property: is the same for two runs of one fault, whatever their values, folders and lines", () => {
     const runs = fc.tuple(template, letters(3, 8), frames).chain(([text, type, stack]) => {
-      const run = fc.tuple(filled(text), fc.nat({ max: 9_999 }), letters(1, 8), fc.uuid(), letters(4, 8)).map(
+      const run = fc.tuple(filled(text), fc.nat({ max: 9_999 }), letters(1, 8), fc.uuid(), worker).map(
         ([message, line, folder, job, worker]) => ({
           error: exception(type, message, jsStack(`/srv/${folder}`, line, stack), worker),
           names: { job, worker }
