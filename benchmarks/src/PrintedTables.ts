@@ -16,6 +16,9 @@ const DERIVED = /^(?:range|ratio|slope)$/
 
 const cellsOf = (line: string): ReadonlyArray<string> => line.split("|").slice(1, -1).map((cell) => cell.trim())
 
+/** The figure at the beginning of a cell: `13,785`, `4.1 %`. */
+export const figureIn = (cell: string): number => Number.parseFloat(cell.replaceAll(",", ""))
+
 /** All tables in a benchmark's output. */
 export const tablesOf = (output: string): ReadonlyArray<PrintedTable> => {
   const tables: Array<PrintedTable> = []
@@ -43,7 +46,7 @@ export const figuresOf = (output: string): ReadonlyMap<string, number> =>
       rows.flatMap(({ cells, name }) =>
         cells.flatMap((cell, index): ReadonlyArray<readonly [string, number]> => {
           const column = columns[index] ?? ""
-          const figure = Number.parseFloat(cell)
+          const figure = figureIn(cell)
           return DERIVED.test(column) || !(figure > 0) ? [] : [[`${title}: ${name}, ${column}`, figure]]
         })
       )

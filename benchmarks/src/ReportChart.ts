@@ -1,7 +1,7 @@
 /**
  * Draws a table of medians and ranges as a bar chart in SVG. Each bar is a median, and the line across its end is the range of the rounds.
  */
-import type { PrintedTable } from "./PrintedTables.ts"
+import { figureIn, type PrintedTable } from "./PrintedTables.ts"
 
 const WIDTH = 760
 const NAMES = 250
@@ -16,15 +16,13 @@ const STYLE =
 
 const escaped = (text: string): string => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("`", "")
 
-const numberIn = (cell: string | undefined): number => Number.parseFloat((cell ?? "").replaceAll(",", ""))
-
 /** The chart, or undefined for a table without a column of medians or without a figure above 0. */
 export const chartOf = ({ columns, rows, title }: PrintedTable): string | undefined => {
   const medians = columns.findIndex((column) => column.startsWith("median"))
   const ranges = columns.indexOf("range")
   const bars = rows.map(({ cells, name }) => {
-    const median = numberIn(cells[medians])
-    const [low, high] = (cells[ranges] ?? "").split(" - ").map(numberIn)
+    const median = figureIn(cells[medians] ?? "")
+    const [low, high] = (cells[ranges] ?? "").split(" - ").map(figureIn)
     return { name, shown: cells[medians] ?? "", median, low: low ?? median, high: high ?? median }
   }).filter(({ median }) => median > 0)
   if (medians === -1 || bars.length === 0) return undefined

@@ -149,7 +149,7 @@ export const readUsage = async (): Promise<void> => {
   await page.getByLabel("By", { exact: true }).selectOption("key")
   await name("the platform's key").waitFor()
 
-  // A time that has no usage, a time that is wrong, and a request that fails are told apart.
+  // A period without usage, an invalid period and a failed request have different messages.
   await page.getByRole("button", { name: "Custom" }).click()
   await page.getByLabel("From").fill("2021-01-01")
   await page.getByLabel("Until").fill("2020-12-31")

@@ -94,11 +94,11 @@ describe("the published schemas", () => {
   }
   it.each([
     ["a misspelled member", withContainer({ livenesProbe: {} }), "livenesProbe is unknown"],
-    ["a text in place of a number", withContainer({ ports: [{ containerPort: "4600" }] }), "containerPort is no number"],
-    ["a number in place of a text", withContainer({ env: [{ name: "PORT", value: 4600 }] }), "value is no string"],
-    ["an object in place of an array", withContainer({ args: { serve: true } }), "args is no array"],
+    ["a string instead of a number", withContainer({ ports: [{ containerPort: "4600" }] }), "containerPort is not a number"],
+    ["a number instead of a string", withContainer({ env: [{ name: "PORT", value: 4600 }] }), "value is not a string"],
+    ["an object instead of an array", withContainer({ args: { serve: true } }), "args is not an array"],
     ["a missing member", changed(set, { spec: { serviceName: "x" } }), "required"],
-    ["a value that is none of the fixed ones", withContainer({ imagePullPolicy: "Sometimes" }), "imagePullPolicy"]
+    ["a value outside the permitted ones", withContainer({ imagePullPolicy: "Sometimes" }), "imagePullPolicy"]
   ])("refuse %s", (_, object, problem) => {
     expect(refusalsOf(object).join("\n")).toContain(problem)
   })
@@ -292,7 +292,7 @@ describe("the network policies", () => {
     }
   }
 
-  it("let workers connect to the platform and DNS only, and nobody to them", () => {
+  it("let workers connect only to the platform and to DNS, and let no pod connect to workers", () => {
     expect(egressOf(workers)).toEqual({ anywhere: [], chosen: [53, 53, 4600] })
     expect(workers?.spec?.ingress).toBeUndefined()
     expect(workers?.spec?.egress?.at(-1)?.to).toEqual([{

@@ -35,14 +35,14 @@ const PRIMITIVES: Readonly<Record<string, (value: unknown) => boolean>> = {
 /** What is unknown or has another type, each with its place. */
 const problemsOf = (value: unknown, type: string, place: string): ReadonlyArray<string> => {
   const isPrimitive = PRIMITIVES[type]
-  if (isPrimitive !== undefined) return isPrimitive(value) ? [] : [`${place} is no ${type}`]
+  if (isPrimitive !== undefined) return isPrimitive(value) ? [] : [`${place} is not a ${type}`]
   const element = /^Array<(.+)>$/.exec(type)?.[1]
   if (element !== undefined) {
     return Array.isArray(value)
       ? value.flatMap((one, index) => problemsOf(one, element, `${place}[${index}]`))
-      : [`${place} is no array`]
+      : [`${place} is not an array`]
   }
-  if (!Predicate.isObject(value) || Array.isArray(value)) return [`${place} is no object`]
+  if (!Predicate.isObject(value) || Array.isArray(value)) return [`${place} is not an object`]
   const member = /^\{ \[key: string\]: (.+); \}$/.exec(type)?.[1]
   if (member !== undefined) return Object.entries(value).flatMap(([name, one]) => problemsOf(one, member, `${place}.${name}`))
   const types = membersOf(type)

@@ -73,7 +73,7 @@ describe("the filter of usage", () => {
     expect(problem("0002-11-24", "2026-11-25")).toMatchObject({ problem: expect.stringMatching(/2020-01-01/) })
   })
 
-  it("takes a longer step when the bars could not be told apart", () => {
+  it("takes a longer step when the bars would be too narrow", () => {
     const step = (search: object) => {
       const filter = usageFilterOf(search)
       const found = periodOf(filter, NOW)
@@ -175,7 +175,7 @@ describe("the sums of usage", () => {
     expect(gpus.series).toEqual([])
   })
 
-  it("are told as in the terminal", () => {
+  it("have the same text as in the terminal", () => {
     expect([timeText(93_784.5), timeText(0.04), timeText(59.96)]).toEqual(["26:03:04.5", "0:00:00.0", "0:01:00.0"])
     expect([costText(12.5), costText(0), costText(0.000_421)]).toEqual(["12.50", "0.00", "0.00042"])
     expect([amountText(1_234, "attempts"), amountText(2, "cost", "EUR"), amountText(60, "cpu")]).toEqual(

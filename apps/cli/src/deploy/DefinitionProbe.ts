@@ -12,6 +12,7 @@
 import type { EndpointSpec } from "@stint/contract/Endpoint"
 import { PipelineGraph } from "@stint/contract/RunJournal"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
+import { inheritedEnvironment } from "@stint/pool-process/InheritedEnvironment"
 import * as StintPackages from "@stint/pool-process/StintPackages"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -97,9 +98,6 @@ const end = (child: ChildProcess) =>
     child.kill("SIGTERM")
   })
 
-/** The variables of this command without the platform's settings, such as the operator's key, which no worker gets. */
-const operatorEnvironment = () => Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^STINT_/i.test(name)))
-
 /** The definition of an endpoint whose handler is a file of this machine. Starts the handler as a worker without jobs. */
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
@@ -121,7 +119,8 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
           cwd: dirname(source.file),
           stdio: ["ignore", "pipe", "pipe"],
           env: {
-            ...operatorEnvironment(),
+            // All variables of this command except the platform's settings, such as the operator's key, which no worker gets.
+            ...inheritedEnvironment(process.env, ["*"]),
             ...Object.fromEntries(
               Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])
             ),

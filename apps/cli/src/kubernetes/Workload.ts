@@ -22,7 +22,7 @@ const USER = 1000
 /** How long running jobs may take after SIGTERM. Seconds. */
 const SHUTDOWN = 30
 
-/** How long a node still answers after it was told to stop, until callers no longer find it. Seconds. */
+/** How long a node continues to accept requests after its pod is deleted, while the Service removes its address. Seconds. */
 const LEAVING = 5
 
 /** What a shutdown needs beside the time of its jobs (docs/operations/service.md). Seconds. */

@@ -2,7 +2,7 @@
  * The filter of the audit, as it is in the address.
  */
 import type { AuditResult } from "@stint/contract/Audit"
-import { textAt } from "../jobs/JobFilter.ts"
+import { textAt } from "../format/AddressQuery.ts"
 
 /** All results, in the order of their buttons. */
 export const AUDIT_RESULTS: ReadonlyArray<AuditResult> = ["done", "refused", "failed"]

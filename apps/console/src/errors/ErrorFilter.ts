@@ -3,7 +3,7 @@
  */
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
 import { EVERYTHING, printSearch } from "@stint/contract/JobSearch"
-import { textAt } from "../jobs/JobFilter.ts"
+import { textAt } from "../format/AddressQuery.ts"
 
 /** The states, in the order of their buttons. */
 export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]

@@ -4,12 +4,7 @@
  */
 import type { JobStatus } from "@stint/contract/Job"
 import { EVERYTHING, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
-
-/** A value of the parsed query of the address, as text. */
-export const textAt = (search: unknown, key: string): string => {
-  const value: unknown = typeof search === "object" && search !== null ? Reflect.get(search, key) : undefined
-  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : ""
-}
+import { textAt } from "../format/AddressQuery.ts"
 
 /** Reads the query from the address. The router parses `tag=7` as a number. An unknown status is ignored. */
 export const queryAt = (address: unknown): string => {

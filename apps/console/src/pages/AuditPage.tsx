@@ -7,6 +7,8 @@ import { useNavigate, useSearch } from "@tanstack/react-router"
 import { useEffect, useId, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { AUDIT_RESULTS, type AuditFilter, auditFilterOf } from "../audit/AuditFilter.ts"
+import { queryOfFilter } from "../format/AddressQuery.ts"
+import { Chips } from "../ui/Choices.tsx"
 import { Loading, Problem } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
@@ -117,8 +119,7 @@ const AuditPage = () => {
   const filter = auditFilterOf(useSearch({ strict: false }))
   const navigate = useNavigate()
   const set = (change: Partial<AuditFilter>) => {
-    const search = Object.fromEntries(Object.entries({ ...filter, ...change }).filter(([, value]) => value !== ""))
-    void navigate({ to: "/console/audit", search, replace: true })
+    void navigate({ to: "/console/audit", search: queryOfFilter({ ...filter, ...change }), replace: true })
   }
   return (
     <>
@@ -128,19 +129,12 @@ const AuditPage = () => {
         <Field label="Target" value={filter.target} placeholder="endpoint/hello" onChange={(target) => set({ target })} />
         <Field label="Key" value={filter.key} placeholder="id or name" onChange={(key) => set({ key })} />
       </div>
-      <div className="states" role="group" aria-label="Result">
-        {(["", ...AUDIT_RESULTS] as const).map((one) => (
-          <button
-            key={one}
-            type="button"
-            className="chip"
-            aria-pressed={filter.result === one}
-            onClick={() => set({ result: one })}
-          >
-            {one === "" ? "All" : WORDS[one]}
-          </button>
-        ))}
-      </div>
+      <Chips
+        label="Result"
+        choices={[["", "All"], ...AUDIT_RESULTS.map((one) => [one, WORDS[one]] as const)]}
+        value={filter.result}
+        onChoose={(result) => set({ result })}
+      />
       <List key={JSON.stringify(filter)} filter={filter} />
     </>
   )

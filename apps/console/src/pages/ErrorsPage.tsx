@@ -4,10 +4,10 @@
 import type { ErrorGroup } from "@stint/contract/ErrorGroup"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Link, useNavigate, useSearch } from "@tanstack/react-router"
-import { useId } from "react"
 import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
+import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
 import {
   ERROR_STATES,
   type ErrorFilter,
@@ -18,9 +18,11 @@ import {
   requestOf,
   titleOf
 } from "../errors/ErrorFilter.ts"
+import { queryOfFilter } from "../format/AddressQuery.ts"
 import { counted } from "../format/Format.ts"
 import { BulkAction, BulkProgress } from "../jobs/BulkActions.tsx"
 import { usePoll } from "../live/Connection.ts"
+import { Chips, Select } from "../ui/Choices.tsx"
 import { Loaded, Problem } from "../ui/Loaded.tsx"
 import { Badge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
@@ -127,49 +129,25 @@ const ErrorsPage = () => {
   const filter = errorFilterOf(useSearch({ strict: false }))
   const session = useSession()
   const navigate = useNavigate()
-  const endpointField = useId()
-  const periodField = useId()
   const overview = useQuery({ queryKey: ["overview"], queryFn: ({ signal }) => Api.overview(signal), staleTime: 60_000 })
   const names = overview.data?.endpoints.map(({ id }) => id) ?? []
   const set = (change: Partial<ErrorFilter>) => {
-    const search = Object.fromEntries(Object.entries({ ...filter, ...change }).filter(([, value]) => value !== ""))
-    void navigate({ to: "/console/errors", search, replace: true })
+    void navigate({ to: "/console/errors", search: queryOfFilter({ ...filter, ...change }), replace: true })
   }
   return (
     <>
       <h1>Errors</h1>
       <BulkProgress mayChange={permits(session, "manage")} />
       <div className="filters">
-        <label htmlFor={endpointField}>Endpoint</label>
-        <select id={endpointField} value={filter.endpoint} onChange={(event) => set({ endpoint: event.target.value })}>
-          <option value="">All endpoints</option>
-          {filter.endpoint === "" || names.includes(filter.endpoint)
-            ? null
-            : <option value={filter.endpoint}>{filter.endpoint}</option>}
-          {names.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-        <label htmlFor={periodField}>Seen</label>
-        <select
-          id={periodField}
-          value={filter.period}
-          onChange={(event) => set({ period: PERIODS.find(([period]) => period === event.target.value)?.[0] ?? "" })}
-        >
-          {PERIODS.map(([period, name]) => <option key={period} value={period}>{name}</option>)}
-        </select>
+        <EndpointSelect names={names} value={filter.endpoint} onChoose={(endpoint) => set({ endpoint })} />
+        <Select label="Seen" choices={PERIODS} value={filter.period} onChoose={(period) => set({ period })} />
       </div>
-      <div className="states" role="group" aria-label="State">
-        {(["", ...ERROR_STATES] as const).map((one) => (
-          <button
-            key={one}
-            type="button"
-            className="chip"
-            aria-pressed={filter.state === one}
-            onClick={() => set({ state: one })}
-          >
-            {one === "" ? "All" : WORDS[one]}
-          </button>
-        ))}
-      </div>
+      <Chips
+        label="State"
+        choices={[["", "All"], ...ERROR_STATES.map((one) => [one, WORDS[one]] as const)]}
+        value={filter.state}
+        onChoose={(state) => set({ state })}
+      />
       <List key={JSON.stringify(filter)} filter={filter} />
     </>
   )

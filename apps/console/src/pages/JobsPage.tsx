@@ -8,6 +8,7 @@ import { useCallback, useEffect, useId, useState } from "react"
 import * as Api from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
 import { useSession } from "../api/useSession.ts"
+import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
 import { counted } from "../format/Format.ts"
 import { BulkActions, BulkProgress } from "../jobs/BulkActions.tsx"
 import { isScan, queryAt, withEndpoint, withinLast, withStatus } from "../jobs/JobFilter.ts"
@@ -136,7 +137,6 @@ const JobsPage = () => {
   const session = useSession()
   const queryField = useId()
   const mistake = useId()
-  const endpointField = useId()
   const periodField = useId()
   const [typed, setTyped] = useState(query)
   useEffect(() => setTyped(query), [query])
@@ -184,16 +184,12 @@ const JobsPage = () => {
         : (
           <>
             <div className="filters">
-              <label htmlFor={endpointField}>Endpoint</label>
-              <select
-                id={endpointField}
+              <EndpointSelect
+                all={current.endpoint.length > 1 ? "Several endpoints" : "All endpoints"}
+                names={names}
                 value={endpoint}
-                onChange={(event) => open(withEndpoint(current, event.target.value))}
-              >
-                <option value="">{current.endpoint.length > 1 ? "Several endpoints" : "All endpoints"}</option>
-                {endpoint === "" || names.includes(endpoint) ? null : <option value={endpoint}>{endpoint}</option>}
-                {names.map((name) => <option key={name} value={name}>{name}</option>)}
-              </select>
+                onChoose={(next) => open(withEndpoint(current, next))}
+              />
               <label htmlFor={periodField}>Submitted</label>
               <select
                 id={periodField}

@@ -7,8 +7,10 @@ import { useNavigate, useSearch } from "@tanstack/react-router"
 import { useId } from "react"
 import * as Api from "../api/Api.ts"
 import { usage } from "../api/Usage.ts"
+import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
 import { useHour } from "../live/Clock.ts"
 import { usePoll } from "../live/Connection.ts"
+import { Chips, Select } from "../ui/Choices.tsx"
 import { Download } from "../ui/Download.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
@@ -40,27 +42,6 @@ const POLL_MILLIS = 30_000
 
 type Change = (change: Partial<UsageFilter>) => void
 
-const Choice = <A extends string>({ choices, label, onChoose, value }: {
-  readonly label: string
-  readonly choices: ReadonlyArray<readonly [A, string]>
-  readonly value: A
-  readonly onChoose: (value: A) => void
-}) => (
-  <div className="states" role="group" aria-label={label}>
-    {choices.map(([one, name]) => (
-      <button
-        key={one}
-        type="button"
-        className="chip"
-        aria-pressed={one === value}
-        onClick={() => onChoose(one)}
-      >
-        {name}
-      </button>
-    ))}
-  </div>
-)
-
 const Filters = ({ change, filter, names, now, period }: {
   readonly filter: UsageFilter
   readonly change: Change
@@ -68,14 +49,13 @@ const Filters = ({ change, filter, names, now, period }: {
   readonly period: Period | undefined
   readonly now: number
 }) => {
-  const [endpointField, byField, stepField, fromField, toField] = [useId(), useId(), useId(), useId(), useId()]
+  const [fromField, toField] = [useId(), useId()]
   const { by, endpoint, from, range, to } = filter
-  const all = endpoint === "" || names.includes(endpoint) ? names : [endpoint, ...names]
   const steps = STEPS.filter(([one]) => period === undefined || isPossible(one, period, now))
   const step = period === undefined ? filter.step : stepOf(filter, period, now)
   return (
     <>
-      <Choice
+      <Chips
         label="Time"
         choices={RANGES}
         value={range}
@@ -103,27 +83,9 @@ const Filters = ({ change, filter, names, now, period }: {
             </>
           )
           : null}
-        <label htmlFor={byField}>By</label>
-        <select
-          id={byField}
-          value={by}
-          onChange={({ target }) => change({ by: OWNERS.find(([one]) => one === target.value)?.[0] ?? by })}
-        >
-          {OWNERS.map(([one, name]) => <option key={one} value={one}>{name}</option>)}
-        </select>
-        <label htmlFor={endpointField}>Endpoint</label>
-        <select id={endpointField} value={endpoint} onChange={({ target }) => change({ endpoint: target.value })}>
-          <option value="">All endpoints</option>
-          {all.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-        <label htmlFor={stepField}>Step</label>
-        <select
-          id={stepField}
-          value={step}
-          onChange={({ target }) => change({ step: STEPS.find(([one]) => one === target.value)?.[0] ?? step })}
-        >
-          {steps.map(([one, name]) => <option key={one} value={one}>{name}</option>)}
-        </select>
+        <Select label="By" choices={OWNERS} value={by} onChoose={(next) => change({ by: next })} />
+        <EndpointSelect names={names} value={endpoint} onChoose={(next) => change({ endpoint: next })} />
+        <Select label="Step" choices={steps} value={step} onChoose={(next) => change({ step: next })} />
       </div>
     </>
   )
@@ -176,7 +138,7 @@ const Report = ({ change, filter, known, now, period, report }: {
       <ReachedBudgets budgets={budgets} keys={keys} />
       {rows.length === 0 ? <Empty filter={filter} /> : (
         <>
-          <Choice label="Chart" choices={measures} value={measure} onChoose={(one) => change({ measure: one })} />
+          <Chips label="Chart" choices={measures} value={measure} onChoose={(one) => change({ measure: one })} />
           <UsageChart
             key={`${measure} ${by}`}
             report={report}

@@ -3,9 +3,11 @@
  */
 import { useQuery } from "@tanstack/react-query"
 import { Link, useNavigate, useSearch } from "@tanstack/react-router"
-import { useId } from "react"
+import { EndpointSelect } from "../endpoints/EndpointSelect.tsx"
+import { queryOfFilter } from "../format/AddressQuery.ts"
 import { count, counted } from "../format/Format.ts"
 import { usePoll } from "../live/Connection.ts"
+import { Chips } from "../ui/Choices.tsx"
 import { Loaded } from "../ui/Loaded.tsx"
 import { Code } from "../ui/Text.tsx"
 import {
@@ -26,37 +28,28 @@ const POLL_MILLIS = 5_000
 
 const Filters = ({ filter, list: { overview } }: { readonly filter: WorkerFilter; readonly list: WorkerList }) => {
   const navigate = useNavigate()
-  const endpointField = useId()
   const names = overview.endpoints.map(({ id }) => id)
   const set = (change: Partial<WorkerFilter>) => {
-    const search = Object.fromEntries(Object.entries({ ...filter, ...change }).filter(([, value]) => value !== ""))
-    void navigate({ to: "/console/workers", search, replace: true })
+    void navigate({ to: "/console/workers", search: queryOfFilter({ ...filter, ...change }), replace: true })
   }
   return (
     <>
       <div className="filters">
-        <label htmlFor={endpointField}>Endpoint</label>
-        <select id={endpointField} value={filter.endpoint} onChange={(event) => set({ endpoint: event.target.value })}>
-          <option value="">All endpoints</option>
-          {filter.endpoint === "" || names.includes(filter.endpoint)
-            ? null
-            : <option value={filter.endpoint}>{filter.endpoint}</option>}
-          {names.map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
+        <EndpointSelect names={names} value={filter.endpoint} onChoose={(endpoint) => set({ endpoint })} />
       </div>
-      <div className="states" role="group" aria-label="State">
-        {([["", "All"], ...WORKER_STATES] as const).map(([state, name]) => (
-          <button
-            key={state}
-            type="button"
-            className="chip"
-            aria-pressed={filter.state === state}
-            onClick={() => set({ state })}
-          >
-            {name} <span className="muted">{count(countWorkers(overview, filter.endpoint, state))}</span>
-          </button>
-        ))}
-      </div>
+      <Chips
+        label="State"
+        choices={([["", "All"], ...WORKER_STATES] as const).map(([state, name]) =>
+          [
+            state,
+            <>
+              {name} <span className="muted">{count(countWorkers(overview, filter.endpoint, state))}</span>
+            </>
+          ] as const
+        )}
+        value={filter.state}
+        onChoose={(state) => set({ state })}
+      />
     </>
   )
 }

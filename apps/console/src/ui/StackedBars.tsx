@@ -1,6 +1,6 @@
 /**
  * A chart of stacked bars over time. The slider below the bars chooses one of them by keyboard, touch or mouse, and the legend shows its
- * values; a click on a name of the legend shows that part alone. So no value and no part is told by its colour only.
+ * values; a click on a name of the legend shows that part alone. So readers who do not see the colours can read every value and part.
  */
 import { type PointerEvent, useState } from "react"
 import type { Axis } from "./ChartAxis.ts"

@@ -2,7 +2,7 @@
  * What the page of usage shows, as it is in the address: the time, the step, what to sum by, one endpoint, and what the chart draws.
  */
 import type { UsageBy, UsageReport, UsageStep } from "@stint/contract/UsageApi"
-import { textAt } from "../jobs/JobFilter.ts"
+import { textAt } from "../format/AddressQuery.ts"
 
 /** The times, in the order of their choices. Days are those of UTC, as in budgets. */
 export const RANGES = [["7d", "7 days"], ["30d", "30 days"], ["month", "This month"], ["custom", "Custom"]] as const
@@ -137,7 +137,7 @@ export const stepsBetween = (step: ChartStep, from: number, to: number): Readonl
   return steps
 }
 
-/** More bars cannot be told apart. A month of hours has 744. */
+/** With more bars, a bar would be too narrow to see. A month has up to 744 hours. */
 const MOST_STEPS = 750
 
 /** Whether a step gives few enough bars. Months always do. */

@@ -66,14 +66,14 @@ export const ownersOf = ({ rows }: UsageReport, measure: Measure): ReadonlyArray
   return [...owners.values()].toSorted((a, b) => amountOf(b.sums, measure) - amountOf(a.sums, measure) || (a.id < b.id ? -1 : 1))
 }
 
-/** The amounts of an owner, or of all owners that are not shown apart, in each step. */
+/** The amounts of an owner, or of all owners without a colour of their own, in each step. */
 export interface Series {
   /** Undefined: all others. */
   readonly owner: Owner | undefined
   readonly values: ReadonlyArray<number>
 }
 
-/** The most owners that are shown apart: more colours cannot be told apart. */
+/** The maximum number of owners with a colour of their own: a reader cannot distinguish more colours. */
 const MOST_SERIES = 6
 
 /** The steps of a report, and the amounts of its owners in each. Owners with nothing have no series. */

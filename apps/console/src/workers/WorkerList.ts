@@ -4,7 +4,7 @@
  */
 import type { EndpointDetail, EndpointOverview, Overview, WorkerOverview } from "@stint/contract/OverviewApi"
 import * as Api from "../api/Api.ts"
-import { textAt } from "../jobs/JobFilter.ts"
+import { textAt } from "../format/AddressQuery.ts"
 
 /** The states, those that need attention first. */
 export const WORKER_STATES = [

@@ -160,22 +160,23 @@ const make = Effect.gen(function*() {
   /** Operations that callers are about to stop. This server does nothing more for them: each step would make the cancel fail once more. */
   const stopping = new Set<string>()
 
-  const stop: BulkJobs["Service"]["cancel"] = Effect.fnUntraced(function*(id, caller) {
-    const record = yield* find(id, caller)
-    const after = BulkMachine.cancelled(record, now())
-    if (after === undefined) return BulkMachine.toOperation(record)
-    return (yield* store.put(after)) ? BulkMachine.toOperation(after) : yield* stop(id, caller)
+  const stop = Effect.fnUntraced(function*(first: BulkRecord, caller: BulkCaller) {
+    let record = first
+    while (true) {
+      const after = BulkMachine.cancelled(record, now())
+      if (after === undefined) return BulkMachine.toOperation(record)
+      if (yield* store.put(after)) return BulkMachine.toOperation(after)
+      record = yield* find(record.id, caller)
+    }
   })
 
   const cancel: BulkJobs["Service"]["cancel"] = (id, caller) =>
-    Effect.andThen(
-      find(id, caller),
+    Effect.flatMap(find(id, caller), (record) =>
       Effect.acquireUseRelease(
         Effect.sync(() => stopping.add(id)),
-        () => stop(id, caller),
+        () => stop(record, caller),
         () => Effect.sync(() => stopping.delete(id))
-      )
-    )
+      ))
 
   /** The job that repeats another one, with the present settings of its endpoint. */
   const submissionOf = (

@@ -61,7 +61,10 @@ export const fromFunction = (run: (context: SetupContext) => unknown): Layer.Lay
 
 const secondsText = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-/** Tells the platform that the setup has begun, and its limit. `tried`: completed when it was told once, with or without success. A late notice changes nothing, so only its repetition ends with the setup. */
+/**
+ * Tells the platform that the setup has begun, and its limit. `tried`: completed when the first attempt has ended, with or without success. A late
+ * notice has no effect, so only the retries end with the setup.
+ */
 const announce = (limit: number, isRunning: () => boolean, tried: Deferred.Deferred<void>) =>
   Effect.gen(function*() {
     const { identity } = yield* WorkerConfig

@@ -1,0 +1,13 @@
+/**
+ * The query of a page's address, in which the page keeps its filter.
+ */
+
+/** A value of the parsed query of the address, as text. */
+export const textAt = (search: unknown, key: string): string => {
+  const value: unknown = typeof search === "object" && search !== null ? Reflect.get(search, key) : undefined
+  return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : ""
+}
+
+/** The query of a filter: its values that are not empty. */
+export const queryOfFilter = (filter: object): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== ""))
