@@ -111,8 +111,12 @@ describe("the runpod-sdk client and a pipeline", () => {
   it("status, health and cancel know a run that waits without a worker, and purgeQueue leaves it", async () => {
     const parked = await asleep()
     expect(await endpoint("napping").status(parked)).toMatchObject({ status: "IN_PROGRESS", started: true, completed: false })
-    // Runs that no worker may take.
+    // Runs that no worker may take: the idle worker that ran the first one ends a moment after the update.
     expect((await stint(platform, ["endpoints", "update", "napping", "--workers-max", "0"])).code).toBe(0)
+    await until("the workers to end", async () => {
+      const { workers } = await endpoint("napping").health()
+      return Object.values(workers).every((count) => count === 0) ? true : undefined
+    })
     for (let n = 0; n < 2; n++) await endpoint("napping").run({ input: { log: join(platform.dataDir, "never"), ms: 1 } })
     expect(await endpoint("napping").health()).toMatchObject({
       jobs: { inQueue: 2, inProgress: 0, completed: 0, failed: 0 }
