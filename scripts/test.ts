@@ -6,11 +6,13 @@
  * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI, a
  * skipped test is a failure too: `.ci/run` installs everything that the tests need, so a skipped test means that something is missing.
  *
- * In CI, a failed test gets a second try, because many tests kill, freeze and restart real processes on a machine with two cores. Each test
- * that needed it is named with its first error. More than {@link MAX_SECOND_TRIES} of them are failures.
+ * In CI, a file with a failed test gets a second try, because many tests kill, freeze and restart real processes on a machine with two cores. The
+ * whole file runs again: the tests of a file often share a platform, whose state a failed test leaves behind. Each test that failed at the first
+ * try is named with its first error. When more than {@link MAX_SECOND_TRIES} files fail, none gets a second try.
  */
+import { relative } from "node:path"
 import process from "node:process"
-import type { Reporter } from "vitest/node"
+import type { Reporter, TestModule } from "vitest/node"
 import { line, runChecks } from "./checks.ts"
 import { root } from "./workspace.ts"
 
@@ -18,62 +20,81 @@ const isLong = process.argv.includes("--long")
 const isCi = process.env["CI"] === "true"
 process.env["STINT_TIER"] = isLong ? "long" : "quick"
 
-/** The number of tests of a tier that may pass at their second try. */
+/** The number of files of a tier that may fail at their first try. */
 const MAX_SECOND_TRIES = 4
 
-const counts = { passed: 0, failed: isLong ? 0 : await runChecks(), skipped: 0 }
+interface Counts {
+  passed: number
+  failed: number
+  skipped: number
+}
 
-/** The tests that passed at their second try. */
-const secondTries: Array<string> = []
+/** What the checks found, and each test file's last run. Errors outside of files count in {@link outside}. */
+const outside: Counts = { passed: 0, failed: isLong ? 0 : await runChecks(), skipped: 0 }
+const modules = new Map<string, Counts>()
+
+/** The files whose last run failed, and the tests of each with their first error. */
+const failures = new Map<string, ReadonlyArray<string>>()
+
+const countModule = (module: TestModule): void => {
+  const counts: Counts = { passed: 0, failed: module.errors().length, skipped: 0 }
+  const failed: Array<string> = module.errors().map((error) => error.message)
+  for (const suite of module.children.allSuites()) {
+    counts.failed += suite.errors().length
+    failed.push(...suite.errors().map((error) => `${suite.fullName}: ${error.message}`))
+  }
+  for (const test of module.children.allTests()) {
+    const { errors, state } = test.result()
+    const verdict = state === "pending" || (isCi && state === "skipped") ? "failed" : state
+    if (verdict !== state) {
+      console.log(`Skipped in CI: ${module.relativeModuleId} > ${test.fullName}. Make .ci/run install what the test needs.`)
+    }
+    if (state === "failed") failed.push(`${test.fullName}: ${errors?.[0]?.message ?? "no error"}`)
+    counts[verdict] += 1
+  }
+  modules.set(module.moduleId, counts)
+  if (failed.length === 0) failures.delete(module.moduleId)
+  else failures.set(module.moduleId, failed.map((text) => text.split("\n")[0] ?? ""))
+}
 
 const counter: Reporter = {
-  onTestRunEnd: (modules, errors) => {
-    counts.failed += errors.length
-    for (const module of modules) {
-      counts.failed += module.errors().length
-      for (const suite of module.children.allSuites()) counts.failed += suite.errors().length
-      for (const test of module.children.allTests()) {
-        const { state } = test.result()
-        const verdict = state === "pending" || (isCi && state === "skipped") ? "failed" : state
-        if (verdict !== state) {
-          console.log(`Skipped in CI: ${module.relativeModuleId} > ${test.fullName}. Make .ci/run install what the test needs.`)
-        }
-        counts[verdict] += 1
-        if (test.diagnostic()?.flaky === true) {
-          const [error] = test.result().errors ?? []
-          secondTries.push(`${module.relativeModuleId} > ${test.fullName}: ${error?.message.split("\n")[0] ?? "no error"}`)
-        }
-      }
-    }
+  onTestRunEnd: (ended, errors) => {
+    outside.failed += errors.length
+    for (const module of ended) countModule(module)
   }
 }
 
 const start = performance.now()
-const failedBefore = counts.failed
+const failedChecks = outside.failed
 try {
   // Loaded after the checks, because loading takes a while.
   const { startVitest } = await import("vitest/node")
-  const vitest = await startVitest([], {
-    root,
-    watch: false,
-    reporters: ["minimal", counter],
-    retry: isCi ? 1 : 0,
-    // The long tier measures durations of real processes, and two files that run at the same time would slow each other down.
-    ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
-  })
-  await vitest.close()
+  const run = async (files: Array<string>): Promise<void> => {
+    const vitest = await startVitest(files, {
+      root,
+      watch: false,
+      reporters: ["minimal", counter],
+      // The long tier measures durations of real processes, and two files that run at the same time would slow each other down.
+      ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
+    })
+    await vitest.close()
+  }
+  await run([])
+  const first = [...failures]
+  if (isCi && first.length > 0 && first.length <= MAX_SECOND_TRIES) {
+    for (const [file, tests] of first) {
+      for (const test of tests) console.log(`Failed at the first try: ${relative(root, file)} > ${test}`)
+    }
+    await run(first.map(([file]) => file))
+  }
 } catch (error) {
-  counts.failed += 1
+  outside.failed += 1
   console.log("vitest could not run. Check vitest.config.ts, then run `pnpm install`.", error)
 }
-for (const test of secondTries) console.log(`Passed at the second try: ${test}`)
-if (secondTries.length > MAX_SECOND_TRIES) {
-  counts.failed += secondTries.length
-  console.log(`${secondTries.length} tests needed a second try; at most ${MAX_SECOND_TRIES} may.`)
-}
-console.log(
-  line(isLong ? "long tests" : "tests", counts.failed === failedBefore ? "ok" : "FAILED", (performance.now() - start) / 1000)
-)
-console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`}`)
+const all = [outside, ...modules.values()]
+const total = (kind: keyof Counts): number => all.reduce((sum, counts) => sum + counts[kind], 0)
+const failed = total("failed")
+console.log(line(isLong ? "long tests" : "tests", failed === failedChecks ? "ok" : "FAILED", (performance.now() - start) / 1000))
+console.log(`${total("passed")} passed, ${failed} failed${total("skipped") === 0 ? "" : `, ${total("skipped")} skipped`}`)
 // Not `exitCode`, because a handle that a test leaves open would keep this process alive.
-process.exit(counts.failed === 0 ? 0 : 1)
+process.exit(failed === 0 ? 0 : 1)
