@@ -22,7 +22,7 @@ export class CliFailure extends Schema.TaggedError<CliFailure>()("CliFailure", {
 }) {
   override get [CliError.userMessage](): string {
     const text = this.hint === "" ? this.message : `${this.message}\n${this.hint}`
-    // Indents every line as the first one, because a message may contain text from a caller or a worker.
+    // Indents every line like the first one, because a message may contain text from a caller or a worker.
     return escapeUnprintable(text).replaceAll(/\n(?! )/g, "\n  ")
   }
 }

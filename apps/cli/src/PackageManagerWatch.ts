@@ -2,7 +2,7 @@
  * Notices that the package manager that started this process has exited.
  *
  * ```
- *   npm exec  <-- SIGTERM of a service manager ends only this process
+ *   npm exec  <-- SIGTERM from a service manager ends only this process
  *     +-- sh -c pnpm start
  *           +-- pnpm start
  *                 +-- sh -c "node ... serve"
@@ -27,7 +27,7 @@ const MANAGER = /^(npm|npx|pnpm|pnpx|yarn)(-cli)?(\.[cm]?js)?$/
 const processOf = (pid: number): { readonly parent: number; readonly words: ReadonlyArray<string> } | undefined => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8")
-    // npm replaces its command line by a title, which has spaces instead of NUL characters.
+    // npm replaces its command line with a title, which has spaces instead of NUL characters.
     const words = readFileSync(`/proc/${pid}/cmdline`, "utf8").split(/[\0 ]/)
     return { parent: Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]), words }
   } catch {

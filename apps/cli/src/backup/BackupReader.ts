@@ -13,10 +13,10 @@ import * as TarArchive from "./TarArchive.ts"
 /** The manifest and the digests are read into memory. Both fit even with a million payloads. */
 const MAX_SMALL = 256 * 1024 * 1024
 
-/** A path below the folder of the payloads: no segment starts with a dot. */
+/** A path below the payload folder: no segment starts with a dot. */
 const PAYLOAD = /^payloads(\/[A-Za-z0-9][A-Za-z0-9._-]*)+$/
 
-/** A file of the code of a release. */
+/** A file in a release's code. */
 const RELEASE = /^releases\/[0-9a-f]{64}\/[A-Za-z0-9_][A-Za-z0-9._-]*$/
 
 /** What a verified archive contains. */

@@ -58,7 +58,7 @@ const filesBelow = async function*(folder: string, path = ""): AsyncGenerator<st
 }
 
 /**
- * The bytes of the archive. The database must have been copied before. A payload is written before the row that refers to it, so all payloads to
+ * The bytes of the archive. The database must already have been copied. A payload is written before the row that refers to it, so all payloads to
  * which the copy refers exist now. No payload may be removed until the archive is complete.
  */
 export const write = async function*({ database, dataDir, settings }: Options): AsyncGenerator<Uint8Array> {

@@ -20,7 +20,7 @@ import process from "node:process"
 import { DATABASE, settingsOf } from "./BackupFormat.ts"
 import * as BackupWriter from "./BackupWriter.ts"
 
-/** The names of the copies. A killed platform leaves one behind. */
+/** The prefix of the copies' names. A killed platform leaves a copy behind. */
 const COPY = `${DATABASE}.backup-`
 
 const failed = (cause: unknown) =>
@@ -29,7 +29,7 @@ const failed = (cause: unknown) =>
 /** Options of the layer. */
 export interface Options {
   readonly dataDir: string
-  /** Held by the sweeps that remove orphaned payloads, and the code of old releases. */
+  /** Held by the sweeps that remove orphaned payloads and the code of old releases. */
   readonly sweepLock: Semaphore.Semaphore
 }
 

@@ -71,7 +71,7 @@ const tooNew = ({ stint, tables }: Manifest) =>
     hint: `Restore it with Stint ${stint} or newer. Nothing was changed.`
   })
 
-/** The folder for the payloads of the backup; undefined when it contains none. Fails when the settings do not fit. */
+/** The folder for the backup's payloads; undefined when the backup contains none. Fails when the settings do not fit. */
 const payloadFolder = ({ payloads }: Manifest, configured: Option.Option<PayloadLocation>): string | undefined => {
   if (payloads === null) return undefined
   const location = Option.getOrUndefined(configured)
@@ -128,7 +128,7 @@ const moveAside = async (dataDir: string, stamp: string): Promise<string | undef
   if (present.length === 0) return undefined
   const aside = join(dataDir, `before-restore-${stamp}`)
   await mkdir(aside, { mode: 0o700 })
-  // Moves the database first, because a platform that starts now refuses to create another one.
+  // Moves the database first, because a platform that starts now refuses to create a new one.
   for (const name of present.sort((a) => a === DATABASE ? -1 : 0)) await rename(join(dataDir, name), join(aside, name))
   return aside
 }

@@ -53,7 +53,7 @@ export const header = (name: string, size: number, modifiedAt: number): Buffer =
   return block
 }
 
-/** The zeros after a content of this size. */
+/** The zeros that follow content of this size. */
 export const padding = (size: number): Buffer => Buffer.alloc((BLOCK - size % BLOCK) % BLOCK)
 
 /** The end of an archive. */

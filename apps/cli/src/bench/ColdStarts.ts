@@ -23,7 +23,7 @@ import { type Figure, figureOf } from "./Figures.ts"
 /** How often the platform is asked whether the endpoint has workers. */
 const POLL = "100 millis"
 
-/** How long the server holds one call for the result. Milliseconds. */
+/** How long the server holds one call while it waits for the result. Milliseconds. */
 const WAIT_MILLIS = "60000"
 
 /** One cold start. Milliseconds. */
@@ -175,7 +175,7 @@ export const measure = Effect.fn("ColdStarts.measure")(function*(options: Option
       yield* Output.message(`${found.length} of ${runs}: ${Math.round(one.request)} ms`)
       continue
     }
-    // Its run of the bare program is discarded.
+    // Discards the run of the bare program that preceded this request, too.
     bare.pop()
     if (++warm > runs) {
       return yield* new CliFailure({
@@ -201,7 +201,7 @@ export interface Summary {
   readonly standbys: number
 }
 
-/** In runs without a part, the part counts as 0. */
+/** A part that a run lacks counts as 0. */
 export const summaryOf = ({ bare, runs }: Measured): Summary => {
   const millisOf = ({ parts }: ColdStart, phase: WaitPart["phase"]) => parts.find((part) => part.phase === phase)?.millis
   return {

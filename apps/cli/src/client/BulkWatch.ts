@@ -61,7 +61,7 @@ const read = (bulk: string) => call((api) => api.bulk.getBulk({ params: { bulk }
 
 const isEnded = ({ state }: BulkOperation): boolean => state === "done" || state === "cancelled"
 
-/** Waits for the end of an operation. The platform continues with it when this command ends. */
+/** Waits for an operation to end. The platform continues it even if this command ends first. */
 const follow = Effect.fnUntraced(function*(started: BulkOperation) {
   const progress = Output.makeProgress()
   const since = yield* Clock.currentTimeMillis

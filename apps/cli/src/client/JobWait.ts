@@ -93,7 +93,7 @@ interface OnInterrupt {
   readonly cancel: boolean
 }
 
-/** Reports the state of the job, or cancels it first. */
+/** Reports the state of the job, after cancelling it if the options say so. */
 const explainInterrupt = (job: JobName, options: OnInterrupt) =>
   (options.cancel ? cancel(job) : describe(job)).pipe(
     Effect.timeoutOption(INTERRUPT_TIMEOUT),

@@ -1,5 +1,5 @@
 /**
- * Reads Server-Sent Events of the platform.
+ * Reads Server-Sent Events from the platform.
  *
  * Effect's typed client fails on a `retry:` field, which the platform sends first, so this module parses the text with Effect's SSE parser.
  */

@@ -18,7 +18,7 @@ import { endpoint, json, message } from "./SharedFlags.ts"
 
 const decodeEvent = Schema.decodeUnknownOption(BuildLogEvent)
 
-/** Prints the log of a build until it has ended. A lost connection continues after the last line. */
+/** Prints the log of a build until the build has ended. After a lost connection, it resumes after the last line. */
 export const followLog = Effect.fnUntraced(function*(
   { endpoint, number }: Pick<Build, "endpoint" | "number">,
   after: number,
@@ -57,7 +57,7 @@ export const followLog = Effect.fnUntraced(function*(
   }
 })
 
-/** The error of a build that has not succeeded. */
+/** The error for a build that did not succeed. */
 const buildFailure = ({ endpoint, number, reason, state }: Build) =>
   new CliFailure({
     message: `Build ${number} of "${endpoint}" ${state === "cancelled" ? "was cancelled" : "failed"}: ${

@@ -215,7 +215,7 @@ export const command = Command.make(
           params: { endpoint: id },
           payload: {
             spec,
-            // A deployment since the comparison must not be overwritten.
+            // Must not overwrite a deployment made since the comparison.
             expected: Option.getOrElse(expected, () => preview.active ?? 0),
             ...(Option.isSome(message) ? { message: message.value } : {}),
             ...(rule === undefined ? {} : { canary: rule })

@@ -85,7 +85,7 @@ const loadSettings = Effect.gen(function*() {
   return Option.isSome(port) ? settings : { ...settings, port: yield* FreePort.from(settings.port, settings.host) }
 })
 
-/** The variable that contains the token of the model hub, as for the hub's own client. */
+/** The variable that contains the token for the model hub. The hub's own client reads the same one. */
 const HUB_TOKEN = "HF_TOKEN"
 
 /** Sets the secrets to the variables of this shell that have the same names as the endpoints' variables. */
@@ -155,7 +155,7 @@ export const command = Command.make(
         : yield* configured(config)
       const fs = yield* FileSystem.FileSystem
       const settings = yield* loadSettings
-      // The stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
+      // Uses the stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
       const admin = yield* AdminKey.obtain(settings, yield* DataFolder.open(settings.dataDir))
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       const importers = StintPackages.importersFrom(import.meta.url)

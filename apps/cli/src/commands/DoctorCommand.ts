@@ -37,7 +37,7 @@ const checkDisk = (folder: string): Doctor.Finding => {
     : { check: "disk", state: "ok", found, advice: "" }
 }
 
-/** The database of a data folder. A running platform has locked its file, and checks it itself. */
+/** The database in a data folder. A running platform has locked the file, and checks it itself. */
 const examineFolder = (dataDir: string): Effect.Effect<Examination> => {
   const file = join(dataDir, DATABASE)
   return StoppedDatabase.check(file).pipe(

@@ -250,7 +250,7 @@ const volumeOf = (text: string) => {
   return { source, ...(target === undefined ? {} : { target }), ...(mode === "ro" ? { readOnly: true } : {}) }
 }
 
-/** The source in these flags, as in a configuration file; undefined if they contain none. */
+/** The source that these flags describe, in the form that a configuration file uses; undefined if they describe none. */
 export const sourceOf = Effect.fnUntraced(function*(flags: Flags<typeof sourceFlags>) {
   const words = Option.map(flags.command, splitWords)
   const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])

@@ -117,13 +117,13 @@ const show = Command.make(
 const FLAGS = Object.keys({ ...EndpointFlags.sourceFlags, ...EndpointFlags.settingFlags })
   .map((name) => `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`)
 
-/** Fails when the handler is not a file. A platform on another machine reads the path there, so it is not checked here. */
+/** Fails when the handler is not a file. Checks nothing if the platform is on another machine, because the platform reads the path there. */
 const requireHandler = Effect.fnUntraced(function*(spec: EndpointSpec) {
   const { url } = yield* PlatformClient
   if (isLoopback(new URL(url).hostname)) yield* EndpointSpecs.requireHandler(spec)
 })
 
-/** Creates or changes an endpoint with a release that has a message. `expected`: its current release. */
+/** Creates or changes an endpoint by making a release with a message. `expected`: the endpoint's current release. */
 const deployWith = Effect.fnUntraced(function*(spec: EndpointSpec, message: string, expected: number | undefined) {
   const params = { endpoint: spec.id }
   const payload = { spec, message, ...(expected === undefined ? {} : { expected }) }
@@ -180,8 +180,8 @@ const create = Command.make(
 )
 
 /**
- * The limits for callers after a change of the defaults. A limit that equals its default changes with it, because it was most likely derived from it.
- * Otherwise, a longer timeout would need two flags.
+ * The limits for callers after a change to the defaults. A limit that equals its default changes with the default, because it was most likely derived
+ * from it. Otherwise, a longer timeout would need two flags.
  */
 const followedLimits = ({ executionTimeoutMs, limits, ttlMs }: Endpoint, { limits: given, plain }: EndpointFlags.Settings) => {
   const follow = (name: "executionTimeoutMs" | "ttlMs", now: number) => {

@@ -11,7 +11,7 @@ import { endpoint, json, since } from "./SharedFlags.ts"
 
 const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
-/** The releases of a group, the first one first: `3, 5`; `-` when none is known. */
+/** The releases of a group, in ascending order: `3, 5`; `-` when none is known. */
 const releasesOf = ({ releases }: ErrorGroup): string => {
   const numbers = releases.flatMap(({ release }) => release === undefined ? [] : [release]).sort((a, b) => a - b)
   return numbers.length === 0 ? "-" : numbers.join(", ")

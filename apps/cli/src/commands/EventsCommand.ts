@@ -33,7 +33,7 @@ const decode = Schema.decodeUnknownEffect(SentPlatformEvent)
 
 const print = (json: boolean, event: PlatformEvent) => json ? Output.jsonLine(event) : Output.text(line(event))
 
-/** Follows until the command is interrupted. A lost connection continues after the last event. */
+/** Follows until the command is interrupted. After a lost connection, it resumes after the last event. */
 const follow = Effect.fnUntraced(function*(endpoint: string | undefined, json: boolean) {
   let lastEventId: string | undefined
   let failures = 0

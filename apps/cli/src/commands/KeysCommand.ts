@@ -312,7 +312,7 @@ const update = Command.make(
         hint: ""
       })
     }
-    // A patch replaces all quotas of a key, so the ones that stay are sent again.
+    // A patch replaces all quotas of a key, so unchanged quotas are sent again.
     const now = setsQuotas ? (yield* call((api) => api.keys.getKey({ params: { key } }))).limits : undefined
     const isForAll = isForEveryEndpoint(scope)
     const payload = yield* fits(KeyPatch, "The change", {
@@ -457,7 +457,7 @@ const revoke = Command.make(
   })
 ).pipe(Command.withDescription("Revoke a key immediately and permanently, and list the keys that were issued with it"))
 
-/** `stint keys` and its subcommands. Those that work without a running platform connect to none. */
+/** `stint keys` and its subcommands. Those that work without a running platform do not connect to one. */
 export const keys = Command.make("keys").pipe(
   Command.withDescription("Keys: list, show, create, update, rotate, revoke, print"),
   Command.withSubcommands([

@@ -18,7 +18,7 @@ import { json } from "./SharedFlags.ts"
 /** How often a download is read while the command waits for it. */
 const INTERVAL = "500 millis"
 
-/** For how many seconds the platform may be down while a download is followed. */
+/** How many seconds the platform may be down while a download is followed. */
 const OUTAGE_SECONDS = 30
 
 const progressOf = ({ receivedBytes, totalBytes }: ModelDownload): string =>
@@ -87,7 +87,7 @@ const downloadOf = ({ downloads }: ModelCache, model: string): ModelDownload | u
     all.toSorted((one, other) => (other.retryAt ?? 0) - (one.retryAt ?? 0))[0]
 }
 
-/** Shows the progress of a download until it has ended. Returns the models with its commit. */
+/** Shows the progress of a download until it has ended. Returns the cached models with the downloaded commit. */
 const follow = Effect.fnUntraced(function*(model: string) {
   const progress = Output.makeProgress()
   const since = yield* Clock.currentTimeMillis

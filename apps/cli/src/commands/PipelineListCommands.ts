@@ -29,7 +29,7 @@ const openOf = ({ definitions }: DefinitionList): number => definitions.reduce((
 
 const heldOf = ({ definitions }: DefinitionList): number => definitions.reduce((sum, { held }) => sum + held, 0)
 
-/** `stint pipelines list`. An endpoint is a pipeline as soon as a worker of it has started. */
+/** `stint pipelines list`. An endpoint is a pipeline as soon as one of its workers has started. */
 export const list = Command.make(
   "list",
   { json },

@@ -18,7 +18,7 @@ const timeText = (millis: number): string => new Date(millis).toISOString().slic
 
 const firstLine = (text: string): string => text.split("\n", 1)[0] ?? ""
 
-/** One more release, so that the list can show what its last one changed. */
+/** Requests one more release, so that the list can show what its last release changed. */
 const ONE_MORE = 1
 
 const DEFAULT_LIMIT = 20

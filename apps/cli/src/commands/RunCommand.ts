@@ -17,7 +17,7 @@ import { submitFlags, submitOptions } from "./SubmitFlags.ts"
 
 const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
-/** The name of standard input as a file. */
+/** The file name that stands for standard input. */
 const STANDARD_INPUT = "-"
 
 const readFile = Effect.fnUntraced(function*(file: string) {

@@ -29,7 +29,7 @@ const PHASES: { readonly [phase in WaitPart["phase"]]: string } = {
   take: "until it was taken"
 }
 
-/** The parts of a job's time, in order. `now` is the end of what has not ended. */
+/** The parts of a job's time, in order. `now` counts as the end of parts that have not ended. */
 export const partsOf = (
   job: ExplainedJob,
   deliveries: ReadonlyArray<Pick<WebhookDeliveryDetails, "event" | "attempts">>,

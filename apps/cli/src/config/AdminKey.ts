@@ -6,9 +6,9 @@
  *   {data folder}/admin-key.json                               its SHA-256, for the platform; mode 0600
  * ```
  *
- * The platform therefore holds no key that someone could take from a backup of the data folder, or that a handler finds in the folder that it
- * runs in. A lost key cannot be recovered. A user who may write the data folder can replace it: `stint keys rotate admin`. The running
- * platform accepts the new key within a second.
+ * The platform therefore holds no key that someone could take from a backup of the data folder, or that a handler could find in its working folder. A
+ * lost key cannot be recovered. A user who may write the data folder can replace it: `stint keys rotate admin`. The running platform accepts the new
+ * key within a second.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -43,13 +43,13 @@ export type KeyPlace =
   | { readonly _tag: "Environment" }
   /** `key`: only when it has just been generated. */
   | { readonly _tag: "File"; readonly file: string; readonly key: Redacted.Redacted | undefined }
-  /** The file that should contain the key does not exist, or contains another one. */
+  /** The file that should contain the key does not exist, or contains another key. */
   | { readonly _tag: "Lost"; readonly file: string }
 
 /** The platform's key, as the platform knows it. */
 export interface AdminKey {
   readonly place: KeyPlace
-  /** The key's SHA-256. The same buffer until the key is rotated. */
+  /** The key's SHA-256. Returns the same buffer until the key is rotated. */
   readonly digest: () => Buffer
   /** Accepts a rotated key while the platform runs. */
   readonly watch: Effect.Effect<void>
@@ -204,7 +204,7 @@ export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformCon
 /** Keeps the platform's key up to date while the layer is open. */
 export const layerWatch = ({ watch }: AdminKey): Layer.Layer<never> => Layer.effectDiscard(Effect.forkScoped(watch))
 
-/** Replaces the key of the platform with this data folder. Works without the current key. Returns the file of the operator's copy. */
+/** Replaces the key of the platform that uses this data folder. Works without the current key. Returns the file of the operator's copy. */
 export const rotate = Effect.fn("AdminKey.rotate")(function*(config: PlatformConfig): Effect.fn.Return<
   { readonly file: string; readonly key: Redacted.Redacted },
   CliFailure,

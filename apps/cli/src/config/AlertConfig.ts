@@ -1,16 +1,16 @@
 /**
- * Settings of alerts. On an invalid value, the platform does not start, and the error names the variable.
+ * Settings for alerts. If a value is invalid, the platform does not start, and the error names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_ALERT_URL` | none: no alerts | where to send them: one or several addresses, comma-separated. Private addresses must be in
  * `STINT_WEBHOOKS_ALLOW` |
  * | `STINT_ALERT_SECRET` | none | signs the messages; required with `STINT_ALERT_URL` |
- * | `STINT_ALERT_FAILED_PERCENT` | 50 | the share of failed jobs of an endpoint |
- * | `STINT_ALERT_FAILED_JOBS` | 10 | the minimum number of failed jobs; a lower number reports failures of quiet endpoints, and single mistakes of callers |
+ * | `STINT_ALERT_FAILED_PERCENT` | 50 | the share of an endpoint's jobs that failed |
+ * | `STINT_ALERT_FAILED_JOBS` | 10 | the minimum number of failed jobs; a lower number also reports failures of quiet endpoints, and single mistakes by callers |
  * | `STINT_ALERT_WINDOW` | 10 minutes | the time over which jobs are counted |
  * | `STINT_ALERT_QUEUE_AGE` | 15 minutes | how long the oldest job may wait; longer than the longest cold start |
- * | `STINT_ALERT_REPEAT` | 4 hours | an alert that fires is repeated after this time |
+ * | `STINT_ALERT_REPEAT` | 4 hours | a firing alert is repeated after this time |
  */
 import { defaults, type Thresholds } from "@stint/alerts/AlertRules"
 import * as Config from "effect/Config"

@@ -1,5 +1,5 @@
 /**
- * Settings of the audit. On an invalid value, the platform does not start, and the error names the variable.
+ * Settings for the audit log. If a value is invalid, the platform does not start, and the error names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|

@@ -1,5 +1,5 @@
 /**
- * Settings of builds from Git repositories. On an invalid value, the platform does not start, and the error names the variable.
+ * Settings for builds from Git repositories. If a value is invalid, the platform does not start, and the error names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
@@ -21,7 +21,7 @@ export interface BuildSettings {
   readonly localFolders: ReadonlyArray<string>
 }
 
-/** A host, with a path if the registry needs one, in lower case as in all names of images. */
+/** A host, with a path if the registry needs one. Lower case, because all image names are. */
 const Registry = Schema.String.check(
   Schema.isPattern(/^(?:localhost|[a-z0-9-]+(?:\.[a-z0-9-]+)+|[a-z0-9-]+(?=:))(?::\d+)?(?:\/[a-z0-9._-]+)*$/, {
     message: "Expected the host of a registry, with a path if it needs one, and without https://"

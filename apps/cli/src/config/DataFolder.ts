@@ -21,7 +21,7 @@ const OTHERS = 0o077
 /** The default name of the folder. A folder with this name has no other purpose. */
 const DEFAULT_NAME = ".stint"
 
-/** Stint's entries of the folder. `lost+found` is part of an empty disk. */
+/** Stint's entries in the folder. `lost+found` is part of an empty disk. */
 const isOwn = (name: string): boolean =>
   /^stint\b/.test(name) || /^(?:api-key|admin-key|worker-secret|secrets-key|payloads)(?:\.|$)/.test(name) ||
   name.startsWith("before-restore-") || ["workers", "bundles", "compile-cache", "lost+found", "restore-new"].includes(name)

@@ -44,14 +44,14 @@ export const nameOf = (address: Redacted.Redacted): string => {
   return `${host}${pathname}`
 }
 
-/** The settings that exclude each other with a database. */
+/** The settings that cannot be combined with a database. */
 interface Others {
   readonly database: Option.Option<Redacted.Redacted>
   readonly durability: "D1" | "D2"
   readonly payloads: { readonly location: Option.Option<{ readonly _tag: "Directory" | "Bucket" }> }
 }
 
-/** The database of `--database` or of the settings, if any. Fails if another setting would have no effect or would lose data. */
+/** The database from `--database` or from the settings, if any. Fails if another setting would have no effect or would lose data. */
 export const resolve = Effect.fnUntraced(function*(
   flag: Option.Option<string>,
   { database, durability, payloads }: Others

@@ -11,7 +11,7 @@ import { bytesOf } from "./SizeText.ts"
 /** A duration: text such as `"5 seconds"`, or milliseconds. */
 export type DurationInput = Duration.Input
 
-/** One endpoint of the file. Omitted members have the platform's default values (see `EndpointSpec`). */
+/** One endpoint in the file. Omitted members have the platform's default values (see `EndpointSpec`). */
 export interface EndpointDefinition {
   /** A file that calls `serverless.start` or launches a `Worker`. */
   readonly handler?: string
@@ -27,13 +27,14 @@ export interface EndpointDefinition {
   readonly cpus?: number
   /** With `image`: the memory that a worker may use, such as `"8 GiB"`, or bytes. Default: no limit. */
   readonly memory?: string | number
-  /** With `image`: the number of processes and threads of a worker. Default: 1,024. */
+  /** With `image`: the number of processes and threads that a worker may have. Default: 1,024. */
   readonly pids?: number
   /** With `image`: the number of GPUs of a worker, or `"all"`. */
   readonly gpus?: number | "all"
   /**
-   * `source` is a volume of `STINT_VOLUMES`. With `image` also a folder that `STINT_ENGINE_VOLUMES` allows, or a volume of the engine; the
-   * default target is `/platform-volume` and `/runpod-volume`. Workers of a handler or command have one, in `PLATFORM_VOLUME_PATH`.
+   * `source` is a volume that `STINT_VOLUMES` defines. With `image`, it may also be a folder that `STINT_ENGINE_VOLUMES` allows, or a volume of the
+   * engine; the default targets are `/platform-volume` and `/runpod-volume`. Workers of a handler or command have one volume, whose path is in
+   * `PLATFORM_VOLUME_PATH`.
    */
   readonly volumes?: ReadonlyArray<{ readonly source: string; readonly target?: string; readonly readOnly?: boolean }>
   /** With `image`: a network of the engine, or `"host"`. Default: a network in which a worker reaches only the platform. */
@@ -46,7 +47,7 @@ export interface EndpointDefinition {
     readonly min?: number
     readonly max?: number
     readonly idleTimeout?: DurationInput
-    /** Recurring times in which `min` workers always run. `start` and `end` are cron expressions; the default time zone is UTC. */
+    /** Recurring periods in which `min` workers always run. `start` and `end` are cron expressions; the default time zone is UTC. */
     readonly warm?: ReadonlyArray<{
       readonly start: string
       readonly end: string
@@ -71,8 +72,8 @@ export interface EndpointDefinition {
   }
   readonly retention?: DurationInput
   /**
-   * How many jobs with the same key may run at the same time. `key`: `input.PATH`, for example `input.customer`, or another text as the key of all
-   * jobs. Default: no limit.
+   * How many jobs with the same key may run at the same time. `key`: `input.PATH`, for example `input.customer`, or any other text, which is then the
+   * key of all jobs. Default: no limit.
    */
   readonly concurrency?: { readonly key: string; readonly limit: number }
   /**
@@ -111,7 +112,7 @@ const Size = Schema.Union([
   Schema.String.check(Schema.makeFilter((text) => bytesOf(text) !== undefined || "expected a size, for example \"5 GB\""))
 ])
 
-/** One endpoint of the file, decoded. */
+/** One endpoint in the file, decoded. */
 export const Definition = Schema.Struct({
   handler: Schema.optionalKey(Schema.NonEmptyString),
   pipeline: Schema.optionalKey(Schema.NonEmptyString),

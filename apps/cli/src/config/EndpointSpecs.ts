@@ -190,7 +190,7 @@ export const decode = Effect.fnUntraced(function*(spec: { readonly id: string; r
 })
 
 /**
- * Fails if the handler of an endpoint is not a file on this machine. Only for endpoints of a platform on this machine, because the paths of another
+ * Fails if the handler of an endpoint is not a file on this machine. Only for endpoints of a platform on this machine, because paths on another
  * machine cannot be checked.
  */
 export const requireHandler = Effect.fnUntraced(function*({ id, source }: Pick<EndpointSpec, "id" | "source">) {

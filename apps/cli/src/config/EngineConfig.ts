@@ -1,11 +1,11 @@
 /**
- * Settings of the container engine, for endpoints with the source `container`. On an invalid value, the platform does not start, and the error
+ * Settings for the container engine, for endpoints with the source `container`. If a value is invalid, the platform does not start, and the error
  * names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_ENGINE` | the usual sockets of Docker and Podman, tried when a worker first needs one | path of the engine's unix socket. When it is set,
- * the platform connects at its start and logs if no engine responds |
+ * the platform connects at startup and logs if no engine responds |
  * | `STINT_ENGINE_AUTH` | `~/.docker/config.json`, or else Podman's `auth.json` | file with the credentials of image registries, as `docker login` writes it |
  * | `STINT_ENGINE_VOLUMES` | none | folders that endpoints may mount, comma-separated. The holder of a key with the scope `deploy` can read everything in them, and change it unless file permissions prevent that |
  */

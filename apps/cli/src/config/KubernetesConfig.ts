@@ -1,12 +1,13 @@
 /**
- * Settings of pods, for endpoints with the source `container`. On an invalid file, the platform does not start, and the error names the
+ * Settings for pods, for endpoints with the source `container`. If the file is invalid, the platform does not start, and the error names the
  * problem.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_KUBERNETES` | none: Docker or Podman runs the endpoints with an image | a JSON file with the settings of pods (docs/operations/kubernetes.md#the-settings). With it, workers with an image are pods of a cluster; the engine then only builds images |
  *
- * `$(NAME)` in the file is the variable of the platform's environment, so that nodes in pods share one file, although each has its own address.
+ * `$(NAME)` in the file stands for that variable of the platform's environment, so that nodes in pods can share one file, although each has its own
+ * address.
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as Config from "effect/Config"
@@ -45,7 +46,7 @@ const expand = (file: string, text: string, env: Readonly<Record<string, string 
     const expanded = text.replaceAll(/\$\(([A-Za-z_]\w*)\)/g, (_, name: string) => {
       const value = env[name]
       if (value === undefined) missing.add(name)
-      // A quotation mark in the value does not end the text that contains it.
+      // A quotation mark in the value must not end the text that contains it.
       return JSON.stringify(value ?? "").slice(1, -1)
     })
     return missing.size === 0

@@ -1,5 +1,5 @@
 /**
- * Settings for job logs: how many lines and bytes are stored. On an invalid value, the platform does not start, and the error names the
+ * Settings for job logs: how many lines and bytes are stored. If a value is invalid, the platform does not start, and the error names the
  * variable.
  *
  * | variable | default | meaning and trade-off |

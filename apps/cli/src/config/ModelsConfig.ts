@@ -1,13 +1,12 @@
 /**
- * Settings of the cache of models, for endpoints with a `model`. On an invalid value, the platform does not start, and the error names the
+ * Settings for the model cache, for endpoints with a `model`. If a value is invalid, the platform does not start, and the error names the
  * variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_MODELS_DIR` | `models` in the data folder, or in `STINT_CACHE_DIR` if workers run as another user | folder whose `huggingface-cache/hub` contains the models. Platforms of one machine may share it |
+ * | `STINT_MODELS_DIR` | `models` in the data folder, or in `STINT_CACHE_DIR` if workers run as another user | folder whose `huggingface-cache/hub` contains the models. Platforms on one machine may share it |
  * | `STINT_MODELS_HUB` | `https://huggingface.co` | address of the model hub, or of a mirror of it |
- * | `STINT_MODELS_SIZE` | no limit | maximum size of the cache. Models that were used least recently are removed to stay below it. Without it, they
- * are removed when less than 1 GiB of the disk is free |
+ * | `STINT_MODELS_SIZE` | no limit | maximum size of the cache. The least recently used models are removed to stay below it. Without it, they are removed when less than 1 GiB of disk space is free |
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"

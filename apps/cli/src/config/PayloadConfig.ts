@@ -1,5 +1,5 @@
 /**
- * Settings for payloads: size limits, and the store for large payloads. On an invalid value, the platform does not start, and the error
+ * Settings for payloads: size limits, and the store for large payloads. If a value is invalid, the platform does not start, and the error
  * names the variable.
  *
  * | variable | default | meaning and trade-off |

@@ -1,12 +1,12 @@
 /**
- * Settings of `stint serve`, read from the environment once at startup. On an invalid value, the platform does not start, and the error
+ * Settings of `stint serve`, read from the environment once at startup. If a value is invalid, the platform does not start, and the error
  * names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `PORT` | 4600 | port to listen on; 0 chooses a free one |
  * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 exposes the platform to the network |
- * | `STINT_DATA_DIR` | .stint | folder of the database and the compile cache; only its owner can read it |
+ * | `STINT_DATA_DIR` | .stint | folder for the database and the compile cache; only its owner can read it |
  * | `STINT_API_KEY` | generated once (AdminKey.ts) | the admin key; at least 16 characters |
  * | `STINT_DATABASE` | none | a PostgreSQL database instead of the embedded one (DatabaseConfig.ts) |
  * | `STINT_DURABILITY` | D2 | `D2`: jobs survive a power failure; `D1`: they survive a killed process only, and writes are faster |
@@ -16,8 +16,8 @@
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to all private addresses and this machine; callers choose the address |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit lets slow receivers occupy delivery slots longer |
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
- * | `STINT_BATCHES` | 10 | maximum batches of a key on an endpoint that have not ended, including drafts |
- * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
+ * | `STINT_BATCHES` | 10 | maximum number of a key's batches on an endpoint that have not ended, including drafts |
+ * | `STINT_BATCH_QUEUED` | 50000 | maximum number of an endpoint's waiting jobs when a batch is finalized, including the batch's jobs |
  * | `STINT_DISK_MIN_FREE` | 512 MiB, or a twentieth of a smaller disk | below this free space, new jobs get 503 while stored jobs continue; 0 turns this off |
  * | `STINT_DISK_RESERVE` | 32 MiB | size of a file that is deleted when the disk is full, so that stored jobs can still end; 0 turns this off |
  * | `STINT_SECRETS_KEY_FILE`, `STINT_SECRETS_KEY` | generated with the first secret | the key that encrypts secrets (SecretsKeyConfig.ts) |

@@ -4,8 +4,8 @@
  * | variable | the key | who replaces it |
  * |---|---|---|
  * | none | generated with the first secret, in `secrets-key` in the data folder | `stint secrets rotate-key` |
- * | `STINT_SECRETS_KEY_FILE` | in a file of the operator | the operator: the new key before the old one, then `stint secrets rotate-key` |
- * | `STINT_SECRETS_KEY` | in the variable | the same, with a restart, because a process reads its variables once |
+ * | `STINT_SECRETS_KEY_FILE` | in a file that the operator provides | the operator: puts the new key before the old one, then runs `stint secrets rotate-key` |
+ * | `STINT_SECRETS_KEY` | in the variable | the operator: the same, with a restart, because a process reads its variables once |
  */
 import { format, parse, SecretsKey, SecretsKeyError, SHAPE } from "@stint/secrets/SecretsKey"
 import * as Config from "effect/Config"
@@ -17,7 +17,7 @@ import { CliFailure } from "../CliFailure.ts"
 import * as PrivateFile from "./PrivateFile.ts"
 import { secretSetting, setting } from "./Setting.ts"
 
-/** The file of the generated key in the data folder. It is not part of backups. */
+/** The file in the data folder with the generated key. It is not part of backups. */
 const FILE = "secrets-key"
 
 /** The location of the operator's key; both None for the generated key. */
@@ -72,7 +72,7 @@ export const generated = (dataDir: string): SecretsKey["Service"] => {
   })
 }
 
-/** The key of the settings. Fails when the operator's key cannot be read. */
+/** The key that the settings specify. Fails when the operator's key cannot be read. */
 export const resolveFor = Effect.fnUntraced(function*(
   { file, value }: SecretsKeySettings,
   dataDir: string
@@ -100,7 +100,7 @@ export const resolveFor = Effect.fnUntraced(function*(
         onSome: (text) => keysIn(text, place)
       }))
     )
-  // A wrong setting is reported at the start, not with the first secret.
+  // A wrong setting is reported at startup, not when the first secret is used.
   yield* Effect.mapError(read, ({ hint, message }) => new CliFailure({ message, hint }))
   return SecretsKey.of({ place, read, write: undefined })
 })

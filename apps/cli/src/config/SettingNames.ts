@@ -75,7 +75,7 @@ export const SETTING_NAMES = [
   "STINT_WORKER_USER"
 ] as const
 
-/** The settings whose values are never shown: in messages, and in backups. An address may contain a password or a token. */
+/** The settings whose values never appear in messages or backups. An address may contain a password or a token. */
 export const SECRET_SETTING_NAMES = [
   "STINT_ALERT_SECRET",
   "STINT_ALERT_URL",

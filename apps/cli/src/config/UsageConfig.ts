@@ -1,12 +1,14 @@
 /**
- * Settings of usage: prices, budgets and how long it is kept. On an invalid value, the platform does not start, and the error names the variable.
+ * Settings for usage: prices, budgets and how long it is stored. If a value is invalid, the platform does not start, and the error names the
+ * variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_PRICES` | no prices, no budgets | a JSON file with prices and budgets (docs/operations/usage.md#prices) |
  * | `STINT_USAGE_KEEP` | 400 days | how long usage is stored |
  *
- * Prices and budgets belong to the operator. They are in a file of the platform, not in the settings of endpoints, which every deployer can change.
+ * Prices and budgets belong to the operator. They are in a file on the platform's machine, not in the endpoints' settings, which every deployer can
+ * change.
  */
 import { type Prices, PricesPerSecond } from "@stint/queue/Billing"
 import type { Budget } from "@stint/queue/Budgets"
@@ -20,13 +22,13 @@ import { open } from "node:fs/promises"
 import { CliFailure } from "../CliFailure.ts"
 import { setting } from "./Setting.ts"
 
-/** The settings of usage, prices and budgets. */
+/** The settings for usage, prices and budgets. */
 export interface UsageConfig extends UsageSettings {
   readonly prices: Prices | undefined
   readonly budgets: ReadonlyArray<Budget>
 }
 
-/** The maximum size of the file of prices. Bytes. */
+/** The maximum size of the file with the prices. Bytes. */
 const MAX_FILE_BYTES = 1024 * 1024
 
 const Limit = Schema.Finite.check(Schema.isGreaterThanOrEqualTo(0))

@@ -1,9 +1,9 @@
 /**
- * Named volumes (docs/operations/volumes.md). On an invalid value, the platform does not start, and the error names the variable.
+ * Named volumes (docs/operations/volumes.md). If a value is invalid, the platform does not start, and the error names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_VOLUMES` | none | folders that endpoints may use by a name, as `name=/folder`, comma-separated. The holder of a key with the scope `deploy` can read and change everything in them |
+ * | `STINT_VOLUMES` | none | folders that endpoints may use by name, as `name=/folder`, comma-separated. The holder of a key with the scope `deploy` can read and change everything in them |
  */
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as Config from "effect/Config"
@@ -24,7 +24,7 @@ const Volumes = Schema.String.check(
   })
 )
 
-/** Reads the setting: folders by the names of their volumes. */
+/** Reads the setting: folders by volume name. */
 export const load: Effect.Effect<NamedVolumes, CliFailure> = setting(
   "STINT_VOLUMES",
   "names with absolute paths of folders, each name once, for example shared=/srv/shared, nfs=/mnt/nfs/stint",

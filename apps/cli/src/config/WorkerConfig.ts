@@ -1,12 +1,12 @@
 /**
- * Settings of the worker processes that the platform starts. On an invalid value, the platform does not start, and the error names the
+ * Settings for the worker processes that the platform starts. If a value is invalid, the platform does not start, and the error names the
  * variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_WORKER_ENV` | none | variables of the platform that workers inherit in addition to the default ones, comma-separated: `DATABASE_URL, BUCKET_*`. Every endpoint's handler sees them; an endpoint's own `env` is narrower |
  * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, `UID:GID`, or a range of ids like `200000-265535`, from which each endpoint gets its own. Handlers then cannot read the platform's files, memory and environment; with a range, nor those of other endpoints. Needs a platform that runs as root |
- * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder of the handlers' bundles and their compile cache |
+ * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder for the handlers' bundles and their compile cache |
  * | `STINT_SPARE_WORKERS` | 0 | processes that wait for the next worker of a handler, 0 to 100. Each shortens a cold start and occupies memory all the time |
  */
 import type { WorkerUser } from "@stint/pool-process/WorkerUser"
@@ -80,7 +80,7 @@ export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
 
 const run = promisify(execFile)
 
-/** The line of the user database for a name or an id. `getent` also knows users of LDAP and other services, but macOS does not have it. */
+/** The line in the user database for a name or an id. `getent` also knows users from LDAP and other services, but macOS does not have it. */
 const passwdLine = async (key: string): Promise<string | undefined> => {
   try {
     return (await run("getent", ["passwd", key])).stdout.split("\n")[0]

@@ -1,6 +1,6 @@
 /**
- * The secret that worker keys are derived from. It is stored in the data folder, because worker keys must stay valid over restarts: workers
- * that outlive the platform deliver their results to the next one, and workers on other machines keep their variables.
+ * The secret that worker keys are derived from. It is stored in the data folder, because worker keys must stay valid across restarts: workers that
+ * outlive the platform deliver their results after its restart, and workers on other machines keep their variables.
  *
  * A process that reads it can act as a worker of every endpoint, but cannot call any other API (docs/decisions/0004-worker-keys-are-derived.md).
  */

@@ -6,7 +6,7 @@
  *                                                            --job-take------------------> no job
  * ```
  *
- * The handler itself sends it, because its code creates the definition and its file need not export it. It receives no job, so none of its steps
+ * The handler itself sends the definition, because its code creates it and its file need not export it. It receives no job, so none of its steps
  * runs.
  */
 import type { EndpointSpec } from "@stint/contract/Endpoint"
@@ -23,7 +23,7 @@ import { dirname } from "node:path"
 import process from "node:process"
 import { CliFailure } from "../CliFailure.ts"
 
-/** How long a handler may take until it has sent its definition. Handlers with models or databases start slowly. */
+/** How long a handler may take to send its definition. Handlers with models or databases start slowly. */
 const LIMIT = "30 seconds"
 
 /** The maximum number of bytes of a worker's call, and of the output that is kept for a message. */
@@ -98,7 +98,7 @@ const end = (child: ChildProcess) =>
     child.kill("SIGTERM")
   })
 
-/** The definition of an endpoint whose handler is a file of this machine. Starts the handler as a worker without jobs. */
+/** The definition of an endpoint whose handler is a file on this machine. Starts the handler as a worker without jobs. */
 export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
   function*({ env, id, source }: EndpointSpec) {
     if (source.type !== "handler") {

@@ -8,11 +8,11 @@ import * as Predicate from "effect/Predicate"
 /** The placeholder for a hidden value. */
 export const MASK = "********"
 
-/** Words in names of variables with secrets: `API_KEY`, `githubToken`, `DB_PASS`. */
+/** Words in the names of variables that contain secrets: `API_KEY`, `githubToken`, `DB_PASS`. */
 const SECRET_NAME =
   /(^|[^a-z])(auth|credentials?|key|keys|pass|passphrase|password|passwd|pat|private|pwd|secrets?|signature|tokens?|dsn|cookie)($|[^a-z])/i
 
-/** `apiKey` has the words of `api_Key`. */
+/** Splits `apiKey` into the same words as `api_Key`. */
 const withUnderscores = (name: string): string => name.replaceAll(/([a-z0-9])([A-Z])/g, "$1_$2")
 
 /** Words without a boundary: `APIKEY`, `PGPASSWORD`, `AUTHTOKEN`. */
@@ -28,7 +28,7 @@ export const isSecret = (name: string, value: unknown): boolean =>
 
 const ENV = "env."
 
-/** The end of the path of a reference to a stored secret, which contains only the secret's name. */
+/** The end of the path of a reference to a stored secret. A reference contains only the secret's name. */
 const REFERENCE = ".secret"
 
 type SettingChange = ReleasePreview["settings"][number]
@@ -42,7 +42,7 @@ export const maskChange = (change: SettingChange): SettingChange => {
   return { path, ...(before === undefined ? {} : { before: MASK }), ...(after === undefined ? {} : { after: MASK }) }
 }
 
-/** Settings with hidden values of variables. References to stored secrets are shown. */
+/** The settings with the values of variables hidden. References to stored secrets are shown. */
 export const maskEnv = <A extends { readonly env: WorkerVariables }>(settings: A): A => ({
   ...settings,
   env: Object.fromEntries(

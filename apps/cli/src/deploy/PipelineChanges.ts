@@ -1,5 +1,5 @@
 /**
- * How a deployment would affect the runs of pipelines that have not ended (docs/learning/pipelines.md#new-versions).
+ * How a deployment would affect pipeline runs that have not ended (docs/learning/pipelines.md#new-versions).
  */
 import type { DefinitionComparison } from "@stint/contract/Definitions"
 import type { EndpointSpec } from "@stint/contract/Endpoint"

@@ -16,7 +16,9 @@ export const changesBetween = (before: Release | undefined, after: Release): Cha
 export const replacedBy = (releases: ReadonlyArray<Release>, { number }: Release): Release | undefined =>
   releases.find((one) => one.number < number && one.activatedAt !== undefined)
 
-/** The release to which a rollback without a number returns: during a roll or a canary, the serving one; otherwise the last one that was active. */
+/**
+ * The release to which a rollback without a number returns: during a rollout or a canary, the serving one; otherwise the last one that was active.
+ */
 export const rollbackTarget = (
   releases: ReadonlyArray<Release>,
   { canary, previousRelease, release: current }: Pick<Endpoint, "release" | "previousRelease" | "canary">

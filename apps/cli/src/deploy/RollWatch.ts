@@ -7,7 +7,7 @@
  *           ---> superseded  exit code 1: another deployment has replaced it
  * ```
  *
- * The platform rolls even if this command does not watch.
+ * The platform continues the rollout even if this command does not watch.
  */
 import type { Release } from "@stint/contract/Release"
 import * as Clock from "effect/Clock"
@@ -20,7 +20,7 @@ import * as Output from "../output/Output.ts"
 /** How often the release is read. */
 const POLL = "250 millis"
 
-/** For how many seconds the platform may be down during the roll. A restarted platform continues the roll. */
+/** How many seconds the platform may be down during the rollout. A restarted platform continues the rollout. */
 const OUTAGE_SECONDS = 30
 
 const read = ({ endpoint, number }: Release) =>

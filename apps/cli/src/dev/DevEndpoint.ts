@@ -39,14 +39,14 @@ const shortPath = (file: string): string => {
   return path.startsWith("..") ? file : path
 }
 
-/** Keeps the endpoint up to date in the background. Returns when its first version has been built and stored, or its mistakes are shown. */
+/** Keeps the endpoint up to date in the background. Returns when its first version has been built and stored, or its mistakes have been shown. */
 export const start = Effect.fnUntraced(function*({ directory, importers, spec }: Options) {
   const { id } = spec
   const store = yield* EndpointStore
   const registry = yield* WorkerRegistry
   const first = yield* Deferred.make<void>()
   let revision = 0
-  /** The version whose first ready worker is awaited; undefined once a worker was ready or has failed. */
+  /** The version whose first ready worker is awaited; undefined once a worker has become ready or has failed. */
   let awaited: { readonly since: number; readonly earlier: ReadonlySet<string> } | undefined
 
   const put = Effect.fnUntraced(function*(workers: EndpointSpec["workers"]) {

@@ -7,7 +7,7 @@
  *   14:03:24  words  | loading the model
  * ```
  *
- * The lines of the worker SDK about itself (fitness checks, start, stop) are omitted, because every save starts a worker.
+ * The worker SDK's lines about itself (fitness checks, start, stop) are omitted, because every save starts a worker.
  */
 import { escapeLine, escapeUnprintable } from "@stint/contract/PrintableText"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import process from "node:process"
 import type { Observer } from "../platform/Platform.ts"
 
-/** Lines of the worker SDK about its own process. */
+/** The worker SDK's lines about its own process. */
 const ABOUT_WORKER = /^(?:Fitness checks passed: |Worker \S+ takes jobs of endpoint |Stopping: )/
 
 /** The shortest wait for a worker that is reported. Milliseconds. */
@@ -42,7 +42,7 @@ const errorText = (error: string): string =>
 
 const duration = (millis: number): string => millis < 10_000 ? `${millis} ms` : `${(millis / 1000).toFixed(1)} s`
 
-/** The line of a job whose attempt has ended at `now`, in milliseconds since 1970. */
+/** The line for a job whose attempt ended at `now`, in milliseconds since 1970. */
 export const jobLine = (
   { createdAt, endpoint, finishedAt, id, startedAt, status }: Pick<
     JobHead,

@@ -8,7 +8,7 @@
  * ```
  *
  * Messages contain text from callers and workers. Colours are removed, other control characters are escaped, and the further lines of a
- * message are indented, so that no message can act on the terminal or forge a line of the log.
+ * message are indented, so that no message can act on the terminal or forge a log line.
  */
 import type { JobLogLine } from "@stint/contract/JobLogLine"
 import { escapeUnprintable } from "@stint/contract/PrintableText"

@@ -1,6 +1,6 @@
 /**
- * Deploys the endpoints of the configuration when the platform starts: each that differs from its release, in its settings or its code,
- * becomes a new release. Makes a release for every stored endpoint that has none because an earlier version stored it.
+ * Deploys the endpoints of the configuration when the platform starts: each endpoint whose settings or code differ from its release gets a new
+ * release. Makes a release for every stored endpoint that has none because an earlier version of Stint stored it.
  *
  * Nothing is removed: an endpoint that the configuration no longer names keeps its jobs and workers. The log names it, and
  * `stint endpoints delete` removes it.

@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import type { ScheduleContribution } from "../plugins/SchedulePlan.ts"
 import * as SchedulePlan from "../plugins/SchedulePlan.ts"
 
-/** What happens after a schedule was set. */
+/** What to do after a schedule has been set. */
 type OnSet = (schedule: Schedule) => Effect.Effect<void>
 
 /** Sets the schedules that are new or differ. Logs those that it does not change. */

@@ -1,5 +1,5 @@
 /**
- * The stores of a platform with a PostgreSQL database. Their module and the driver `pg` are loaded only then, because `pg` is an optional peer
+ * The stores of a platform with a PostgreSQL database. Their module and the driver `pg` are loaded only for such a platform. `pg` is an optional peer
  * dependency, because most platforms use the embedded database.
  */
 import { failed } from "@stint/builder/BuildError"

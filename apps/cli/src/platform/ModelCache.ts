@@ -1,5 +1,5 @@
 /**
- * The cache of models, which is loaded when the first endpoint has a model.
+ * The model cache, which is loaded once an endpoint has a model.
  */
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"

@@ -1,9 +1,9 @@
 /**
  * The stores, which put large payloads into the configured payload store.
  *
- * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored. The nodes
- * of a database share one record in it, because their rows refer to the same payloads and a node also removes the orphans of ended nodes. Without the
- * payload store, or with a different one, the platform could neither run nor show the jobs, so it refuses to start.
+ * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored. Nodes
+ * that share a database share one record in it, because their rows refer to the same payloads and a node also removes the orphans of ended nodes.
+ * Without the payload store, or with a different one, the platform could neither run nor show the jobs, so it refuses to start.
  */
 import { DirectoryPayloadStore } from "@stint/payloads"
 import { S3PayloadStore } from "@stint/payloads-s3"
@@ -89,7 +89,7 @@ interface Place {
 
 const SETTING = "payloads"
 
-/** The record of all nodes. A record in the data folder, which an earlier version may have written, becomes the record of all. */
+/** The record of all nodes. A record in the data folder, which an earlier version may have written, becomes the record of all nodes. */
 const inDatabase = ({ get, settle }: SharedSettings["Service"], file: string): Place => {
   const name = `the row shared.${SETTING} of the table stint.settings`
   const decode = (text: string) => Effect.mapError(decodeRecord(text), ({ message }) => unreadable(name, message))

@@ -117,7 +117,7 @@ export interface PlatformOptions {
     | "logs"
   >
   readonly secrets: AccessKeys.PlatformSecrets
-  /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for a store in memory. */
+  /** The key that encrypts the endpoints' secrets. Default: generated with the first secret, in `dataDir`, or in memory for an in-memory store. */
   readonly secretsKey?: SecretsKey.SecretsKey["Service"]
   /** Whether the operator has set the keys that all nodes of a database must share. Default: false. */
   readonly hasSharedKeys?: boolean
@@ -134,7 +134,7 @@ export interface PlatformOptions {
   readonly engine?: EngineSettings
   /** With it, workers of endpoints with the source `container` are pods. Default: the engine runs them. */
   readonly kubernetes?: KubernetesSettings
-  /** Default: images stay in the engine, and no repository of this machine may be built by its path. */
+  /** Default: images stay in the engine, and no repository on this machine may be built by its path. */
   readonly builds?: BuildSettings
   /** Default: no alerts. */
   readonly alerts?: Option.Option<AlertLayers.Options>
@@ -238,14 +238,14 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   )
 
 /**
- * V8 allocates objects directly in the old generation if almost all earlier objects of the same allocation site have survived. For a server this is
- * wrong: objects that are created during the start survive and those of requests do not, but both come from the same sites of Effect and Node. In the
- * old generation, the objects of requests remain until the next full collection, with everything that they refer to. This increased the CPU time of a
- * heartbeat by a third.
+ * V8 allocates objects directly in the old generation if almost all earlier objects from the same allocation site have survived. For a server this is
+ * wrong: objects that are created during startup survive and those created for requests do not, but both come from the same sites in Effect and Node.
+ * In the old generation, the objects of requests remain until the next full collection, with everything that they refer to. This increased the CPU
+ * time of a heartbeat by a third.
  */
 const layerHeap = Layer.effectDiscard(Effect.sync(() => setFlagsFromString("--no-allocation-site-pretenuring")))
 
-/** The platform reports that it is not ready from the start of its shutdown, while running jobs still finish. Must be the outermost layer. */
+/** From the start of its shutdown, the platform reports that it is not ready, while running jobs still finish. Must be the outermost layer. */
 const layerUnready = Layer.effectDiscard(
   Effect.flatMap(Readiness, ({ close }) => Effect.addFinalizer(() => close))
 )
@@ -295,7 +295,7 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 /** The running platform. Its services remain available to the caller. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
-  // A backup holds it, because nothing may be removed to which the backup's copy of the database refers.
+  // A backup holds it, because nothing that the backup's copy of the database refers to may be removed.
   const sweepLock = Semaphore.makeUnsafe(1)
   const queue = Layer.mergeAll(BatchQueue.layer, BulkJobs.layer, RunQueue.layer, Schedules.layer).pipe(
     Layer.provideMerge(JobQueue.layer),

@@ -1,5 +1,5 @@
 /**
- * Warns at the start about settings that give others more access than an operator may expect.
+ * Warns at startup about settings that give others more access than an operator may expect.
  */
 import * as Effect from "effect/Effect"
 import process from "node:process"

@@ -1,8 +1,8 @@
 /**
  * Routes workers' output lines to the platform's log and to the log of the job that each line belongs to.
  *
- * The level of the platform's log (`--log-level`) applies to workers' lines, too. Text that a worker prints has the level INFO, on standard error
- * WARN. A job's log contains every line.
+ * The level of the platform's log (`--log-level`) applies to workers' lines, too. Text that a worker prints has the level INFO, or WARN if it is
+ * printed on standard error. A job's log contains every line.
  */
 import type { LogLevel as ContractLogLevel } from "@stint/contract/JobLogLine"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"

@@ -1,11 +1,11 @@
 /**
  * The pools of the platform: processes, and containers or pods for endpoints with an image.
  *
- * A platform without containers neither loads the container pool nor looks for an engine. The pool is built at the start only in two cases: an
+ * A platform without containers neither loads the container pool nor looks for an engine. The pool is built at startup only in two cases: an
  * earlier run left containers, which must be adopted before the first worker starts; or `STINT_ENGINE` names an engine, so that a mistake in it is
  * logged at once.
  *
- * If pods are configured, their pool runs the endpoints with an image. It is built at the start, because only the cluster knows which pods an earlier
+ * If pods are configured, their pool runs the endpoints with an image. It is built at startup, because only the cluster knows which pods an earlier
  * run left.
  */
 import type { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
@@ -21,7 +21,9 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import type { EngineSettings } from "../config/EngineConfig.ts"
 
-/** Whether an earlier run left records of containers: as `ContainerRecords.folderIn` of the container pool, which is not loaded for this. */
+/**
+ * Whether an earlier run left records of containers. Does the same as `ContainerRecords.folderIn` of the container pool, without loading that pool.
+ */
 const hasContainers = (dataDir: string): boolean => {
   const folder = join(dataDir, "containers")
   return existsSync(folder) && readdirSync(folder).length > 0
@@ -39,7 +41,7 @@ const layerContainers = (
   return engine?.socket !== undefined || hasContainers(dataDir) ? Layer.unwrap(load) : WorkerPools.lazy(["container"], load)
 }
 
-/** The settings of the pools other than that of processes. */
+/** The settings of the pools other than the process pool. */
 export interface Options {
   readonly dataDir: string
   readonly engine?: EngineSettings
@@ -54,7 +56,7 @@ const layerPods = (dataDir: string, settings: KubernetesSettings): Layer.Layer<W
     (KubernetesPool) => KubernetesPool.layer({ dataDir, settings })
   ))
 
-/** `processes` with the pool of endpoints that have an image. */
+/** `processes` with the pool for endpoints that have an image. */
 export const layer = (
   processes: Layer.Layer<WorkerPool | CodeArtifacts, PoolError>,
   { dataDir, engine, kubernetes, volumes = {} }: Options

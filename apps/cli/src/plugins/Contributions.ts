@@ -59,7 +59,7 @@ const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json)
 /** Node refuses to run TypeScript in `node_modules`. */
 const TYPESCRIPT = /\.[cm]?ts$/
 
-/** The absolute path of a file of a package; undefined after a mistake. */
+/** The absolute path of a file in a package; undefined after a mistake. */
 const fileOf = Effect.fnUntraced(
   function*({ folder }: PluginPackage, file: string, isModule: boolean, report: (text: string) => void) {
     const path = yield* Path.Path

@@ -20,7 +20,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Definition, describeIssue } from "../config/EndpointDefinition.ts"
 
-/** A file of the package. */
+/** A file in the package. */
 const PackageFile = Schema.String.check(
   Schema.makeFilter((file) =>
     (file.startsWith("./") && !file.split(/[\\/]/).includes("..")) ||
@@ -51,7 +51,10 @@ const {
 
 const ONLY_TEXTS = "a package may only set texts. The configuration grants secrets: { env: { KEY: { secret: \"NAME\" } } }"
 
-/** An endpoint: a handler of the package, with the settings of a configuration. It must not name secrets, which only the operator grants. */
+/**
+ * An endpoint: one of the package's handlers, with the settings that a configuration may have. It must not name secrets, which only the operator
+ * grants.
+ */
 const ContributedEndpoint = Schema.Struct({
   handler: PackageFile,
   description: Schema.optionalKey(Schema.String),
@@ -62,7 +65,7 @@ const ContributedEndpoint = Schema.Struct({
   env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String.annotate({ message: ONLY_TEXTS })))
 })
 
-/** A kind of step: an export of a module of the package. `stint plugins write` writes the JSON Schemas. */
+/** A kind of step: an export of one of the package's modules. `stint plugins write` writes the JSON Schemas. */
 const ContributedKind = Schema.Struct({
   module: PackageFile,
   export: Schema.String.check(

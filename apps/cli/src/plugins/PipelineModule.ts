@@ -38,8 +38,8 @@ const specifier = (path: Path.Path, from: string, to: string): string => {
 }
 
 /**
- * The name of the module of a file that a configuration names. Configurations in one folder may give the same endpoint different files, and the
- * module of one must not replace that of another, whose workers may be running.
+ * The name of the module for a pipeline file that a configuration names. Configurations in one folder may give the same endpoint different files, and
+ * the module for one file must not replace the module for another, whose workers may be running.
  */
 export const nameOfConfigured = (id: string, file: string): string =>
   `${id}-${createHash("sha256").update(file).digest("hex").slice(0, 8)}`

@@ -15,7 +15,7 @@ import * as Predicate from "effect/Predicate"
 import { CliFailure } from "../CliFailure.ts"
 import * as Manifest from "./Manifest.ts"
 
-/** The largest file of a package that is read. */
+/** The maximum size of a file that is read from a package. Bytes. */
 const MAX_BYTES = 1_048_576
 
 /** A package that contributes. */

@@ -33,7 +33,7 @@ export interface Project {
 const hasSource = ({ command, external, handler, image, pipeline }: Definition): boolean =>
   handler !== undefined || pipeline !== undefined || command !== undefined || image !== undefined || external === true
 
-/** The settings of a package with those of the configuration. A group keeps the members that the configuration does not name. */
+/** The package's settings, merged with the configuration's. A group keeps the members that the configuration does not name. */
 const merged = (base: Definition, over: Definition): Definition => ({
   ...base,
   ...over,
