@@ -2,10 +2,10 @@
  * The files of a backup, in their order in the archive.
  *
  * ```
- *   stint-backup.json    the manifest: the moment, the versions, the location of the payloads, the settings
+ *   stint-backup.json    the manifest: the time, the versions, the location of the payloads, the settings
  *   admin-key.json       the digest of the platform's API key      \
  *   worker-secret        the secret of the worker keys              > as in the data folder
- *   payloads.json        the place and the name of the payloads    /
+ *   payloads.json        the location and owner of the payloads    /
  *   stint.db             the database
  *   releases/...         the code of releases
  *   payloads/...         the large payloads, if they are in a local folder
@@ -54,7 +54,7 @@ export const Manifest = Schema.Struct({
 })
 export type Manifest = typeof Manifest.Type
 
-/** Only the format, to name the version that a newer archive needs. */
+/** Only the format and the version, so that an error can name the version that a newer archive needs. */
 export const AnyManifest = Schema.Struct({ format: Schema.Int, stint: Schema.String })
 
 /** The folder in a location like `dir:/srv/payloads`; undefined for a bucket. */

@@ -132,7 +132,7 @@ const request = Effect.fnUntraced(function*({ endpoint, input }: Options) {
   })
 })
 
-/** Whether the job waited for the start of its worker. */
+/** Whether the job waited for its worker to start. */
 const isCold = ({ parts }: WaitBreakdown): boolean => parts.some(({ phase }) => phase === "start" || phase === "create")
 
 /** One request. Undefined when it found a running worker. */

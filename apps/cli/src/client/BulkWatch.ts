@@ -26,7 +26,7 @@ const jobs = (count: number): string => `${count} ${count === 1 ? "job" : "jobs"
 /** `512 jobs`, or `over 10000 jobs`. */
 const counted = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${jobs(count)}`
 
-/** What the count says, in a sentence. */
+/** The count as a sentence. */
 const matching = (found: BulkOperation["matched"]): string =>
   found.count === 0 && found.more
     ? "None of the jobs that were counted matches. There are more."

@@ -122,7 +122,7 @@ const scheduleLines = (plan: SchedulePlan.SchedulePlan): ReadonlyArray<string> =
 
 const FORBIDDEN = 403
 
-/** How the plan affects open runs of pipelines. A key that may deploy may lack the permission to read jobs; then nothing is compared. */
+/** How the plan affects open runs of pipelines. A key that may deploy may lack the permission to read jobs; in that case, nothing is compared. */
 const openRuns = (planned: ReadonlyArray<DeployPlan.Deployment>) =>
   PipelineChanges.compare(planned.filter(({ action }) => action === "change").map(({ spec }) => spec)).pipe(
     Effect.catchIf(({ status }: CliFailure) => status === FORBIDDEN, () => Effect.succeed([])),

@@ -88,7 +88,7 @@ const loadSettings = Effect.gen(function*() {
 /** The variable that contains the token for the model hub. The hub's own client reads the same one. */
 const HUB_TOKEN = "HF_TOKEN"
 
-/** Sets the secrets to the variables of this shell that have the same names as the endpoints' variables. */
+/** Takes the value of each secret from the variable of this shell that has the same name as the endpoint's variable. */
 const layerSecrets = (specs: ReadonlyArray<EndpointSpec>) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const secrets = yield* Secrets

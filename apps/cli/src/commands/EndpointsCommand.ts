@@ -113,7 +113,7 @@ const show = Command.make(
   })
 ).pipe(Command.withDescription("Show one endpoint"))
 
-/** The flags that change a setting, for the message of `update` without a flag. */
+/** The flags that change a setting, for the message when `update` has no flags. */
 const FLAGS = Object.keys({ ...EndpointFlags.sourceFlags, ...EndpointFlags.settingFlags })
   .map((name) => `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`)
 

@@ -9,7 +9,7 @@ import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
 import { json, queryOf } from "./SharedFlags.ts"
 
-/** Loaded only with this command: the manifests, and the schemas of pods. */
+/** Loads the manifests and the schemas of pods, which only this command needs. */
 const loadInstallation = Effect.promise(() => import("../kubernetes/Installation.ts"))
 const loadManifests = Effect.promise(() => import("../kubernetes/Manifests.ts"))
 

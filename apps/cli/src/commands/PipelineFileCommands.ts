@@ -42,7 +42,7 @@ const mistakesIn = Effect.fnUntraced(function*(file: string, known: FileCheck.Ca
   return Result.isSuccess(found) ? [] : found.failure
 })
 
-/** `stint pipelines check`. Ends with exit code 1 after a mistake. */
+/** `stint pipelines check`. Ends with exit code 1 if it finds a mistake. */
 export const check = Command.make(
   "check",
   {

@@ -15,7 +15,7 @@ export const json = Flag.Boolean("json").pipe(
   Flag.withDefault(false)
 )
 
-/** `--yes`: answers the question before a change. */
+/** `--yes`: confirms a change in advance. */
 export const yes = Flag.Boolean("yes").pipe(
   Flag.withAlias("y"),
   Flag.withDescription("Change without confirmation; required without a terminal, for example in CI"),

@@ -99,7 +99,7 @@ const decodePolicy = Schema.decodeUnknownEffect(Schema.Struct({ policy: RunReque
 
 const decodeS3Config = Schema.decodeUnknownEffect(Schema.fromJsonString(S3Config), { errors: "all" })
 
-/** Names the invalid values of the flags. */
+/** Names the invalid values in the flags. */
 export const invalid = (what: string, help = "stint run --help, or docs/spec/jobs-api.md") => (error: Schema.SchemaError) =>
   new CliFailure({
     message: `${what} cannot be used: ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,

@@ -75,7 +75,7 @@ const configurationFolder = Effect.gen(function*() {
   )
 })
 
-/** The file of the operator's copy of the key. Its name is derived from the data folder, because one operator may have several platforms. */
+/** The file with the operator's copy of the key. Its name is derived from the data folder, because one operator may have several platforms. */
 const credentialFile = Effect.fn("AdminKey.credentialFile")(function*(dataDir: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

@@ -7,7 +7,7 @@
  * `STINT_WEBHOOKS_ALLOW` |
  * | `STINT_ALERT_SECRET` | none | signs the messages; required with `STINT_ALERT_URL` |
  * | `STINT_ALERT_FAILED_PERCENT` | 50 | the share of an endpoint's jobs that failed |
- * | `STINT_ALERT_FAILED_JOBS` | 10 | the minimum number of failed jobs; a lower number also reports failures of quiet endpoints, and single mistakes by callers |
+ * | `STINT_ALERT_FAILED_JOBS` | 10 | the minimum number of failed jobs; a lower number reports quiet endpoints and single mistakes by callers, too |
  * | `STINT_ALERT_WINDOW` | 10 minutes | the time over which jobs are counted |
  * | `STINT_ALERT_QUEUE_AGE` | 15 minutes | how long the oldest job may wait; longer than the longest cold start |
  * | `STINT_ALERT_REPEAT` | 4 hours | a firing alert is repeated after this time |
@@ -114,8 +114,8 @@ export const load: Effect.Effect<AlertVariables, CliFailure> = Effect.all({
 })
 
 /**
- * The settings of a platform; none without receivers. Fails if only one of them is set. Commands that call a platform do not need both, because the
- * secret may be in the environment of a receiver.
+ * A platform's settings; none without receivers. Fails if only the addresses or only the secret is set. Commands that call a platform do not need
+ * both, because the secret may be in the environment of a receiver.
  */
 export const complete = ({ secret, urls, ...rest }: AlertVariables): Effect.Effect<Option.Option<AlertSettings>, CliFailure> => {
   if (Option.isNone(urls) && Option.isNone(secret)) return Effect.succeedNone

@@ -5,7 +5,7 @@ import type { AllowedOrigins } from "@stint/server/Cors"
 import * as Schema from "effect/Schema"
 import { commaSeparated } from "./Setting.ts"
 
-/** Parses a string to an origin in the form that browsers send; undefined when the string is not exactly one origin. */
+/** Parses a string into an origin in the form that browsers send; undefined when the string is not exactly one origin. */
 const originOf = (text: string): string | undefined => {
   if (!URL.canParse(text)) return undefined
   const { hash, host, origin, pathname, search, username } = new URL(text)

@@ -39,7 +39,7 @@ const read = async (file: string): Promise<string> => {
   }
 }
 
-/** Replaces `$(NAME)`, as Kubernetes does in the variables of a pod. */
+/** Replaces `$(NAME)`, as Kubernetes does in a pod's variables. */
 const expand = (file: string, text: string, env: Readonly<Record<string, string | undefined>>) =>
   Effect.suspend(() => {
     const missing = new Set<string>()
@@ -54,7 +54,7 @@ const expand = (file: string, text: string, env: Readonly<Record<string, string 
       : Effect.fail(failure(file, `names variables that are not set: ${[...missing].join(", ")}`))
   })
 
-/** Reads the setting, and the file. The schema is loaded only with the setting. */
+/** Reads the setting and the file. Loads the schema only if the setting is set. */
 export const load: Effect.Effect<KubernetesSettings | undefined, CliFailure> = Effect.gen(function*() {
   const named = yield* setting(
     "STINT_KUBERNETES",

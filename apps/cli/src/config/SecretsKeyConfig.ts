@@ -4,7 +4,7 @@
  * | variable | the key | who replaces it |
  * |---|---|---|
  * | none | generated with the first secret, in `secrets-key` in the data folder | `stint secrets rotate-key` |
- * | `STINT_SECRETS_KEY_FILE` | in a file that the operator provides | the operator: puts the new key before the old one, then runs `stint secrets rotate-key` |
+ * | `STINT_SECRETS_KEY_FILE` | in a file that the operator provides | the operator: the new key before the old one, then `stint secrets rotate-key` |
  * | `STINT_SECRETS_KEY` | in the variable | the operator: the same, with a restart, because a process reads its variables once |
  */
 import { format, parse, SecretsKey, SecretsKeyError, SHAPE } from "@stint/secrets/SecretsKey"

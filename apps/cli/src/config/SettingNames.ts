@@ -95,8 +95,8 @@ export type SettingName = (typeof SETTING_NAMES)[number]
 const FOR_WORKERS: ReadonlySet<string> = new Set(["STINT_DEV_REVISION"])
 
 /**
- * The variables that Kubernetes sets in every container of a namespace with a service called `stint`. `STINT_PORT` is one only if its value is an
- * address; a number is a mistake for `PORT`.
+ * The variables that Kubernetes sets in every container of a namespace with a service called `stint`. `STINT_PORT` is one of them only if its value
+ * is an address; a number is a mistake for `PORT`.
  */
 const isFromKubernetes = (name: string, value: string): boolean =>
   /^STINT_(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP|SCTP)\w*)$/.test(name) ||

@@ -96,7 +96,7 @@ export const isEmpty = ({ deployments, leftovers }: Plan): boolean =>
 
 const decodeSpec = Schema.decodeUnknownSync(EndpointSpec)
 
-/** The settings of a new endpoint that are not the defaults, and its source. */
+/** The non-default settings of a new endpoint, and its source. */
 const chosenSettings = ({ preview, spec }: Deployment) => {
   const chosen = new Set(diffSettings(decodeSpec({ id: spec.id, source: spec.source }), spec).map(({ path }) => path))
   return preview.settings.filter(({ path }) => chosen.has(path) || path.startsWith("source."))

@@ -1,5 +1,5 @@
 /**
- * How the command line prints its errors: once, on standard error, as text or with `--json` as one line of JSON.
+ * How the command line prints its errors: once, on standard error, as text, or as one line of JSON with `--json`.
  *
  * An invalid command line exits with {@link USAGE_EXIT_CODE}, every other failure with 1 (docs/reference/cli.md#exit-codes).
  */

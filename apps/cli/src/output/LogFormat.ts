@@ -20,7 +20,7 @@ import * as Logger from "effect/Logger"
 import * as References from "effect/References"
 import process from "node:process"
 
-/** With the date, because a log is read days later. */
+/** With the date, because logs are often read days later. */
 const time = (date: Date): string => `${date.toISOString().slice(0, 19)}Z`
 
 /** The sequences that set colours and styles. Workers often print them, and escaping them would make their lines hard to read. */

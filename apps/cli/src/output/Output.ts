@@ -35,7 +35,7 @@ export interface Progress {
 }
 
 /**
- * In a terminal, one line that each call overwrites. Elsewhere, for example in the log of a CI job, one line for each change of the state.
+ * In a terminal, one line that each call overwrites. Elsewhere, for example in the log of a CI job, one line for each state change.
  */
 export const makeProgress = (): Progress => {
   let last: string | undefined

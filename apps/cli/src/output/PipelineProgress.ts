@@ -20,7 +20,7 @@ const timeOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): strin
   return endedAt === undefined || endedAt === startedAt ? "" : seconds(endedAt - startedAt)
 }
 
-/** The last names of an address, relative to the node around it. */
+/** The last names in a node's address, relative to the enclosing node. */
 const nameOf = ({ depth, node }: NodeProgress): string =>
   `${"  ".repeat(depth)}${node.split(".").slice(depth === 0 ? 0 : -2).join(".")}`
 

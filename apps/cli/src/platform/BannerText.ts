@@ -47,7 +47,7 @@ const keyText = (place: KeyPlace, isTerminal: boolean): string => {
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
-/** The key as the shell expands it inside double quotes; undefined when the key is lost. */
+/** The expression that a shell expands to the key inside double quotes; undefined when the key is lost. */
 const keyExpression = (place: KeyPlace): string | undefined => {
   switch (place._tag) {
     case "Environment":

@@ -266,7 +266,7 @@ const layerAutoscaler = (store: PlatformOptions["store"], shutdownGrace: Duratio
     ? Autoscaler.layer({ shutdownGrace, reconcile: "1 second" }).pipe(Layer.provide(OwnedEndpoints.layer))
     : Autoscaler.layer({ shutdownGrace })
 
-/** Turns a start failure into a message. The operator can fix each of these failures. */
+/** Turns a startup failure into a message. The operator can fix each of these failures. */
 const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 (
   error: { readonly message: string; readonly cause?: unknown; readonly hint?: string }

@@ -32,7 +32,7 @@ export const layerStores: Layer.Layer<Traced, CliFailure, Traced | WorkerRegistr
   return Layer.provide(layerStores(settings), FetchHttpClient.layer)
 }))
 
-/** Sends the metrics to a collector if the environment configures it. */
+/** Sends the metrics to a collector if the environment configures one. */
 export const layerMetrics: Layer.Layer<never, CliFailure, EndpointStore | JobStore | WorkerRegistry> = Layer.unwrap(
   Effect.gen(function*() {
     const settings = yield* Effect.mapError(OtlpConfig.metricSettings, failureOf)

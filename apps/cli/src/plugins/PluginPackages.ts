@@ -88,7 +88,7 @@ const projectOf = Effect.fnUntraced(function*(folder: string) {
   return undefined
 })
 
-/** Whether the field `stint` belongs to this program, because another program may have the same name. */
+/** Whether the field `stint` is meant for this program. Another program may have the same name. */
 const isOurs = (field: unknown): boolean => Predicate.isObject(field) && ("contributes" in field || "plugins" in field)
 
 interface Field {

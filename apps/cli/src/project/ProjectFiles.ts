@@ -8,7 +8,7 @@
  * | `words.test.ts` | its test |
  * | `test_input.json` | the job of `npm run once`, and of the curl line that `stint dev` prints |
  * | `stint.config.ts` | the endpoints |
- * | `pnpm-workspace.yaml` | settings of pnpm, which would otherwise stop at esbuild's install script; other package managers ignore it |
+ * | `pnpm-workspace.yaml` | settings for pnpm, which would otherwise stop at esbuild's install script; other package managers ignore it |
  */
 
 import { SUPPORTED } from "../NodeVersion.ts"
@@ -102,7 +102,7 @@ ${links.join("\n")}
 ${builds}`
 }
 
-/** Types as Node runs them: without a build step, and imports with the extension of the file. */
+/** For types as Node runs them: without a build step, and with file extensions in imports. */
 const TSCONFIG = json({
   compilerOptions: {
     target: "ES2024",
