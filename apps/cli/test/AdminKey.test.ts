@@ -15,7 +15,7 @@ const run = promisify(execFile)
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
 
-/** Every file of a folder that contains a text. */
+/** The files in a folder that contain a text. */
 const holdersOf = async (folder: string, text: string): Promise<ReadonlyArray<string>> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
@@ -71,7 +71,7 @@ describe("the platform's key", () => {
     expect([elsewhere.code, elsewhere.stderr]).toEqual([1, expect.stringContaining("stint keys rotate admin")])
   })
 
-  it("is replaced while the platform runs, without the current key, and the old key ends", async () => {
+  it("can be replaced without the current key while the platform runs, and the old key stops working", async () => {
     const old = platform.key
     const workerKey = async () => {
       const { body } = await platform.request("GET", "/api/v1/endpoints/joined/worker-env")
@@ -95,7 +95,7 @@ describe("the platform's key", () => {
     expect(before).toMatch(/^stint_worker_/)
   })
 
-  it("is reported as lost at a start when the operator's copy is missing, with the remedy", async () => {
+  it("is reported as lost at startup, with the remedy, when the operator's copy is missing", async () => {
     const file = join(platform.configDir, "stint", "keys", (await readdir(join(platform.configDir, "stint", "keys")))[0] ?? "")
     const from = platform.output.length
     await rm(file)
@@ -174,7 +174,7 @@ describe("the key in the banner", () => {
     await rm(folder, { recursive: true })
   })
 
-  it("is a variable in the curl command when the operator chose it, and the command is missing when the key is lost", () => {
+  it("is a variable in the curl command when the operator chose it, and there is no command when the key is lost", () => {
     expect(BannerText.text({ ...facts, place: { _tag: "Environment" } })).toContain("\"Authorization: Bearer $STINT_API_KEY\"")
     expect(BannerText.text({ ...facts, place: { _tag: "Lost", file: "/keys/shop" } })).not.toContain("curl")
   })

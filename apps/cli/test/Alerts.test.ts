@@ -1,6 +1,6 @@
 /**
- * Alerts of a platform: from failing jobs to a receiver on the loopback that verifies the signatures, and from the receiver's messages to the
- * command line and the stream of events.
+ * Alerts of a platform: from failing jobs to a receiver on the loopback that verifies the signatures, and from the receiver's messages to the command
+ * line and the event stream.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { AlertMessage } from "@stint/contract/Alert"
@@ -34,7 +34,7 @@ interface Received {
   readonly message: AlertMessage
 }
 
-/** A receiver that verifies each message. It answers the first alert with 503, so the platform must send it again. */
+/** A receiver that verifies each message. It responds to the first alert with 503, so the platform must send that alert again. */
 const receiver = Effect.gen(function*() {
   const received: Array<Received> = []
   const rejected: Array<string> = []
@@ -111,7 +111,7 @@ const startPlatform = Effect.fnUntraced(function*(alertUrl: string) {
 
 describe("alerts of a platform", () => {
   it.live(
-    "fire once when an endpoint fails its jobs, are sent signed until they are received, and are resolved once",
+    "fire once when an endpoint's jobs fail, are sent signed until they are received, and are resolved once",
     () =>
       Effect.gen(function*() {
         const hooks = yield* receiver
@@ -157,7 +157,7 @@ describe("alerts of a platform", () => {
     60_000
   )
 
-  it.live("appear in the stream of events, and a test says when a receiver cannot be reached", () =>
+  it.live("appear in the event stream, and a test alert reports a receiver that cannot be reached", () =>
     Effect.gen(function*() {
       const { baseUrl, call, env } = yield* startPlatform("http://127.0.0.1:9/closed")
       const tested = yield* Effect.promise(() => runCommand(["alerts", "test"], { env }))

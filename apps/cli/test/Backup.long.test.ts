@@ -62,7 +62,7 @@ const percentile = (values: ReadonlyArray<number>, part: number): number =>
 
 describe("stint backup and stint restore", () => {
   it(
-    "restores every job that was acknowledged before the moment of a backup at 500 jobs per second, with its keys and payloads",
+    "restores every job that was acknowledged before the moment of a backup, at 500 jobs per second, with keys and payloads",
     async () => {
       await using payloads = await folder()
       await using elsewhere = await folder()
@@ -129,7 +129,7 @@ describe("stint backup and stint restore", () => {
       expect((await readdir(elsewhere.path, { recursive: true })).filter((name) => name.includes("input.")).length)
         .toBeGreaterThanOrEqual(large.length)
 
-      // A worker of the original platform may take jobs of the restored one, and gets their inputs.
+      // A worker of the original platform may take jobs from the restored one, and receives their inputs.
       const { PLATFORM_AI_API_KEY: key } = (workerEnv.body as { variables: Record<string, string> }).variables
       const taken = await fetch(`${restored.url}/v2/joined/job-take/w-1`, { headers: { authorization: key ?? "" } })
       expect(await taken.json()).toMatchObject({ id: expect.any(String), input: { n: -1 } })

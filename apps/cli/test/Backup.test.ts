@@ -26,7 +26,7 @@ import { SECRET_SETTING_NAMES, SETTING_NAMES } from "../src/config/SettingNames.
 
 const OWNER = "stint-0a1b2c3d"
 
-/** An object of the platform's, in an endpoint whose id makes the longest possible name. */
+/** One of the platform's objects, on an endpoint whose id makes the longest possible name. */
 const OBJECT = `${
   "e".repeat(63)
 }/sync-01a202fe-95d1-7a3f-95a4-683e645d93df/input.1795346568658.a90b5521-c7f6-4db2-b5ad-86848e3ac340`
@@ -69,7 +69,7 @@ const writeArchive = async (dataDir: string, file: string): Promise<void> => {
 }
 
 describe("the settings in a backup", () => {
-  it("leave out every setting that may not be shown, and name it", () => {
+  it("omit every setting that must not be shown, but name it", () => {
     const values = Object.fromEntries(SETTING_NAMES.map((name) => [name, `https://user:of-${name}@host/?token=of-${name}`]))
     const { secrets, settings } = settingsOf(values)
     for (const name of SECRET_SETTING_NAMES) {
@@ -148,7 +148,7 @@ describe("the archive of a backup", () => {
     expect((await readFile(archive)).includes("not-for-a-backup")).toBe(false)
   })
 
-  it("keeps names up to 255 bytes and sizes above 8 GiB, and refuses what is neither file nor folder", async () => {
+  it("keeps names of up to 255 bytes and sizes above 8 GiB, and refuses entries that are neither files nor folders", async () => {
     const entriesOf = async (...blocks: ReadonlyArray<Buffer>) => {
       const names: Array<[string, number]> = []
       const source = async function*() {
@@ -194,7 +194,7 @@ describe("a restore", () => {
     }
   })
 
-  it("is refused over a platform, and with --replace moves the platform's files and payloads aside", async () => {
+  it("is refused where a platform exists, and with --replace moves that platform's files and payloads aside", async () => {
     const dataDir = join(root, "present", "data")
     const payloads = join(root, "present", "payloads")
     await makePlatform(dataDir, payloads)
@@ -221,7 +221,7 @@ describe("a restore", () => {
     expect(await readFile(join(payloads, kept, "newer", "object"), "utf8")).toBe("1")
   })
 
-  it("is refused while a platform uses the database, also with --replace", async () => {
+  it("is refused while a platform uses the database, even with --replace", async () => {
     const dataDir = join(root, "used", "data")
     await makePlatform(dataDir, join(root, "used", "payloads"))
     const result = await Effect.runPromise(
@@ -235,7 +235,7 @@ describe("a restore", () => {
     expect((await readdir(dataDir)).filter((name) => name.startsWith("before") || name === "restore-new")).toEqual([])
   })
 
-  it("is refused when a byte of any file changed, when the archive ends early, and when it is something else, and leaves nothing behind", async () => {
+  it("is refused when a byte of any file has changed, the archive ends early or it is not a backup, and leaves nothing behind", async () => {
     const positions = ["worker-secret", "stint.db", `payloads/${OBJECT}`].map((name) => ({ name, at: 0 }))
     const bytes = await readFile(archive)
     let offset = 0
@@ -278,7 +278,7 @@ describe("a restore", () => {
     expect(await readdir(join(root, "damaged", "payloads"))).toEqual([])
   })
 
-  it("is refused for a backup of a newer version, and names that version, before it reads the database", async () => {
+  it("is refused for a backup from a newer version, and names that version, before it reads the database", async () => {
     const dataDir = join(root, "newer", "data")
     const rewritten = (from: string, to: string) =>
       changed("newer.tar", (all) => Buffer.from(all.toString("latin1").replace(from, to), "latin1"))
@@ -295,7 +295,7 @@ describe("a restore", () => {
     })
   })
 
-  it("requires a folder for payloads, and the bucket of payloads that are not in the archive", async () => {
+  it("requires a folder for payloads, or the bucket with the payloads that are not in the archive", async () => {
     const dataDir = join(root, "unset", "data")
     expect(await restore(dataDir, { payloads: Option.none() })).toMatchObject({
       failure: { hint: expect.stringContaining(`STINT_PAYLOADS=dir:${join(root, "original", "payloads")}`) }

@@ -36,7 +36,7 @@ const measured: ColdStarts.Measured = {
 }
 
 describe("the figures of cold starts", () => {
-  it("are the median and the extremes, of an even and an odd number of values", () => {
+  it("are the median and the extremes, for both even and odd numbers of values", () => {
     expect(figureOf([3, 1, 2])).toEqual({ median: 2, min: 1, max: 3 })
     expect(figureOf([4, 1, 2, 10])).toEqual({ median: 3, min: 1, max: 10 })
     expect(figureOf([0.123])).toEqual({ median: 0.1, min: 0.1, max: 0.1 })
@@ -76,11 +76,11 @@ describe("an endpoint without cold starts", () => {
     [{ source, workers: { ...workers, max: 0 } }, "Endpoint e is paused."],
     [{ source, workers: { ...workers, min: 2 } }, "Endpoint e always has 2 or more workers, so no request starts one."],
     [{ source, workers }, undefined]
-  ])("is refused with the way out: %o", (endpoint, message) => {
+  ])("is refused with a remedy: %o", (endpoint, message) => {
     expect(ColdStarts.obstacleOf({ id: EndpointId.make("e"), ...endpoint })?.message).toBe(message)
   })
 
-  it("is one whose requests find a running worker, which do not count", async () => {
+  it("is one whose requests find a running worker and do not count", async () => {
     const zeros = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
     const job = { id: "j", status: "COMPLETED", delayTime: 1, executionTime: 1 }
     const counts = { made: 1, most: 3 }
@@ -120,7 +120,7 @@ describe("an endpoint without cold starts", () => {
   })
 })
 
-it("measures each request as a cold start of a real platform, whose parts add up to its wait", async () => {
+it("measures each request to a real platform as a cold start whose parts add up to its wait", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stint-bench-"))
   const config = join(folder, "stint.config.ts")
   const handler = JSON.stringify(join(FIXTURES, "loading.ts"))

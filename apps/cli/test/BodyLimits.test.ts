@@ -59,7 +59,7 @@ describe("limits", () => {
     })
   })
 
-  it("stop the start and name the variable when a limit is not a size, too small, or larger than a string can be", async () => {
+  it("prevent startup and name the variable when a limit is not a size, is too small, or is larger than a string can be", async () => {
     for (
       const name of ["STINT_LIMIT_RUN", "STINT_LIMIT_RUNSYNC", "STINT_LIMIT_RESULT", "STINT_LIMIT_CHUNK", "STINT_LIMIT_BATCH"]
     ) {

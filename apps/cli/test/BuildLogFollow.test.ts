@@ -1,5 +1,5 @@
 /**
- * `stint builds logs --follow`: the log of a build as Server-Sent Events, over a lost connection.
+ * `stint builds logs --follow`: the log of a build as Server-Sent Events, across a lost connection.
  */
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -20,7 +20,7 @@ const build = {
 const line = (number: number, text: string) =>
   `id: ${number}\nevent: line\ndata: ${JSON.stringify({ number, time: 0, text })}\n\n`
 
-it("prints each line once, and continues after the last line of a lost connection until the build has ended", async () => {
+it("prints each line once, and after a lost connection resumes after the last line, until the build has ended", async () => {
   const after: Array<string | null> = []
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "", "http://a")

@@ -80,7 +80,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
   const getBuild = async (endpoint: string, number: number): Promise<BuildObject> =>
     (await platform.request("GET", builds(endpoint, `/${number}`))).body as BuildObject
 
-  /** Starts a build, and returns it after its end. */
+  /** Starts a build, and returns it once it has ended. */
   const build = async (endpoint: string, settings: Readonly<Record<string, unknown>>): Promise<BuildObject> => {
     const saved = await platform.request("PUT", `/api/v1/endpoints/${endpoint}/build-settings`, {
       repository: join(world.repositories, endpoint),
@@ -193,7 +193,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     expect((await platform.request("GET", "/api/v1/endpoints/arm")).status).toBe(404)
   }, 300_000)
 
-  it("report a wrong password of the registry", async () => {
+  it("report a wrong password for the registry", async () => {
     world.registry.writeCredentials(world.credentials, "wrong-password")
     const failed = await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })
     world.registry.writeCredentials(world.credentials, PASSWORD)
@@ -204,7 +204,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     )
   }, 300_000)
 
-  it("start from a signed webhook of a push until a build has succeeded", async () => {
+  it("start from the signed webhook of a push, until a build has succeeded", async () => {
     const head = commit("hooked", { Dockerfile: DOCKERFILE, "handler.mjs": handler("hooked") })
     await platform.request("PUT", "/api/v1/secrets/hook", { value: "the-webhook-secret" })
     await platform.request("PUT", "/api/v1/endpoints/hooked/build-settings", {
@@ -238,7 +238,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     expect(again.body).not.toHaveProperty("build")
   }, 300_000)
 
-  it("are failed with the reason after the platform was killed, and can be started again", async () => {
+  it("fail with the reason after the platform is killed, and can be started again", async () => {
     commit("slow", {
       Dockerfile: [
         `FROM ${BASE}`,
@@ -255,7 +255,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
       state: "failed",
       reason: "The platform stopped while the build was running. Start it again: stint build slow"
     })
-    // The same, but cancelled.
+    // The same for a cancelled build.
     await platform.request("POST", builds("slow"))
     await until("the running step", async () => (await logOf("slow", 2)).includes("\nwaiting") ? true : undefined, LIMIT)
     expect(await run("builds", "cancel", "slow", "2")).toContain("Build 2 of slow is cancelled.")
@@ -263,7 +263,7 @@ describe.skipIf(missing !== undefined)(`builds from Git${missing === undefined ?
     expect(await build("lab", { dockerfile: "lab1/Dockerfile", context: "lab1" })).toMatchObject({ state: "succeeded" })
   }, 600_000)
 
-  it("are refused with the reason while the engine does not answer", async () => {
+  it("are refused with the reason while the engine does not respond", async () => {
     await world.engine.kill()
     const { body, status } = await platform.request("POST", builds("lab"))
     expect(status).toBe(409)

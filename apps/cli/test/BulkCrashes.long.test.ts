@@ -1,5 +1,5 @@
 /**
- * Bulk operations across restarts of a platform, which is killed with kill -9 during the hold and between the changes.
+ * Bulk operations across restarts of a platform, which is killed with kill -9 during the hold and between changes.
  */
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
@@ -44,7 +44,7 @@ describe(`bulk operations on ${JOBS} jobs`, () => {
         await Promise.all(Array.from({ length: 50 }, (_, at) => platform.run("joined", { n: n + at })))
       }
 
-      // Killed during the hold: it is still held, and can be taken back.
+      // Killed during the hold: the operation is still held, and can be taken back.
       const held = await start(platform, { action: "cancel", query: "endpoint:joined", holdMs: 600_000 })
       expect(held).toMatchObject({ state: "held", matched: { count: JOBS } })
       await platform.end("SIGKILL")

@@ -1,5 +1,5 @@
 /**
- * Bulk operations on the command line, against a platform that answers what the test says.
+ * Bulk operations on the command line, against a platform whose responses the test chooses.
  */
 import { once } from "node:events"
 import { createServer } from "node:http"
@@ -45,7 +45,7 @@ describe("stint jobs retry --where", () => {
     expect([started, `${stdout}${stderr}`]).toEqual([0, expect.stringContaining("Nothing was changed.")])
   })
 
-  it("starts the operation when only a part of the jobs was counted and none of them matches", async () => {
+  it("starts the operation when only some of the jobs were counted and none of those matches", async () => {
     const { code, started, stderr, stdout } = await retryAll({ count: 0, more: true })
     expect([code, started, `${stdout}${stderr}`]).toEqual([0, 1, expect.stringContaining("Retried 2 jobs")])
     expect(`${stdout}${stderr}`).toContain("None of the jobs that were counted matches. There are more.")

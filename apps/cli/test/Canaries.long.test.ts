@@ -1,8 +1,8 @@
 /**
  * Plants a random value in every place of a platform that holds a secret, shows that it arrived there, lets jobs and requests fail in the ways
- * in which secrets escape, and searches for the values in everything that the platform wrote or answered.
+ * in which secrets escape, and searches for the values in everything that the platform wrote or returned.
  *
- * Where a value may be is listed with each one (`shownBy`, `files`), with the page that says so. Every other place is a leak.
+ * The places where a value may be are listed with the value (`shownBy`, `files`), with the page that says so. Every other place is a leak.
  */
 import { verify } from "@stint/webhooks/verify"
 import { createHash, randomBytes } from "node:crypto"
@@ -18,7 +18,7 @@ import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProc
 
 /** Where a value may be. */
 interface Permission {
-  /** Operations that return it to callers who may have it, as `GET /api/v1/endpoints`. */
+  /** Operations that return it to callers who may have it, such as `GET /api/v1/endpoints`. */
   readonly shownBy?: ReadonlyArray<string>
   /** Files of the data folder that hold it in plain text. */
   readonly files?: RegExp
@@ -65,15 +65,15 @@ const BATCH_ANSWERS = ["GET /v2/{endpoint}/batch", "GET /v2/{endpoint}/batch/{id
 /** A webhook contains what its receiver has a right to: the job with its input, its output and its own address. */
 const WEBHOOKS = "the bodies of webhooks"
 
-/** The values that the test chooses. Those that the platform makes are added when it has made them. */
+/** The values that the test chooses. Values that the platform generates are added once it has generated them. */
 const chosen = {
   /** `STINT_API_KEY`. */
   adminKey: random("admin-key"),
   /** A stored secret: encrypted, masked in what workers write. */
   secret: `hf_"canary"_${randomBytes(16).toString("hex")}`,
-  /** The key of the secrets, in a variable. */
+  /** The key that encrypts the secrets, in a variable. */
   secretsKey: randomBytes(32).toString("base64"),
-  /** A variable of an endpoint, which is not a secret of the platform. */
+  /** An endpoint's variable, which is not one of the platform's secrets. */
   plain: random("env"),
   s3Secret: random("s3"),
   input: random("input"),
@@ -147,11 +147,11 @@ const PERMITTED: { readonly [name in Name]: Permission } = {
   leaseToken: { shownBy: ["GET /v2/{endpoint}/job-take/{worker}"] }
 }
 
-/** One answer, or one text that the platform wrote. */
+/** One response, or one text that the platform wrote. */
 interface Text {
   readonly from: string
   readonly text: string
-  /** The HTTP status of an answer. */
+  /** The HTTP status of a response. */
   readonly status?: number
 }
 
@@ -190,7 +190,7 @@ const digest = (text: string) => createHash("sha256").update(text).digest("hex")
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === "object" && value !== null
 
-/** The value at a path of a JSON body. */
+/** The value at a path in a JSON body. */
 const at = (value: unknown, ...path: ReadonlyArray<string | number>): unknown =>
   path.reduce<unknown>((found, key) => isRecord(found) ? found[key] : undefined, value)
 
@@ -213,7 +213,7 @@ const EFFECTIVE = /\/(?:openai|job-|ping)/
 /** How long a test reads a stream of events. Milliseconds. */
 const STREAM_MILLIS = 500
 
-describe("a value in each place of a secret", () => {
+describe("a value in each place that holds a secret", () => {
   const texts: Array<Text> = []
   const values = new Map<Name, string>(Object.entries(chosen) as ReadonlyArray<[keyof typeof chosen, string]>)
   let folder: string
@@ -228,7 +228,7 @@ describe("a value in each place of a secret", () => {
     return value
   }
 
-  /** What the platform tells its followers, from the start to the end. */
+  /** The events that the platform sends, from its start to its end. */
   const events = { text: "", stop: new AbortController() }
   const follow = async () => {
     const { body } = await fetch(`${platform.url}/api/v1/events`, {
@@ -238,7 +238,7 @@ describe("a value in each place of a secret", () => {
     for await (const part of body?.pipeThrough(new TextDecoderStream()) ?? []) events.text += part
   }
 
-  /** Sends a request and keeps its answer under the name of the operation. */
+  /** Sends a request and keeps the response under the name of the operation. */
   const call = async (
     operation: string,
     path: string,
@@ -375,7 +375,7 @@ describe("a value in each place of a secret", () => {
       s3: digest(chosen.s3Secret),
       input: digest(chosen.input)
     })
-    // Workers have no secrets of the platform.
+    // Workers have none of the platform's secrets.
     const environment = textAt(proof.output, "environment").split("").toReversed().join("")
     expect(environment).toContain(chosen.plain)
     for (const name of ["adminKey", "secretsKey", "collectorKey", "alertQuery", "alertSecret", "jobsKey"] as const) {
@@ -421,7 +421,7 @@ describe("a value in each place of a secret", () => {
     for (const value of values.values()) expect(value.length).toBeGreaterThan(15)
   }, 120_000)
 
-  it("stays there while jobs print and throw it, webhooks fail, and requests have it in the wrong places", async () => {
+  it("stays there while jobs print and throw it, webhooks fail, and requests contain it in the wrong places", async () => {
     for (const how of ["print", "throw", "exit", "return"]) {
       const job = await run({ how, text: chosen.input }, { webhook: `http://${hooks.host}/?sig=${chosen.failingQuery}` })
       expect(job.status).toBe(how === "throw" || how === "exit" ? "FAILED" : "COMPLETED")
@@ -465,7 +465,7 @@ describe("a value in each place of a secret", () => {
     })
   }, 120_000)
 
-  it("is in no answer: every GET of the OpenAPI document, for every endpoint and job", async () => {
+  it("is in no response: every GET in the OpenAPI document, for every endpoint and job", async () => {
     const { json: document, text } = await call("GET /openapi.json", "/openapi.json", { key: null })
     expect(text).toContain("openapi")
     const paths = at(document, "paths")
@@ -521,7 +521,7 @@ describe("a value in each place of a secret", () => {
       }
     }
     for (const path of ["/metrics", "/docs", "/", "/healthz", "/readyz"]) await call(`GET ${path}`, path)
-    // Every other operation has answered with something to search, except for builds and runs of pipelines, of which there are none.
+    // Every other operation has returned something to search, except those for builds and pipeline runs, because there are none.
     const isEmpty = (template: string) => EFFECTIVE.test(template) || /\/(?:build|steps|definitions\/)/.test(template)
     const succeeded = new Set(texts.flatMap(({ from, status = 0 }) => status >= 200 && status < 300 ? [from] : []))
     expect(templates.filter((template) => !isEmpty(template) && !succeeded.has(`GET ${template}`))).toEqual([])
@@ -577,7 +577,7 @@ describe("a value in each place of a secret", () => {
     const search = async () => (await Promise.all([...values.keys()].map(leaksOf))).flat()
     expect(await search()).toEqual([])
 
-    // The search finds what is there.
+    // Shows that the search finds values where they are.
     for (const [name, { files, shownBy = [] }] of Object.entries(PERMITTED) as ReadonlyArray<[Name, Permission]>) {
       const forms = formsOf(valueOf(name))
       const shown = texts.filter(({ text }) => forms.some((form) => text.includes(form))).map(({ from }) => from)
@@ -608,7 +608,7 @@ describe("the error of a platform that cannot start", () => {
     ["PostgreSQL", { STINT_DATABASE: `postgres://user:${secret}@127.0.0.1:1/stint` }],
     ["STINT_DATABASE", { STINT_DATABASE: `mysql://user:${secret}@host/stint` }],
     ["127.0.0.1:1", bucket]
-  ])("names %s and contains no value of it", async (named, env) => {
+  ])("names %s and does not contain its value", async (named, env) => {
     const dataDir = await mkdtemp(join(tmpdir(), "stint-canary-start-"))
     const { code, stderr, stdout } = await runCommand(["serve"], {
       env: { STINT_DATA_DIR: dataDir, XDG_CONFIG_HOME: `${dataDir}-config`, STINT_API_KEY: random("key"), PORT: "0", ...env }

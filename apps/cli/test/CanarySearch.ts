@@ -1,5 +1,5 @@
 /**
- * Finds secrets in what a platform wrote: as they are, and in the forms that programs give to text.
+ * Finds secrets in what a platform wrote: as they are, and in the encodings that programs use for text.
  */
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -11,18 +11,18 @@ export const formsOf = (text: string): ReadonlyArray<string> => {
   return [...new Set([...forms, ...base64.map((form) => form.replaceAll("+", "-").replaceAll("/", "_"))])]
 }
 
-/** All files of a folder. */
+/** All files in a folder. */
 const filesIn = async (folder: string): Promise<ReadonlyArray<string>> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name))
 }
 
-/** The files of a folder that contain a text in any form. */
+/** The files in a folder that contain a text in any form. */
 export const holdersOf = async (folder: string, text: string): Promise<ReadonlyArray<string>> => {
   const forms = formsOf(text)
   const found = await Promise.all(
     (await filesIn(folder)).map(async (file) => {
-      // Workers may replace a file of the compile cache meanwhile.
+      // Workers may replace a file in the compile cache during the search.
       const content = await readFile(file).catch(() => Buffer.alloc(0))
       return forms.some((form) => content.includes(form)) ? [file] : []
     })

@@ -35,7 +35,7 @@ const clockFile = async () => {
   }
 }
 
-/** The worker of the first attempt of a job, once it runs. */
+/** The worker that runs a job's first attempt, once the attempt has started. */
 const workerOf = async ({ history, workers }: FaultWorld, job: string): Promise<Worker> => {
   const started = await until(
     "the job to start",
@@ -117,7 +117,7 @@ const sleeping = async () => {
       }, 60_000)
       return id
     },
-    /** Whether the run still sleeps after another one has begun and ended. */
+    /** Whether the run still sleeps after another run has begun and ended. */
     stillSleeps: async (id: string): Promise<boolean> => {
       const other = await platform.run("napping", { log: log(id), ms: 1 })
       expect(await endOf(platform, "napping", other)).toMatchObject({ status: "COMPLETED" })
@@ -154,7 +154,7 @@ describe("a pipeline that sleeps while the system clock is set", () => {
       await clock.set("+0")
       await until("the platform to notice", () => /The system clock moved back/.test(platform.output) ? true : undefined)
       expect(await world.stillSleeps(back)).toBe(true)
-      // Its time is two hours and a minute after the time of the test's clock.
+      // The sleep ends two hours and a minute after the time on the test's clock.
       await clock.set("+122m")
       await world.wakes("back", back)
     },

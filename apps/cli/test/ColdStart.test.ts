@@ -63,12 +63,12 @@ it("counts the setup of a worker as a part of its own, and tells waiting jobs wh
   const failing = await platform.run("fails", {})
   const cause = await until("the reason", async () => {
     const found = await explained("fails", failing)
-    // The last lines of the worker, which are known after its exit.
+    // The worker's last lines, which are known once it has exited.
     return found.cause?.includes("reading /models/tiny") === true ? found : undefined
   }, 60_000)
   expect(cause.reason).toBe("failing")
   expect(cause.words).toContain("is unhealthy: its setup failed: the model /models/tiny is damaged")
-  // Not while the next worker starts.
+  // Not shown while the next worker starts.
   await until("the reason on the command line", async () => {
     const { stdout } = await stint(platform, ["status", "fails", failing, "--explain"])
     return stdout.includes("the model /models/tiny is damaged") ? stdout : undefined
@@ -82,14 +82,14 @@ it("counts the setup of a worker as a part of its own, and tells waiting jobs wh
   expect(words).toMatch(/1 worker is starting, the oldest for .+\. Its setup has run for .+ of at most 10 min\.$/)
 }, 120_000)
 
-it("starts a worker in a standby process with STINT_SPARE_WORKERS, and says so in the explanation of the job", async () => {
+it("starts a worker in a standby process with STINT_SPARE_WORKERS, and says so in the job's explanation", async () => {
   const config = join(folder, "stint.config.ts")
   await using platform = await PlatformProcess.create(
     ["serve", "--config", config],
     { STINT_SPARE_WORKERS: "1" },
     () => writeFile(config, COLD)
   )
-  // The first starts happen before the handler is bundled and the standby waits.
+  // The first starts happen before the handler is bundled and the standby process waits.
   const words = await until("a start in a standby process", async () => {
     const { id } = await platform.runSync("cold", {})
     const { explain: { wait } } = decode((await platform.request("GET", `/v2/cold/status/${id}?explain`)).body)

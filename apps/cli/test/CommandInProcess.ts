@@ -1,6 +1,6 @@
 /**
  * Runs commands in the process of the test, with their own environment, output and exit code. Much faster than a process per command; tests of
- * signals, of the start and of the terminal use `PlatformProcess.ts`.
+ * signals, startup and the terminal use `PlatformProcess.ts`.
  */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Command } from "effect/cli"

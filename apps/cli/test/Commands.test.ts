@@ -96,7 +96,7 @@ describe("stint", () => {
     expect(stderr + stdout).not.toMatch(/\n\s+at /)
   })
 
-  it("prints a remedy when the key is wrong or missing, or the platform does not answer", async () => {
+  it("prints a remedy when the key is wrong or missing, or the platform does not respond", async () => {
     expect((await stint(platform, ["endpoints", "list"], { STINT_API_KEY: "wrong-key-wrong-key" })).stderr).toContain(
       "does not know this key"
     )
@@ -109,7 +109,7 @@ describe("stint", () => {
     expect(unreachable.stderr).toContain("stint serve")
   })
 
-  it("stops the start at an invalid setting and names it", async () => {
+  it("does not start with an invalid setting, and names it", async () => {
     const { code, stderr } = await stint(undefined, ["serve"], { PORT: "many", STINT_DATA_DIR: platform.dataDir })
     expect(code).toBe(1)
     expect(stderr).toContain("PORT")

@@ -114,7 +114,7 @@ describe("the web console in a browser", () => {
         for (const [name, path, shows] of pages) {
           await page.goto(platform.url + path)
           await page.locator("main").getByText(shows).first().waitFor()
-          // Text of lists that load after the head of the page.
+          // Waits for lists that load after the rest of the page.
           await page.locator(".loading").first().waitFor({ state: "detached" })
           expect(await page.getByRole("alert").allInnerTexts(), `${name} ${look}`).toEqual([])
           expect(await browser.violations(page), `${name} ${look}`).toEqual([])
@@ -138,7 +138,7 @@ describe("the web console in a browser", () => {
     await page.getByRole("button", { name: "Log in" }).click()
     await page.getByText("The platform does not know this key.").waitFor()
     await browser.login(page, platform.key)
-    // The key is in no place that a script of the page can read.
+    // No script on the page can read the key.
     expect(await page.evaluate("JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])")).toBe(
       "[{},{},\"\"]"
     )
@@ -204,7 +204,7 @@ describe("the web console in a browser", () => {
   }, 300_000)
 
   it(
-    "finds jobs by a query, saves it as a view, takes a bulk operation back, and shows one that continues without its tab",
+    "finds jobs by a query, saves the query as a view, takes a bulk operation back, and shows one that continues without its tab",
     async () => {
       await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
       await using browser = await ConsoleBrowser.open(platform.url)
@@ -275,7 +275,7 @@ describe("the web console in a browser", () => {
   )
 
   it(
-    "shows a viewer everything and no button, ends the session with its key, and tells a failure from an empty list",
+    "shows a viewer everything but no buttons, ends the session together with its key, and distinguishes a failure from an empty list",
     async () => {
       await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
       await using browser = await ConsoleBrowser.open(platform.url)
@@ -322,7 +322,7 @@ describe("the web console in a browser", () => {
     300_000
   )
 
-  it("opens a page, an endpoint and a job from the command palette, by the keyboard alone", async () => {
+  it("opens a page, an endpoint and a job from the command palette, with the keyboard alone", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
     await using browser = await ConsoleBrowser.open(platform.url)
     const job = await platform.run("archive", {})
@@ -385,9 +385,9 @@ describe("the web console in a browser", () => {
     expect(browser.problems).toEqual([])
   }, 300_000)
 
-  it("creates a schedule by its form, runs, pauses, changes and removes it", manageSchedules, 300_000)
+  it("creates a schedule with the form, then runs, pauses, changes and removes it", manageSchedules, 300_000)
 
-  it("shows usage and budgets, by keyboard too, downloads them, and tells a failure from an empty time", readUsage, 300_000)
+  it("shows usage and budgets, also with the keyboard, downloads them, and distinguishes a failure from an empty period", readUsage, 300_000)
 
   it("finds workers of all endpoints by state, and opens their jobs", watchWorkers, 300_000)
 

@@ -48,7 +48,7 @@ export class ConsoleBrowser {
     await this.#browser.close()
   }
 
-  /** A window with cookies of its own. */
+  /** A window with its own cookies. */
   async window(options: { readonly dark?: boolean; readonly phone?: boolean } = {}): Promise<BrowserContext> {
     const context = await this.#browser.newContext({
       viewport: options.phone === true ? { width: 390, height: 844 } : { width: 1440, height: 900 },
@@ -87,7 +87,7 @@ export class ConsoleBrowser {
     await page.getByRole("button", { name: "Log out" }).waitFor()
   }
 
-  /** What axe finds on a page, of serious and critical violations of WCAG 2.2 AA, as sentences. */
+  /** The serious and critical violations of WCAG 2.2 AA that axe finds on a page, as sentences. */
   async violations(page: Page): Promise<ReadonlyArray<string>> {
     await page.evaluate(axe.source)
     const found: ReadonlyArray<axe.Result> = await page.evaluate(

@@ -1,5 +1,5 @@
 /**
- * What a person does on the console's pages of pipelines: follows a run in its graph, sends it the event that it waits for, and retries it from
+ * What a person does on the console's pipeline pages: follows a run in its graph, sends it the event that it waits for, and retries it from
  * a node.
  */
 import { join } from "node:path"
@@ -16,7 +16,7 @@ const startAlbum = async (platform: PlatformProcess, title: string): Promise<str
   const run = await platform.run("album", { title, photos: ["anna", "berta", "clara"] })
   await until("the wait for the approval", async () => {
     const { body, status } = await platform.request("GET", `/v2/album/steps/${run}`)
-    // A job becomes a run with the first write of its worker.
+    // A job becomes a run when its worker first writes.
     if (status !== 200) return undefined
     const { steps } = body as Steps
     return steps.some(({ path, state }) => path === "approval" && state === "open") || undefined
@@ -35,7 +35,7 @@ export const populateRuns = async (
   return { failedRun, waitingRun: await startAlbum(platform, "spring") }
 }
 
-/** The walk. */
+/** The walk-through. */
 export const followRun = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
   await using browser = await ConsoleBrowser.open(platform.url)
@@ -86,7 +86,7 @@ export const followRun = async (): Promise<void> => {
   await page.getByRole("link", { name: "Job and logs" }).click()
   await page.getByRole("link", { name: "Graph of the run" }).waitFor()
 
-  // A viewer sees the graph and what the nodes recorded, and no button that changes anything.
+  // A viewer sees the graph and what the nodes recorded, but no button that changes anything.
   const other = await startAlbum(platform, "summer")
   const { body } = await platform.request("POST", "/api/v1/keys", { name: "viewer", scopes: ["jobs:read"], endpoints: ["album"] })
   const { secret } = body as { readonly secret: string }

@@ -1,5 +1,5 @@
 /**
- * What a person does on the console's pages of schedules: creates one by the form, runs it, pauses it, changes it and removes it.
+ * What a person does on the console's schedule pages: creates a schedule with the form, runs it, pauses it, changes it and removes it.
  */
 import { join } from "node:path"
 import { expect } from "vitest"
@@ -21,7 +21,7 @@ export const populateSchedules = async (platform: PlatformProcess): Promise<void
 const stored = async (platform: PlatformProcess, name: string): Promise<unknown> =>
   (await platform.request("GET", `/api/v1/endpoints/archive/schedules/${name}`)).body
 
-/** The walk. */
+/** The walk-through. */
 export const manageSchedules = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
   await using browser = await ConsoleBrowser.open(platform.url)
@@ -73,7 +73,7 @@ export const manageSchedules = async (): Promise<void> => {
   await page.getByText("Replace: submit the job").waitFor()
   expect(await stored(platform, "hourly")).toMatchObject({ spec: { cron: "0 * * * *", overlap: "replace" } })
 
-  // A second schedule of the same name would replace the first one.
+  // A second schedule with the same name would replace the first one.
   await page.goto(`${platform.url}/console/schedules/new`)
   await page.getByLabel("Endpoint").selectOption("archive")
   await page.getByLabel("Name").fill("hourly")

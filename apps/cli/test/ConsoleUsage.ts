@@ -1,5 +1,5 @@
 /**
- * What a person does on the console's page of usage: compares days, releases and keys, reads budgets, and downloads a bill.
+ * What a person does on the console's usage page: compares days, releases and keys, reads budgets, and downloads a bill.
  */
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -9,7 +9,7 @@ import { expect } from "vitest"
 import { ConsoleBrowser } from "./ConsoleBrowser.ts"
 import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
 
-/** The file of prices and budgets. */
+/** The file with prices and budgets. */
 export const PRICES = join(FIXTURES, "prices.json")
 
 const HOUR = 3_600_000
@@ -17,7 +17,7 @@ const HOUR = 3_600_000
 /** The share of a day's work in each hour: little at night. */
 const DAY_SHAPE = Array.from({ length: 24 }, (_, hour) => Math.max(0.05, Math.sin(((hour - 5) / 24) * 2 * Math.PI)))
 
-/** Endpoints with their GPUs and their size; the last two were removed. */
+/** Endpoints with their GPUs and their size; the last two endpoints were removed. */
 const WORK = [
   ["stories", 0, 900],
   ["charge", 0, 240],
@@ -30,8 +30,8 @@ const WORK = [
 ] as const
 
 /**
- * Writes the usage of the last 40 days into the database, as a platform does that has run for so long. The platform is stopped meanwhile, so
- * that its budgets contain it.
+ * Writes the usage of the last 40 days into the database, as if the platform had run that long. The platform is stopped while this happens, so that
+ * its budgets include this usage.
  */
 export const populateUsage = async (platform: PlatformProcess): Promise<void> => {
   const hour = Math.floor(Date.now() / HOUR) * HOUR
@@ -55,7 +55,7 @@ export const populateUsage = async (platform: PlatformProcess): Promise<void> =>
         insert.run(at, endpoint, release, "", 0, 0, worker, Math.round(execution * 0.7), worker * gpus)
       }
     }
-    // More than its budget of a day, whenever the test runs. No test submits a job to it.
+    // More than its daily budget, whenever the test runs. No test submits a job to this endpoint.
     insert.run(hour, "translate", 0, "", 0, 0, 12_000_000, 0, 0)
     db.exec("COMMIT")
   }
@@ -70,7 +70,7 @@ const download = async (page: Page, name: string): Promise<{ readonly file: stri
   return { file: saved.suggestedFilename(), text: await readFile(await saved.path(), "utf8") }
 }
 
-/** The walk with prices. */
+/** The walk-through with prices. */
 export const readUsage = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")], {
     STINT_PRICES: PRICES
@@ -86,7 +86,7 @@ export const readUsage = async (): Promise<void> => {
   await name("rembrandt-upscaler (removed)").waitFor()
   await name("stories").waitFor()
 
-  // The page has the sums of the API.
+  // The page shows the sums that the API returns.
   const from = Math.floor(Date.now() / (24 * HOUR)) * 24 * HOUR - 29 * 24 * HOUR
   const { body } = await platform.request("GET", `/api/v1/usage?from=${from}`)
   const { total } = body as { readonly total: { readonly cost: number; readonly attempts: number } }
@@ -102,7 +102,7 @@ export const readUsage = async (): Promise<void> => {
   expect(await browser.violations(page)).toEqual([])
   await browser.picture(page, "usage-costs")
 
-  // The keyboard alone reads each bar, and shows one part of the bars.
+  // With the keyboard alone, a person can read each bar and show one part of the bars.
   await slider.focus()
   const last = await slider.getAttribute("aria-valuetext")
   await page.keyboard.press("ArrowLeft")
@@ -127,7 +127,7 @@ export const readUsage = async (): Promise<void> => {
   const json = await download(page, "Download JSON")
   expect(JSON.parse(json.text)).toMatchObject({ by: "endpoint", step: "day", currency: "EUR" })
 
-  // What is chosen is in the address, and is the same after a reload.
+  // The choice is in the address, and stays the same after a reload.
   await page.getByRole("button", { name: "7 days" }).click()
   await page.getByLabel("By", { exact: true }).selectOption("release")
   await page.getByRole("combobox", { name: "Endpoint" }).selectOption("stories")

@@ -1,12 +1,12 @@
 /**
- * What a person does on the console's page of workers: finds one by its state and endpoint, and opens what it runs and what it ran.
+ * What a person does on the console's workers page: finds a worker by its state and endpoint, and opens what it runs and what it ran.
  */
 import { join } from "node:path"
 import { expect } from "vitest"
 import { ConsoleBrowser } from "./ConsoleBrowser.ts"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 
-/** The walk. */
+/** The walk-through. */
 export const watchWorkers = async (): Promise<void> => {
   await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")])
   await using browser = await ConsoleBrowser.open(platform.url)
@@ -47,7 +47,7 @@ export const watchWorkers = async (): Promise<void> => {
   expect(await browser.violations(page)).toEqual([])
   await browser.picture(page, "workers-empty")
 
-  // A part of the workers must not look like all of them.
+  // A partial list of workers must not look like a complete one.
   await page.route("**/api/v1/overview/stories", (route) =>
     route.fulfill({
       status: 503,
@@ -61,7 +61,7 @@ export const watchWorkers = async (): Promise<void> => {
   await page.getByRole("button", { name: "Try again" }).click()
   await row("stories").first().waitFor()
 
-  // A key for one endpoint sees its workers only. Without `jobs:read`, their jobs are no links.
+  // A key for one endpoint sees only that endpoint's workers. Without `jobs:read`, their jobs are not links.
   const loginWith = async (scope: string, endpoints: "all" | ReadonlyArray<string>) => {
     const made = await platform.request("POST", "/api/v1/keys", { name: scope, scopes: [scope], endpoints })
     await page.getByRole("button", { name: "Log out" }).click()

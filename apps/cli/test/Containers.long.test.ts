@@ -22,7 +22,7 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
 
   beforeAll(async () => {
     await engine.start()
-    // The program of an image: the handler with the SDK in one file.
+    // The image's program: the handler with the SDK in one file.
     const outfile = join(engine.folder, "worker.mjs")
     await build({
       entryPoints: [join(FIXTURES, "contained.ts")],
@@ -160,16 +160,16 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
       temporary: "succeeded",
       status: ["CapEff:\t0000000000000000", "NoNewPrivs:\t1"]
     })
-    // Its init process and itself.
+    // The init process and the worker itself.
     expect(rest).toHaveProperty("processes", 2)
     expect(connect[0]).toBe("connected")
     for (const outcome of connect.slice(1)) expect(outcome).toMatch(/^(?:ECONNREFUSED|ENETUNREACH)$/)
-    // The key of a worker is valid for the worker API of its own endpoint.
+    // A worker's key is valid only for the worker API of its own endpoint.
     for (const status of requests) expect([401, 403]).toContain(status)
     await platform.request("POST", `/v2/other/cancel/${listener}`)
   }, 300_000)
 
-  it("are taken over by the next platform after kill -9, with the lines of the time between, and never run twice", async () => {
+  it("are adopted by the next platform after kill -9, with the lines printed in between, and never run twice", async () => {
     const id = await printing(8_000)
     const before = await containers()
     expect(before).toHaveLength(1)

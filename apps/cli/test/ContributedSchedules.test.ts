@@ -63,7 +63,7 @@ it.live(
         spec: Schema.decodeUnknownSync(ScheduleSpec)({ cron: "0 3 * * *", tags: ["plugin:p"] })
       }
       expect(yield* lines(dataDir, [a, b], [nightly])).toEqual([])
-      // Both log what they leave as it is.
+      // Both log what they leave unchanged.
       const found = yield* lines(dataDir, [a], [])
       expect(found.flatMap((line) => /^(The configuration does not name|No package contributes)/.exec(line)?.[1] ?? [])).toEqual([
         "The configuration does not name",

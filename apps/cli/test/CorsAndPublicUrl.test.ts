@@ -30,7 +30,7 @@ describe("STINT_CORS_ORIGINS", () => {
     ])
   })
 
-  it("stops the start and describes valid values when it is not a list of origins", async () => {
+  it("prevents startup and describes valid values when it is not a list of origins", async () => {
     for (const origins of ["example.com", "https://a.example.com/path", "https://*.example.com/x", "*, https://a.example.com"]) {
       const { code, stderr, stdout } = await stint(undefined, ["serve"], { STINT_CORS_ORIGINS: origins, PORT: "0" })
       expect(code, origins).toBe(1)

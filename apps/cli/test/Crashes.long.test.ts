@@ -110,7 +110,7 @@ describe("kill -9 of the server", () => {
   }, 60_000)
 
   it.skipIf(!hasPython)(
-    "lets a worker that prints finish its job, and stores the lines of the time without a server",
+    "lets a worker that prints finish its job, and stores the lines printed while there was no server",
     async () => {
       await using platform = await PlatformProcess.create(CONFIG)
       const id = await platform.run("python", { n: 1, ms: 4_000, print: 50 })
@@ -131,7 +131,7 @@ describe("kill -9 of the server", () => {
     60_000
   )
 
-  it.skipIf(!hasPython)("returns the job of a worker that was killed together with the server at once", async () => {
+  it.skipIf(!hasPython)("immediately returns the job of a worker that was killed together with the server", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const id = await platform.run("python", { n: 2, ms: 1_000 })
     const [line = ""] = await until("the first line", async () => {

@@ -83,13 +83,13 @@ describe.skipIf(process.platform === "win32")("the data folder", () => {
       for (const entry of entries) {
         const path = join(entry.parentPath, entry.name)
         const found = await stat(path).catch(() => undefined)
-        // Node creates the folders inside compile-cache, which itself is closed.
+        // Node creates the folders inside compile-cache. Other users cannot enter compile-cache itself.
         if (found === undefined || found.isDirectory() && entry.parentPath !== platform.dataDir) continue
         if ((found.mode & 0o077) !== 0) wide.push(`${path} ${(found.mode & 0o777).toString(8)}`)
       }
       return wide
     }
-    // The files of a bundle get their permissions when it is complete. Until then, the data folder itself closes them.
+    // The files of a bundle get their permissions when it is complete. Until then, the data folder itself protects them.
     await expect.poll(wideFiles, { timeout: 20_000 }).toEqual([])
   })
 })

@@ -21,7 +21,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
 
   const settings = () => ({ STINT_DATABASE: cluster.url("postgres") })
 
-  it("runs, streams, cancels and retries jobs, and has them again after kill -9", async () => {
+  it("runs, streams, cancels and retries jobs, and still has them after kill -9", async () => {
     await using platform = await PlatformProcess.create(CONFIG, settings())
     expect(platform.output).toContain("Database           localhost/postgres")
     expect(await platform.runSync("slow", { n: 1 })).toMatchObject({ status: "COMPLETED", output: { n: 1 } })
@@ -98,7 +98,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
     LIMIT
   )
 
-  it("does not start with an address that it cannot use, and names no password", async () => {
+  it("does not start with an address that it cannot use, and does not print the password", async () => {
     const url = cluster.url("postgres").replace("stint@", "stint:hunter22@").replace("/postgres?", "/none?")
     const missingDatabase = await stint(undefined, ["serve"], {
       STINT_DATABASE: url,

@@ -14,7 +14,7 @@ const folder = Effect.acquireRelease(
 )
 
 describe("the definition of a handler before its deployment", () => {
-  it.live("starts the handler with the operator's variables and those of its endpoint, and without the settings of the platform", () =>
+  it.live("starts the handler with the operator's variables and those of its endpoint, but without the platform's settings", () =>
     Effect.gen(function*() {
       vi.stubEnv("STINT_API_KEY", "rpa_0123456789abcdef")
       vi.stubEnv("MODEL_FOLDER", "/models")

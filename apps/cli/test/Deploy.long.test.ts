@@ -1,5 +1,5 @@
 /**
- * A project from its first deployment to a rollback, by the command line alone: the real platform, real workers, one project of `stint init`.
+ * A project from its first deployment to a rollback, with the command line alone: a real platform, real workers, and a project from `stint init`.
  */
 import { Release, ReleasePreview } from "@stint/contract/Release"
 import * as Schema from "effect/Schema"
@@ -63,7 +63,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-// Each test continues where the one before ended.
+// Each test continues where the previous one ended.
 
 it("deploys a new project, and refuses without --yes if there is no terminal", async () => {
   const refused = await deploy()
@@ -105,7 +105,7 @@ it("serves the deployed code, whatever happens to the files, until a change is d
   expect(again).toMatchObject({ code: 0, stdout: "words  no changes (release 2)\n\nNothing to deploy.\n" })
 }, 300_000)
 
-it("says why a release failed, exits with 1, and leaves the endpoint at the release before", async () => {
+it("says why a release failed, exits with 1, and leaves the endpoint at the previous release", async () => {
   const before = await readFile(join(project, "handler.ts"), "utf8")
   await appendFile(join(project, "handler.ts"), "throw new Error(\"no model at /models/words\")\n")
   const failing = await deploy("--yes", "--json")

@@ -143,7 +143,7 @@ describe("the plan of a deployment", () => {
     preview: { active: 2, settings: [], code: noCode, changes: false }
   }
 
-  it("names what stays first, and of a new endpoint shows only what is not the default", () => {
+  it("names what stays first, and shows only the non-default settings of a new endpoint", () => {
     const plan = { deployments: [created, changed, same], leftovers: [{ action: "keep" as const, id: "old" }] }
     expect(DeployPlan.isEmpty(plan)).toBe(false)
     expect(DeployPlan.format(plan)).toBe([
@@ -198,14 +198,14 @@ describe("the history of releases", () => {
     })
   })
 
-  it("returns to the last release that was active, and during a roll to the one that serves", () => {
+  it("returns to the last release that was active, and during a rollout to the serving one", () => {
     expect(rollbackTarget(releases, at(4))?.number).toBe(2)
     expect(rollbackTarget(releases, at(5, 4))?.number).toBe(4)
     expect(rollbackTarget(releases, at(2))).toBeUndefined()
   })
 })
 
-it("only y and yes agree to a change", () => {
+it("only y and yes confirm a change", () => {
   expect(["y", "Y", " yes ", "YES"].every(isYes)).toBe(true)
   expect(["", "n", "no", "yep", "yes please", "1"].some(isYes)).toBe(false)
 })

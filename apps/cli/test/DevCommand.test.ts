@@ -1,5 +1,5 @@
 /**
- * `stint dev`: serves handlers from a folder without an installation, reloads them after a change of their sources, and shows each job.
+ * `stint dev`: serves handlers from a folder without an installation, reloads them when their sources change, and shows each job.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -82,7 +82,7 @@ describe("dev with a handler file", () => {
     expect(text).toContain("greet.ts:1:5:")
   })
 
-  it("shows a handler that fails at its start once, and runs the waiting jobs after the correction", async () => {
+  it("shows a handler that fails at startup once, and runs the waiting jobs after the correction", async () => {
     const from = platform.output.length
     await save("mark.ts", `export const mark = "?"; throw new Error("no model")`)
     const id = await platform.run("greet", { name: "Grace" })

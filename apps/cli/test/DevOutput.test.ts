@@ -16,7 +16,7 @@ describe("the line of a job in stint dev", () => {
     expect(jobLine(job, null, 2_000)).toBe("words  COMPLETED in 20 ms  job-1")
   })
 
-  it("states a long wait, such as that for the start of a worker", () => {
+  it("states a long wait, for example for a worker to start", () => {
     const late = { ...job, startedAt: 1_500, finishedAt: 13_500 }
     expect(jobLine(late, null, 14_000)).toBe("words  COMPLETED in 12.0 s after a wait of 500 ms  job-1")
   })

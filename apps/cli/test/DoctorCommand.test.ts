@@ -1,5 +1,5 @@
 /**
- * `stint doctor` of a data folder. Its checks of a database are tested in packages/store-postgres.
+ * `stint doctor` on a data folder. Its checks of a database are tested in packages/store-postgres.
  */
 import * as Sqlite from "@stint/store-sqlite"
 import * as Effect from "effect/Effect"
@@ -38,7 +38,7 @@ describe("stint doctor", () => {
     expect(code).toBe(0)
   })
 
-  it("fails for a damaged file and a missing one, with the exit code 1", async () => {
+  it("fails for a damaged file and a missing one, with exit code 1", async () => {
     expect(await doctor()).toMatchObject({ code: 1, stdout: expect.stringContaining("there is no such file") })
     await Effect.runPromise(Effect.scoped(Layer.build(database())))
     await writeFile(join(dataDir, "stint.db"), "not a database".repeat(1_000))
@@ -48,7 +48,7 @@ describe("stint doctor", () => {
     expect(code).toBe(1)
   })
 
-  it("fails for a database that cannot be reached, and prints no control characters of its address", async () => {
+  it("fails for a database that cannot be reached, and prints no control characters from its address", async () => {
     const { code, stdout } = await doctor("--database", "postgres://stint@127.0.0.1:1/none")
     expect(stdout).toMatch(/^127\.0\.0\.1:1\/none\nFAILED {2}connection/)
     expect(code).toBe(1)

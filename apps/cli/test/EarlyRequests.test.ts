@@ -17,7 +17,7 @@ const freePort = async (): Promise<number> => {
   return address.port
 }
 
-it("finds the configured endpoints with the first request that a new platform answers", async () => {
+it("finds the configured endpoints with the first request to which a new platform responds", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stint-early-"))
   const key = "stint_early_requests_0123456789012345678"
   const port = await freePort()
@@ -34,7 +34,7 @@ it("finds the configured endpoints with the first request that a new platform an
     const ask = () =>
       fetch(`http://127.0.0.1:${port}/v2/joined/health`, { headers: { authorization: `Bearer ${key}` } })
         .then(({ status }) => status, () => undefined)
-    // Without a pause: the server holds a connection from its first moment.
+    // Without pauses: the server holds connections from its first moment.
     let status: number | undefined
     for (const deadline = Date.now() + 20_000; status === undefined && Date.now() < deadline;) status = await ask()
     expect(status).toBe(200)

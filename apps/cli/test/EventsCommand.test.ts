@@ -9,7 +9,7 @@ import { runCommand } from "./CommandInProcess.ts"
 
 const AT = Date.UTC(2026, 10, 22, 14, 0, 7)
 
-/** What each connection sends before it is closed. Empty: a proxy answers for a platform that restarts. */
+/** What each connection sends before it is closed. Empty: a proxy responds while the platform restarts. */
 const CONNECTIONS = [
   [{ type: "job.submitted", at: AT, endpoint: "hello", job: "one" }],
   [],
@@ -40,7 +40,7 @@ describe("stint events", () => {
       for (const event of events) {
         response.write(`id: a-1-${asked.length}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
       }
-      // Where to resume, as the platform says it when it ends a connection after its time.
+      // Where to resume, as the platform says when a connection has reached its time limit.
       response.end(`id: a-1-${asked.length}0\nevent: position\n\n`)
     })
     server.listen(0, "127.0.0.1")
@@ -56,7 +56,7 @@ describe("stint events", () => {
   }
 
   it(
-    "prints a line for each event with its control characters escaped, and continues at its position, also after a 502",
+    "prints a line for each event with its control characters escaped, and resumes at its position, even after a 502",
     async () => {
       const { code, stdout } = await run("sixteen-characters", "-f", "--endpoint", "hello")
       expect(code).toBe(0)
@@ -89,7 +89,7 @@ describe("stint events", () => {
     expect(stderr).toContain("Use another key.")
   })
 
-  it("shows an alert with its endpoint, or a dash for one of the whole platform", () => {
+  it("shows an alert with its endpoint, or with a dash if it is about the whole platform", () => {
     const alert = { type: "alert.fired", at: AT, id: "x", fingerprint: "disk_low", kind: "disk_low", summary: "Low." } as const
     expect(line(alert)).toBe("14:00:07  alert.fired       -  id=x  fingerprint=disk_low  kind=disk_low  summary=Low.")
     expect(line({ ...alert, endpoint: "hello" })).toContain("alert.fired       hello  id=x")

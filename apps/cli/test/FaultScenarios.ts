@@ -40,12 +40,12 @@ export const result = (
   return { violations, counts: { ...History.count(history.events(), violations), "platform kills": restarts, ...more } }
 }
 
-/** A storm goes on for up to this time until a kill has ended an attempt. Milliseconds. */
+/** If no kill has ended an attempt by the end of a storm, the storm continues until one has, for at most this time. Milliseconds. */
 const KILL_WITHIN = 20_000
 
 /**
- * A storm does not submit while this number of jobs waits or runs. A frozen worker runs no jobs, so without this limit a long storm submits
- * more than its workers run, and the jobs that wait at its end alone take longer than a lease and 5 s.
+ * A storm does not submit while this number of jobs waits or runs. A frozen worker runs no jobs, so without this limit a long storm submits more jobs
+ * than its workers can run, and the jobs still waiting at its end alone take longer than a lease and 5 s.
  */
 const MAX_OPEN = 10
 
@@ -128,7 +128,7 @@ export const storm = async (
     const dice = random()
     const busy = world.busyWorkers().filter((worker) => !frozen.has(worker))
     const worker = pick([...world.workers].filter((one) => !frozen.has(one)))
-    // Every run ends an attempt by a kill, and freezes a worker that has a job.
+    // Every run of the test ends an attempt with a kill, and freezes a worker that has a job.
     if (lost === 0 && busy[0] !== undefined) kill(busy[0])
     else if (freezes === 0 && busy[0] !== undefined) world.background.push(freeze(busy[0]))
     else if (worker !== undefined && dice < 0.05) kill(worker)
@@ -143,7 +143,7 @@ export const storm = async (
   const stoppedAt = Date.now()
   await Promise.all(callers)
   const endedBy = stoppedAt + (LEASE + 5_000) * world.slowness
-  // Waits longer than that, so that the violation names the time of a late end.
+  // Waits beyond the limit, so that the violation names the time of a late end.
   await Promise.all(ids.map((id) => world.observeEnd(id, endedBy + 3_000)))
   const endedAfter = Date.now() - stoppedAt
   const found: Array<History.Violation> = []
@@ -166,7 +166,7 @@ export const frozenWorkers = async ({ env, rounds }: ScenarioOptions & { readonl
   const { history, platform, proxy } = world
   const started = (job: string, attempt: number) => () =>
     history.events().find((event) => event._tag === "Started" && event.job === job && event.attempt === attempt)
-  /** The late write of the first attempt, whatever the platform answers. */
+  /** The late write of the first attempt, whatever the platform's response. */
   const lateWrite = (job: string, after: number) => () =>
     history.events().slice(after).find((event) =>
       event.job === job && "attempt" in event && event.attempt === 1 &&
@@ -221,7 +221,7 @@ export const cancels = async (
       const line = await until("the handler to stop", aborted, 2 * interruptWithin).catch(() => undefined)
       if (line !== undefined) history.record({ _tag: "Interrupted", at: line.at, job: id })
       await world.observe(id)
-      // The worker is not usable while its handler runs.
+      // The worker cannot be used for another job while its handler runs.
       if (line === undefined) return
     }
   }

@@ -13,8 +13,8 @@ import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
 import { RecordingProxy, throughProxy } from "./RecordingProxy.ts"
 
 /**
- * The start of a platform on an idle machine, in milliseconds. If the start takes twice as long, every measured limit doubles, so that the
- * figures depend on the platform and not on other load of the machine.
+ * How long a platform takes to start on an idle machine, in milliseconds. If it takes twice as long, every measured limit doubles, so that the
+ * figures depend on the platform and not on other load on the machine.
  */
 const START_MILLIS = 2_000
 
@@ -33,10 +33,10 @@ export interface Worker {
   readonly process: ChildProcess
 }
 
-/** A call that is not answered within this time counts as lost. Milliseconds. */
+/** A call without a response within this time counts as lost. Milliseconds. */
 const CALL_MILLIS = 15_000
 
-/** Whether the connection was cut, or no answer came in time. */
+/** Whether the connection was cut, or no response came in time. */
 const isLost = (error: unknown): boolean => error instanceof TypeError || error instanceof DOMException
 
 /** A platform with one endpoint, its workers behind a recording proxy, and the history of all calls. */
@@ -94,7 +94,7 @@ export class FaultWorld implements AsyncDisposable {
     return worker
   }
 
-  /** Submits a job until the call is acknowledged, and records it. `patient`: also while the platform answers 503. */
+  /** Submits a job until the call is acknowledged, and records it. `patient`: also while the platform responds with 503. */
   async submit(
     input: object,
     { key, patient = false, webhook }: { readonly key?: string; readonly patient?: boolean; readonly webhook?: string } = {}
@@ -167,7 +167,7 @@ export class FaultWorld implements AsyncDisposable {
     this.restarts += 1
   }
 
-  /** Reads a job and records what the platform answers. Returns its status; undefined when the job does not exist. */
+  /** Reads a job and records the platform's response. Returns the job's status; undefined when the job does not exist. */
   async observe(job: string): Promise<string | undefined> {
     const askedAt = Date.now()
     const { body, status: code } = await this.platform.request("GET", `/v2/storm/status/${job}`)
@@ -208,7 +208,7 @@ export class FaultWorld implements AsyncDisposable {
     return running
   }
 
-  /** The workers that run a job. */
+  /** The workers that are running a job. */
   busyWorkers(): ReadonlyArray<Worker> {
     return [...this.workers].filter((worker) => this.runningJob(worker) !== undefined)
   }
@@ -271,7 +271,7 @@ export class FaultWorld implements AsyncDisposable {
         if (await Promise.race([connect(), pause(openMs + CALL_MILLIS).then(() => false)])) return connections
       } catch (error) {
         if (error instanceof Error && error.message.startsWith("events returned")) throw error
-        // The connection was cut. The next one continues at the last event.
+        // The connection was cut. The next one resumes after the last event.
         await pause(5)
       } finally {
         clearTimeout(timer)

@@ -1,5 +1,5 @@
 /**
- * A worker of another make, in Python, against the real platform (docs/spec/compatibility.md#worker-sdks). Skipped without `python3`.
+ * A third-party worker, in Python, against the real platform (docs/spec/compatibility.md#worker-sdks). Skipped without `python3`.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { join } from "node:path"
@@ -44,7 +44,7 @@ withPython("a worker of another make", () => {
     expect(job).not.toHaveProperty("retries")
   }, 60_000)
 
-  it("is replaced within seconds when it asks for it, and leaves within seconds when it is idle", async () => {
+  it("is replaced within seconds when it asks to be, and leaves within seconds when it is idle", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     await create(platform, {
       id: "python",

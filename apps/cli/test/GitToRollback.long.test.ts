@@ -1,5 +1,5 @@
 /**
- * Runs docs/operations/from-git-to-rollback.md as a reader does, command by command, and compares every answer: from a bare Git repository to
+ * Runs docs/operations/from-git-to-rollback.md as a reader does, command by command, and compares the output: from a bare Git repository to
  * an image, a registry, a release, workers from zero and back, a rolling release under load and a rollback. The platform, the engine and
  * the registry are real.
  *
@@ -32,7 +32,7 @@ describe.skipIf(missing !== undefined)(`${PAGE}${missing === undefined ? "" : ` 
     await using world = await BuildWorld.start()
     await world.engine.makeNodeImage(BASE, {})
 
-    // The reader's tools. The programs of the repository stand for the installed ones.
+    // The reader's tools. The repository's programs stand in for the installed ones.
     const bin = join(world.folder, "bin")
     const packages = join(world.folder, "packages/@stint")
     for (const folder of [bin, packages, join(world.folder, "work")]) mkdirSync(folder, { recursive: true })
@@ -94,7 +94,7 @@ describe.skipIf(missing !== undefined)(`${PAGE}${missing === undefined ? "" : ` 
     expect(outcome.problems.join("\n\n"), platform.output).toBe("")
     expect(outcome.skipped).toEqual([])
     expect({ run: outcome.run, compared: outcome.compared }).toEqual({ run: 21, compared: 11 })
-    // The page cannot see the registry's own copy.
+    // The page cannot show the registry's own copy.
     expect(execFileSync("ls", [join(world.folder, "registry/images/docker/registry/v2/repositories/team")], { encoding: "utf8" }))
       .toBe("words\n")
   }, 900_000)

@@ -1,6 +1,6 @@
 /**
- * The Helm chart has the objects of `stint kubernetes manifests`. Helm does not run here: a renderer of the few template functions that the
- * chart uses stands for it, and fails on every other one.
+ * The Helm chart has the objects of `stint kubernetes manifests`. Helm does not run here: a renderer for the few template functions that the chart
+ * uses stands in for it, and fails on every other function.
  */
 import * as Predicate from "effect/Predicate"
 import { readdirSync, readFileSync } from "node:fs"
@@ -22,7 +22,7 @@ const valueAt = (context: unknown, path: string): unknown => {
   return value
 }
 
-/** Whether Go's templates take it for true. */
+/** Whether Go's templates treat the value as true. */
 const isTrue = (value: unknown): boolean => value !== "" && value !== 0 && value !== false
 
 const conditionOf = (context: unknown, condition: string): boolean => {
@@ -114,12 +114,12 @@ describe("the Helm chart", () => {
       ingress: { host: "jobs.example.org", tlsSecret: "t" }
     }]
   ]
-  it.each(installations)("has the objects of the command: %s", (_, values, installation) => {
+  it.each(installations)("has the objects that the command prints: %s", (_, values, installation) => {
     const image = { image: installation.image }
     expect(comparable(objectsOf({ ...image, ...values }))).toEqual(comparable(manifestsOf(installation)))
   })
 
-  it("needs an image, and replaces the nodes when the settings of pods change", () => {
+  it("needs an image, and replaces the nodes when the pod settings change", () => {
     expect(() => objectsOf({})).toThrow("Set image to an image of the platform.")
     const annotations = (values: object) =>
       objectsOf({ image: "x", ...values }).map((object) => at(object, "spec", "template", "metadata", "annotations"))

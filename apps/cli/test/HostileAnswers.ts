@@ -1,8 +1,8 @@
 /**
- * The answers of `VerbCalls.ts` with every member that the contract describes, and with hostile text in every string.
+ * The responses of `VerbCalls.ts` with every member that the contract describes, and with hostile text in every string.
  *
  * A string becomes hostile where the contract accepts any text. The others (ids, states, names without control characters) become hostile in
- * answers that break the contract, which a client must survive too.
+ * responses that break the contract, which a client must survive too.
  */
 import { Api } from "@stint/contract/Api"
 import * as Exit from "effect/Exit"
@@ -16,7 +16,7 @@ export const HOSTILE = "\u001b]0;title\u0007 \u009d0;title\u009c \u001b[2J \r\u2
 
 type Path = ReadonlyArray<string>
 
-/** Whether the contract accepts a value as the answer to an operation. */
+/** Whether the contract accepts a value as the response to an operation. */
 const isAccepted: ReadonlyMap<string, (value: unknown) => boolean> = (() => {
   const found = new Map<string, (value: unknown) => boolean>()
   HttpApi.reflect(Api, {
@@ -31,7 +31,7 @@ const isAccepted: ReadonlyMap<string, (value: unknown) => boolean> = (() => {
   return found
 })()
 
-/** The value with another one at a path. */
+/** The value, with the part at a path replaced. */
 const replaced = (value: unknown, [key, ...rest]: Path, by: unknown): unknown => {
   if (key === undefined) return by
   if (Array.isArray(value)) {
@@ -42,7 +42,7 @@ const replaced = (value: unknown, [key, ...rest]: Path, by: unknown): unknown =>
   return { ...Object.fromEntries(entries(value)), [key]: replaced(at(value, key), rest, by) }
 }
 
-/** The paths of the values in a value for which the test is true. */
+/** The paths of the parts of a value for which the test is true. */
 const pathsOf = (value: unknown, test: (value: unknown) => boolean): ReadonlyArray<Path> => [
   ...(test(value) ? [[]] : []),
   ...(Predicate.isObjectOrArray(value) ? Object.entries(value) : []).flatMap(([key, one]) =>
@@ -55,14 +55,14 @@ const resolved = (schema: unknown): unknown => {
   return typeof reference === "string" ? resolved(at(document, ...reference.replace("#/", "").split("/"))) : schema
 }
 
-/** The schemas of a value that its schema combines. */
+/** A schema, and the schemas that it combines. */
 const partsOf = (schema: unknown): ReadonlyArray<unknown> => {
   const self = resolved(schema)
   const parts = ["anyOf", "oneOf", "allOf"].flatMap((name) => list(at(self, name)))
   return [self, ...parts.flatMap(partsOf)]
 }
 
-/** A small value of a schema with all of its members. It may break the contract, because JSON Schema does not state all of it. */
+/** A small value with all members of its schema. It may break the contract, because JSON Schema does not state the whole contract. */
 const sampleOf = (schema: unknown, depth = 0): unknown => {
   const parts = partsOf(schema)
   const first = (name: string) => parts.map((part) => at(part, name)).find((found) => found !== undefined)
@@ -77,7 +77,7 @@ const sampleOf = (schema: unknown, depth = 0): unknown => {
   if (types.includes("string")) return "text"
   if (types.includes("array")) return [sampleOf(first("items"), depth + 1)]
   if (types.includes("integer") || types.includes("number")) return 1
-  // Not true: `more` would let a command read for ever.
+  // False, because a command would read forever if `more` were true.
   if (types.includes("boolean")) return false
   return types.includes("object") ? {} : "text"
 }
@@ -93,7 +93,7 @@ const schemas: ReadonlyMap<string, unknown> = new Map(
   )
 )
 
-/** The answer with the members that it lacks, as far as the contract accepts them. */
+/** The response with the members that it lacks, as far as the contract accepts them. */
 const completed = (answer: unknown, schema: unknown, accepts: (value: unknown) => boolean): unknown => {
   let whole = answer
   const complete = (path: Path, within: unknown) => {
@@ -120,7 +120,7 @@ const completed = (answer: unknown, schema: unknown, accepts: (value: unknown) =
   return whole
 }
 
-/** The hostile answers of an operation: one that the contract accepts, and one that breaks it. */
+/** An operation's hostile responses: one that the contract accepts, and one that breaks it. */
 export interface HostileAnswers {
   readonly accepted: unknown
   readonly broken: unknown

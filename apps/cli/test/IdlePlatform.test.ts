@@ -1,5 +1,5 @@
 /**
- * What an idle platform does: the wake-ups of its process and its statements are its cost (P6, docs/spec/figures.md#performance).
+ * What an idle platform does: its cost is how often its process wakes and how many statements it runs (P6, docs/spec/figures.md#performance).
  */
 import { expect, it } from "@effect/vitest"
 import { EndpointSpec } from "@stint/contract/Endpoint"
@@ -35,7 +35,7 @@ const endpoints = Array.from({ length: 100 }, (_, n) =>
     source: n % 2 === 0 ? { type: "external" } : { type: "command", command: ["true"], cwd: tmpdir() }
   }))
 
-/** How late a timer runs at most, in milliseconds. */
+/** How late a timer may run, in milliseconds. */
 const LATE = 12
 
 /** A clock that records the times at which sleeps end, each a little late, as real timers do: loops that do not align drift apart. */

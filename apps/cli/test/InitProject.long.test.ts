@@ -35,7 +35,7 @@ const firstJob = async (cwd: string, configDir: string): Promise<unknown> => {
   }
 }
 
-describe("a project of stint init in a clone", () => {
+describe("a project that stint init wrote in a clone", () => {
   for (const form of ["function", "effect"] as const) {
     for (const install of [["npm", "install"], ["npx", "-y", "pnpm@12", "install"]] as const) {
       it(`installs with ${install.join(" ")}, type-checks, passes its test and runs a job (${form})`, async () => {

@@ -44,7 +44,7 @@ const serve = (collector: OtlpCollector) =>
   })
 
 describe("the trace of a job", () => {
-  it("is one tree over a cold start, a retry, a platform that is killed in the middle, and a webhook", async () => {
+  it("is one tree across a cold start, a retry, a platform that is killed in the middle, and a webhook", async () => {
     using collector = await listen()
     using hook = await receiver()
     await using platform = await serve(collector)
@@ -114,7 +114,7 @@ describe("the trace of a job", () => {
     expect(hook.received).toEqual([`00-${TRACE}-${webhook?.spanId}-01`])
   }, 180_000)
 
-  it("exists for a job that is cancelled in the queue, and for a job of a client that sends no trace", async () => {
+  it("exists for a job that is cancelled in the queue, and for a job from a client that sends no trace", async () => {
     using collector = await listen()
     await using platform = await serve(collector)
     const client = createClient({ baseUrl: platform.url, apiKey: platform.key })

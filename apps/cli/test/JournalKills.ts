@@ -6,8 +6,8 @@
  *   worker --write--> proxy --> platform: stored --> proxy --after: kill--X      the worker receives nothing
  * ```
  *
- * A write waits until every run is at a moment at which it was not killed yet; then one kill ends all of them. So a platform is started once
- * for several runs.
+ * A write waits until every run has reached a moment at which it was not killed yet; then one kill ends all runs. That way, one start of a platform
+ * serves several runs.
  */
 import { RunJournalRequest, RunJournalResponse } from "@stint/contract/RunJournal"
 import * as Schema from "effect/Schema"
@@ -24,7 +24,7 @@ export interface Victims {
   readonly moments: ReadonlyArray<"before" | "after">
 }
 
-/** How long a run that was killed took until the platform answered its next write. Milliseconds. */
+/** How long after a kill the platform responded to the run's next write. Milliseconds. */
 export interface Resumed {
   readonly endpoint: string
   /** Since the kill. */
@@ -51,7 +51,7 @@ const isStored = (answer: string): boolean =>
 export const linesOf = async (file: string): Promise<ReadonlyArray<string>> =>
   (await readFile(file, "utf8").catch(() => "")).split("\n").filter((line) => line !== "")
 
-/** Whether a line of the steps' log is an attempt whose result is in this part of a write. */
+/** Whether a line in the steps' log is an attempt whose result is in this part of a write. */
 const isResult = (part: string, line: string): boolean => {
   const [kind, path = ""] = part.split(" ")
   const attempt = kind === "failed" ? /^(.*)~(\d+)$/.exec(path) : null

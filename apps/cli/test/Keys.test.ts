@@ -1,5 +1,5 @@
 /**
- * Keys over the life of a platform: created by the CLI, used by an existing client, rotated, revoked, valid after restarts, and never stored
+ * Keys throughout the life of a platform: created by the CLI, used by an existing client, rotated, revoked, valid after restarts, and never stored
  * in plain text.
  */
 import { readdir, readFile } from "node:fs/promises"
@@ -18,7 +18,7 @@ const madeOf = ({ code, stderr, stdout }: Awaited<ReturnType<typeof stint>>): Ma
   return JSON.parse(stdout)
 }
 
-/** The contents of every file of a folder. */
+/** The contents of every file in a folder. */
 const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [name: string, bytes: Buffer]>> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   return Promise.all(
@@ -133,7 +133,7 @@ describe("stint keys", () => {
   })
 
   it(
-    "an update that says nothing, contradicts itself or would open too much is refused in words; a good one never shows the secret",
+    "an update that says nothing, contradicts itself or would grant too much is refused with a reason; a valid one never shows the secret",
     async () => {
       const { key, secret } = await make("create", "words", "--endpoint", "slow")
       const words = await stint(platform, ["keys", "patch", secret, "--scope", "admin"])
@@ -154,7 +154,7 @@ describe("stint keys", () => {
     60_000
   )
 
-  it("the old secret of a rotated key works until its grace period ends, also after a restart; a revoked key does not work", async () => {
+  it("the old secret of a rotated key works until its grace period ends, even after a restart; a revoked key does not work", async () => {
     const { key, secret: first } = await make("create", "moving", "--endpoint", "slow")
     const second = await make("rotate", key.id, "--grace", "1 hour")
     expect(second.key.previousUntil).toBeGreaterThan(Date.now())
@@ -179,7 +179,7 @@ describe("stint keys", () => {
     expect(used.stderr).toMatch(/The key "moving" \([0-9a-f]{16}\) was revoked on \d{4}-/)
   })
 
-  it("revoking a leaked admin key names the keys that it issued, and ends them on request", async () => {
+  it("revoking a leaked admin key names the keys that it issued, and revokes them on request", async () => {
     const issue = async (authorization: string, name: string): Promise<Made> => {
       const body = JSON.stringify({ name, scopes: ["admin"] })
       const made = await fetch(`${platform.url}/api/v1/keys`, { method: "POST", headers: { authorization }, body })

@@ -32,7 +32,7 @@ describe("STINT_KUBERNETES", () => {
       assert.isUndefined(yield* load())
     }))
 
-  it.effect("names a file with the settings of pods", () =>
+  it.effect("names a file with the settings for pods", () =>
     Effect.gen(function*() {
       const settings = {
         namespace: "jobs",
@@ -44,7 +44,7 @@ describe("STINT_KUBERNETES", () => {
       assert.deepStrictEqual<unknown>(yield* load(file), settings)
     }))
 
-  it.effect("replaces $(NAME) by the variable of the platform, and names those that are not set", () =>
+  it.effect("replaces $(NAME) with the platform's variable, and names variables that are not set", () =>
     Effect.gen(function*() {
       const text = JSON.stringify({
         namespace: "jobs",
@@ -59,7 +59,7 @@ describe("STINT_KUBERNETES", () => {
       assert.match(missing.message, /kubernetes\.json of STINT_KUBERNETES names variables that are not set: POD_NAME\./)
     }))
 
-  it.effect("is refused with the file and the member when the file is missing, misspelled or wrong", () =>
+  it.effect("is refused, naming the file or the member, when the file is missing or a member is misspelled or wrong", () =>
     Effect.gen(function*() {
       const missing = yield* Effect.flip(load(join(folder, "none.json")))
       assert.match(missing.message, /none\.json of STINT_KUBERNETES cannot be read: ENOENT/)

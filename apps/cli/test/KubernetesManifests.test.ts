@@ -86,7 +86,7 @@ describe("the published schemas", () => {
 
   const set = statefulSetOf(nodes)
   const container = nodeOf(nodes)
-  /** Without the compiler, which refuses most of these mistakes before. */
+  /** Without the compiler, which would refuse most of these mistakes first. */
   const changed = (value: object | undefined, change: object): object => Object.assign({}, value, change)
   const withContainer = (change: object) => {
     const template = changed(set.spec?.template, { spec: changed(podOf(set), { containers: [changed(container, change)] }) })
@@ -155,7 +155,7 @@ describe("the nodes", () => {
     })
   })
 
-  it("have names that fit into the label of their workers' pods, also with the longest namespace", () => {
+  it("have names that fit into the label of their workers' pods, even with the longest namespace", () => {
     const namespace = "n".repeat(50)
     const { name } = Schema.decodeUnknownSync(KubernetesSettings)(
       JSON.parse(settingsFileOf({ ...nodes, namespace }).replaceAll("$(POD_NAME)", "stint-99"))
@@ -163,7 +163,7 @@ describe("the nodes", () => {
     expect(name).toBe(`stint-99.${namespace}`)
   })
 
-  it("are probed at routes of the platform, and restarted only because of the one for liveness", () => {
+  it("are probed at the platform's routes, and restarted only if the liveness probe fails", () => {
     const { livenessProbe, readinessProbe, startupProbe } = nodeOf(nodes)
     const routes = entries(at(document, "paths")).map(([path]) => path)
     for (const probe of [livenessProbe, readinessProbe, startupProbe]) expect(routes).toContain(probe?.httpGet?.path)
@@ -173,7 +173,7 @@ describe("the nodes", () => {
     expect(readinessProbe?.timeoutSeconds).toBeGreaterThan(5)
   })
 
-  it("write only to volumes, as the user of the image", () => {
+  it("write only to volumes, as the image's user", () => {
     const { securityContext, volumes = [] } = podOf(statefulSetOf(nodes))
     expect(dockerfile).toContain(`USER ${securityContext?.runAsUser}:${securityContext?.runAsGroup}\n`)
     const writable = (nodeOf(nodes).volumeMounts ?? []).filter(({ readOnly }) => readOnly !== true)
@@ -188,7 +188,7 @@ describe("the nodes", () => {
     })
   })
 
-  it("are replaced when the settings of pods change", () => {
+  it("are replaced when the pod settings change", () => {
     const annotations = (installation: Installation) => statefulSetOf(installation).spec?.template.metadata?.annotations
     expect(annotations(nodes)).toEqual(annotations({ ...nodes, image: "other" }))
     expect(annotations(nodes)).not.toEqual(annotations({ ...nodes, pods: {} }))
@@ -239,7 +239,7 @@ describe("the rights", () => {
     }
   })
 
-  it("in the cluster are those of the pool's requests, in the workers' namespace only, for the nodes only", () => {
+  it("in the cluster are those that the pool's requests need, only in the workers' namespace and only for the nodes", () => {
     const role = roleOf(nodes)
     expect(role.metadata?.namespace).toBe("stint-workers")
     expect(role.rules).toEqual(RIGHTS.map(({ resource, verbs }) => ({ apiGroups: [""], resources: [resource], verbs })))
@@ -269,7 +269,7 @@ describe("the network policies", () => {
   const policies = policiesOf(nodes)
   const [platform, workers, migrations] = policies
 
-  it("select the pods of the platform, of the workers and of the migration, and close both directions", () => {
+  it("select the pods of the platform, the workers and the migration, and restrict both directions", () => {
     expect(policies.map(({ metadata, spec }) => [metadata?.namespace, spec?.podSelector?.matchLabels])).toEqual([
       ["stint", PLATFORM],
       ["stint-workers", WORKER_LABELS],
@@ -351,7 +351,7 @@ describe("stint kubernetes manifests", () => {
     expect(parseAllDocuments(one).map((one) => one.toJS())).toEqual(manifestsOf(single))
   })
 
-  it("reads each text as a text, also where YAML would read another type", async () => {
+  it("reads each text as a text, even where YAML would read another type", async () => {
     const { stdout } = await print("--image", "1.10", "--namespace", "no", "--workers-namespace", "1e3")
     const [namespace, workers] = stdout.split("---\n").map((text) => at(parse(text), "metadata", "name"))
     expect([namespace, workers]).toEqual(["no", "1e3"])
@@ -376,7 +376,7 @@ describe("stint kubernetes manifests", () => {
     expect(stderr).toContain(problem)
   })
 
-  it("contains the file of STINT_KUBERNETES in a ConfigMap that the nodes mount", () => {
+  it("contains the file that STINT_KUBERNETES names, in a ConfigMap that the nodes mount", () => {
     const { data, metadata } = configMapOf(nodes)
     expect(Object.entries(data ?? {})).toEqual([["kubernetes.json", settingsFileOf(nodes)]])
     expect(podOf(statefulSetOf(nodes)).volumes?.find(({ name }) => name === "settings")?.configMap?.name).toBe(metadata?.name)

@@ -117,7 +117,7 @@ describe("a platform with a payload store", () => {
 })
 
 describe("the settings of a payload store", () => {
-  it("stop the start and name the variable when they are invalid or incomplete, and never show the secret", async () => {
+  it("prevent startup and name the variable when they are invalid or incomplete, and never show the secret", async () => {
     const start = (env: Record<string, string>) =>
       stint(undefined, ["serve"], { PORT: "0", STINT_DATA_DIR: "/nowhere/at/all", ...env })
     const cases: ReadonlyArray<readonly [env: Record<string, string>, said: string]> = [
@@ -143,7 +143,7 @@ describe("the settings of a payload store", () => {
     }
   }, 60_000)
 
-  it("stop the start and name the address when the bucket is unreachable, and never show the secret", async () => {
+  it("prevent startup and name the address when the bucket is unreachable, and never show the secret", async () => {
     await using data = await folder()
     const { code, stderr, stdout } = await stint(undefined, ["serve"], {
       PORT: "0",

@@ -18,7 +18,7 @@ const folder = async (): Promise<AsyncDisposable & { readonly path: string }> =>
 
 describe("a platform with a payload store", () => {
   it(
-    "R1: has every large payload of every acknowledged job after kill -9, and starts with the files that the crash left",
+    "R1: has every large payload of every acknowledged job after kill -9, and starts despite the files that the crash left behind",
     async () => {
       await using payloads = await folder()
       await using platform = await PlatformProcess.create(CONFIG, {

@@ -39,7 +39,7 @@ describe("logs", () => {
     await platform[Symbol.asyncDispose]()
   })
 
-  it("assigns the lines of two concurrent jobs of one worker to their jobs, by log and by console", async () => {
+  it("assigns the lines of a worker's two concurrent jobs to the right job, whether logged or printed to the console", async () => {
     const ids = [
       await platform.run("talkative", { together: 2, lines: 40 }),
       await platform.run("talkative", { together: 2, lines: 40 })

@@ -14,7 +14,7 @@ const LIMIT = 180_000
 
 const TERMINAL = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])
 
-/** A request to a node that may be gone or without its database: undefined when it gave no answer, or 503. */
+/** A request to a node that may be gone or without its database: undefined when it gave no response, or 503. */
 const attempt = async (
   platform: PlatformProcess,
   method: string,
@@ -57,7 +57,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     await cluster?.stop()
   }, LIMIT)
 
-  /** A call of a worker of the endpoint `joined`. Repeated while it returns nothing. */
+  /** A worker's call to take a job of the endpoint `joined`. Repeated while it returns nothing. */
   const take = async (platform: PlatformProcess, worker: string): Promise<{ readonly id: string }> =>
     until(`a job for ${worker}`, async () => {
       const { body, status } = await platform.request("GET", `/v2/joined/job-take/${worker}`, undefined, workerKey)
@@ -66,7 +66,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
   const call = async (platform: PlatformProcess, path: string, body: unknown) =>
     expect((await platform.request("POST", `/v2/joined/${path}`, body, workerKey)).status).toBe(200)
 
-  it("gives a job that one node received to a worker that waits at the other, and its result back to the caller", async () => {
+  it("gives a job that one node received to a worker that waits at the other, and returns its result to the caller", async () => {
     const taken = take(second, "ann")
     const ended = first.runSync("joined", { n: 1 })
     const { id } = await taken
@@ -156,7 +156,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     }, LIMIT)
 
   /**
-   * Eight callers submit a job through one node and await its end through the other, again and again. Disturbs the nodes meanwhile, and then
+   * Eight callers submit a job through one node and await its end through the other, again and again. Disturbs the nodes at the same time, and then
    * checks that each acknowledged job has ended once.
    */
   const underLoad = async (title: string, disturb: () => Promise<void>) => {

@@ -1,6 +1,6 @@
 /**
- * 100,000 runs of a pipeline that sleep in SQLite until different times. All of them end, a sweep of the timers stays bounded, and the runs that sleep
- * cost little memory, little time of the processor, and do not slow other jobs down.
+ * 100,000 runs of a pipeline that sleep in SQLite until different times. All of them end, a sweep of the timers stays bounded, and the sleeping runs
+ * use little memory and CPU time and do not slow other jobs down.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
@@ -25,9 +25,9 @@ import { afterAll, describe, expect, it } from "vitest"
 const TIMERS = 100_000
 /** How many runs a worker begins or ends in one request. */
 const PAGE = 500
-/** The sleeps end one after the other over this time. Milliseconds. */
+/** The sleeps end one after the other over this period. Milliseconds. */
 const SPREAD = 100_000
-/** The first sleep ends this late, after all runs have begun. Milliseconds. */
+/** The first sleep ends at this time, after all runs have begun. Milliseconds. */
 const FIRST = 3_600_000
 /** How often the platform looks for due work. Milliseconds. */
 const INTERVAL = 250
@@ -36,7 +36,7 @@ const ENDPOINT = EndpointId.make("letters")
 const OTHERS = EndpointId.make("others")
 const HASH = "a".repeat(64)
 
-/** More than a sweep takes, also on a busy machine. Milliseconds. */
+/** More than a sweep takes, even on a busy machine. Milliseconds. */
 const SLOWEST_SWEEP = 2_000
 const MEBIBYTE = 1024 * 1024
 
@@ -55,7 +55,7 @@ const quantile = (values: ReadonlyArray<number>, share: number): number =>
 setFlagsFromString("--expose-gc")
 const collect: unknown = runInNewContext("gc")
 
-/** What the process holds in memory, without what it could free. */
+/** The memory that the process uses, without what it could free. */
 const memory = () => {
   if (typeof collect !== "function") throw new Error("this Node.js has no gc")
   collect()
@@ -79,7 +79,7 @@ const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     return Effect.map(effect, (value) => ({ value, millis: performance.now() - begun }))
   })
 
-/** The times of claims of jobs of another endpoint. */
+/** The median time to claim a job of another endpoint. */
 const claims = Effect.gen(function*() {
   const store = yield* JobStore
   const times: Array<number> = []
@@ -138,7 +138,7 @@ const finish = Effect.gen(function*() {
       })),
       0
     )
-    // A worker that takes a run after its sleep finds the end of it.
+    // A worker that takes a run after its sleep finds that the sleep has ended.
     expect(results.filter(({ entries }) => entries.map(({ kind }) => kind).join() !== "sleep,end")).toEqual([])
     const ends = yield* runs.journal(
       ENDPOINT,

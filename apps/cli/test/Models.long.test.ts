@@ -1,5 +1,5 @@
 /**
- * An endpoint with a model, on a real platform with a hub of this test: the waiting job sees the download, or why it fails; the worker starts
+ * An endpoint with a model, on a real platform with this test's own hub: the waiting job sees the download, or why it fails; the worker starts
  * when the model is there and finds it without a request; a restart downloads nothing.
  */
 import { Explanation } from "@stint/contract/Explanation"

@@ -1,5 +1,5 @@
 /**
- * `stint models` against a server with prepared answers: the progress of a download, its failure, and what is refused without a request.
+ * `stint models` against a server with prepared responses: the progress of a download, its failure, and what is refused without a request.
  */
 import { createServer, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -77,14 +77,14 @@ describe("stint models", () => {
     expect(stderr).toContain("Downloading acme/whisper: 500 B of 1.5 kB")
   })
 
-  it("fails with the reason when the download fails, also when an earlier commit is in the cache", async () => {
+  it("fails with the reason when the download fails, even when an earlier commit is in the cache", async () => {
     lists = [cacheOf([cached], [older, failed])]
     const { code, stderr } = await runCommand(["models", "pull", MODEL], { env })
     expect(code).toBe(1)
     expect(stderr).toContain("The model acme/whisper cannot be downloaded: why.")
   })
 
-  it("refuses a token as an argument without repeating it, and an id that is not one, without a request", async () => {
+  it("refuses a token as an argument without repeating it, and an invalid id, without a request", async () => {
     requests.length = 0
     const token = "hf_0123456789 and more"
     const refused = await runCommand(["models", "pull", MODEL, "--token", token], { env })

@@ -35,7 +35,7 @@ export const attribute = (span: Span, key: string): unknown => {
 export class OtlpCollector {
   readonly url: string
   readonly spans: Array<Span> = []
-  /** The bodies that were sent to other paths than `/v1/traces`, by path. */
+  /** The bodies that were sent to paths other than `/v1/traces`, by path. */
   readonly others: Array<{ readonly path: string; readonly body: unknown }> = []
   readonly close: () => void
 
@@ -44,7 +44,7 @@ export class OtlpCollector {
     this.close = close
   }
 
-  /** The variables with which a process sends its spans here, at once. */
+  /** The variables with which a process sends its spans here, without delay. */
   get variables(): Readonly<Record<string, string>> {
     return {
       OTEL_EXPORTER_OTLP_ENDPOINT: this.url,
@@ -58,7 +58,7 @@ export class OtlpCollector {
     else this.others.push({ path, body })
   }
 
-  /** The spans of a trace with this name, by start. */
+  /** The spans with this name in a trace, by start. */
   named(traceId: string, name: string): ReadonlyArray<Span> {
     return this.spans.filter((one) => one.traceId === traceId && one.name === name)
       .toSorted((a, b) => Number(BigInt(a.startTimeUnixNano) - BigInt(b.startTimeUnixNano)))

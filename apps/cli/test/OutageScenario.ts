@@ -1,6 +1,6 @@
 /**
  * Outages of the database between real processes (R7): a platform with a PostgreSQL database that is killed, whose connections are ended, or that
- * stops answering. The scenario returns the rules that its history breaks, so that Outages.long.test.ts can require none, and
+ * stops responding. The scenario returns the rules that its history breaks, so that Outages.long.test.ts can require none, and
  * PlantedBugs.long.test.ts can require that a planted bug is detected.
  */
 import { execute, type TestCluster } from "@stint/store-postgres/testing"
@@ -11,7 +11,7 @@ import { FaultWorld, pause } from "./FaultWorld.ts"
 import { until } from "./PlatformProcess.ts"
 import { startDatabase } from "./SharedDatabase.ts"
 
-/** How soon after the return of the database a worker receives a job. Milliseconds. */
+/** How soon a worker must receive a job once the database is back. Milliseconds. */
 const CLAIM_WITHIN = 5_000
 
 /** The shortest and the longest outage. Milliseconds. */
@@ -35,9 +35,9 @@ const OUTAGES: ReadonlyArray<Outage> = [
     await pause(millis)
     await cluster.ctl("start")
   },
-  // All connections are ended, as by a proxy or an operator.
+  // All connections are ended, as a proxy or an operator would do.
   async (cluster) => void await execute(cluster.url("postgres"), `SELECT pg_terminate_backend(pid) ${others}`),
-  // Its processes do not answer, as behind a network that drops packets.
+  // Its processes do not respond, as if the network dropped packets.
   async (cluster, millis) => {
     const rows = await execute(cluster.url("postgres"), `SELECT pid ${others}`)
     const pids = rows.map(([pid]) => Number(pid))
@@ -55,11 +55,11 @@ const isRunning = (pid: number): boolean => {
   }
 }
 
-/** The database goes away `rounds` times, each time in another way, while callers submit jobs and three workers run them. */
+/** The database goes away `rounds` times, each time in a different way, while callers submit jobs and three workers run them. */
 export const outages = async (
   { env, rounds, seed = SeededRandom.runSeed() }: ScenarioOptions & { readonly rounds: number }
 ): Promise<ScenarioResult> => {
-  // With fsync, because what PostgreSQL has acknowledged must survive its end.
+  // With fsync, because what PostgreSQL has acknowledged must survive a kill.
   await using database = await startDatabase({ fsync: true })
   await using world = await FaultWorld.create(STORM, { STINT_DATABASE: database.url, ...env })
   const { history, platform } = world
@@ -81,7 +81,7 @@ export const outages = async (
   for (let started = 0; started < 3; started++) world.startWorker()
   const callers = Promise.all(Array.from({ length: CALLERS }, (_, name) => caller(name)))
   const limit = Math.round(CLAIM_WITHIN * world.slowness)
-  // A caller fails when the world is closed, or when the platform answers neither 200 nor 503.
+  // A caller fails when the world is closed, or when the platform responds with anything but 200 or 503.
   let failure: unknown
   callers.catch((error: unknown) => {
     failure = error
@@ -96,7 +96,7 @@ export const outages = async (
     await OUTAGES[round % OUTAGES.length]?.(database.cluster, SHORTEST + random() * (LONGEST - SHORTEST))
     const returned = Date.now()
     away += returned - begun
-    // Waits longer than that, so that the violation names the time of a late claim.
+    // Waits beyond the limit, so that the violation names the time of a late claim.
     const waitMs = limit + CLAIM_WITHIN
     const claim = await until("the first claim", claimAfter(history.events().length), waitMs).catch(() => undefined)
     const took = claim === undefined ? waitMs : claim.at - returned
@@ -107,7 +107,7 @@ export const outages = async (
   }
   over.abort()
   const figures = { outages: rounds, "away in ms": away, "refused submissions": world.refusals, "slowest claim in ms": slowest }
-  // A platform without its database answers nothing.
+  // A platform without its database accepts no calls.
   if (found.length > 0) return result(world, { ended: false }, figures, found)
   const endedBy = Date.now() + (STORM.leaseMs + 5_000) * world.slowness
   await callers

@@ -49,7 +49,7 @@ describe("a handler of one's own", () => {
     }
   })
 
-  it("runs from a configuration outside the clone, with neither an installation", async () => {
+  it("runs from a configuration outside the clone, without an installation", async () => {
     expect(await platform.runSync("configured", { name: "Ada" })).toMatchObject({ output: "Good morning, Ada" })
   })
 
@@ -68,7 +68,7 @@ describe("a handler of one's own", () => {
     expect((await platform.request("GET", "/v2/nowhere/health")).status).toBe(404)
   })
 
-  it("stops the start of a platform whose configuration names a file that does not exist", async () => {
+  it("keeps a platform from starting when its configuration names a file that does not exist", async () => {
     const config = join(outside, "wrong.config.ts")
     await writeFile(config, `export default { endpoints: { nowhere: { handler: "./nofile.ts" } } }\n`)
     const { code, stderr } = await stint(undefined, ["serve", "--config", config], {

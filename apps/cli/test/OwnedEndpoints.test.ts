@@ -7,7 +7,7 @@ import { TestClock } from "effect/testing"
 import * as OwnedEndpoints from "../src/platform/OwnedEndpoints.ts"
 
 describe("the warning of a node that has generated its own keys", () => {
-  it.effect("appears once, also when other nodes come long after the start", () =>
+  it.effect("appears once, even when other nodes join long after the start", () =>
     Effect.gen(function*() {
       const logged: Array<string> = []
       let hasOthers = false

@@ -1,8 +1,8 @@
-/** Programs that stand for a reader's tools while a page runs. */
+/** Programs that stand in for a reader's tools while a page runs. */
 import { execFileSync } from "node:child_process"
 import { chmodSync, writeFileSync } from "node:fs"
 
-/** Where the machine has a program. */
+/** The path of a program on this machine. */
 export const programPath = (name: string): string => execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim()
 
 /** Writes a program that runs lines of shell. */

@@ -43,7 +43,7 @@ const race = Effect.fnUntraced(function*(id: JobId, attempt: number, dice: () =>
   const wait = { kind: "wait" as const, path: "approved", name: "approved", key: id }
   const start = { definition: HASH, ttlMs: 1_000_000_000, undo: false }
   yield* runs.journal(ENDPOINT, "ann", [{ run: id, attempt, start, records: [wait] }], 0)
-  // The worker may be told at once, or be held for up to a second, as by its real call.
+  // The worker may be told at once, or its call may be held for up to a second, as the platform does.
   const hold = dice() < 0.5 ? 0 : LONGEST
   const parking = { run: id, attempt, records: [], park: { seen: 1, wakeAfter: 1, until: null } }
   const early = Math.floor(dice() * 20) - 10
@@ -88,7 +88,7 @@ describe.each(STORES)("10,000 parks against their events in $name", ({ world }) 
         expect(inserted).toHaveLength(AT_ONCE)
         const { jobs } = yield* store.claim(ENDPOINT, AT_ONCE, { _tag: "Claim", now, worker: "ann" })
         found.push(...(yield* Effect.forEach(jobs, ({ attempt, id }) => race(id, attempt, next), { concurrency: "unbounded" })))
-        // Those that were woken are not raced again.
+        // Runs that were woken are not raced again.
         const woken = yield* store.claim(ENDPOINT, AT_ONCE, { _tag: "Claim", now: Date.now(), worker: "bob" })
         expect(woken.jobs.length).toBe(found.slice(-jobs.length).filter(({ state }) => state === "parked").length)
       }

@@ -35,7 +35,7 @@ describe("the progress of a run", () => {
     expect(new Set(Object.values(statesOf([])))).toEqual(new Set(["-"]))
   })
 
-  it("counts the items of a list, of which a repeated attempt is one", () => {
+  it("counts the items of a list, and a repeated attempt as the same item", () => {
     const retried: RunStep = { path: "thumbnail[1]~2", kind: "run", state: "open", job: "j", endpoint: "shrink" }
     const first: RunStep = { ...done("thumbnail[1]", "run"), state: "failed" }
     expect(statesOf([LIST, COUNT, done("thumbnail[0]", "run"), first, retried])).toMatchObject({

@@ -65,7 +65,7 @@ const workersOf = async (dataDir: string): Promise<ReadonlyArray<ProcessTable.Pr
   })
 }
 
-/** Kills for `millis`, and until at least two workers and two platforms were killed. `isShared`: two nodes with a PostgreSQL database. */
+/** Kills for `millis`, and until at least two workers and two platforms have been killed. `isShared`: two nodes with a PostgreSQL database. */
 export const killedRuns = async (
   { env, isShared = false, millis, seed = SeededRandom.runSeed() }:
     & ScenarioOptions
@@ -85,7 +85,7 @@ export const killedRuns = async (
   let submitted = 0
   const ends: Array<{ readonly n: number; readonly job: JobObject }> = []
 
-  /** Repeats a call until a platform answers it. */
+  /** Repeats a call until a platform responds. */
   const persistently = async <A>(call: () => Promise<A>): Promise<A> => {
     while (true) {
       try {
@@ -98,7 +98,7 @@ export const killedRuns = async (
   }
   const caller = async (): Promise<void> => {
     while (!storm.signal.aborted) {
-      // A call without an answer may have started a run, so the next one has another number.
+      // A call without a response may have started a run, so the next call has another number.
       const { id, n } = await persistently(async () => {
         const n = ++submitted
         return { n, id: await any().run("storm", { log, n }) }
@@ -113,7 +113,7 @@ export const killedRuns = async (
   let lines = 0
   const stopAt = performance.now() + millis
   while (performance.now() < stopAt || workerKills < 2 || platformKills < 2) {
-    // Otherwise a busy machine would kill only workers that start.
+    // Otherwise, on a busy machine, only starting workers would be killed.
     lines = await until("a step to begin since the last kill", async () => {
       const { length } = await linesOf(log)
       return length > lines ? length : undefined
@@ -137,7 +137,7 @@ export const killedRuns = async (
   }
   storm.abort()
   await callers
-  // Runs whose submission was not answered have ended, too.
+  // Runs whose submission got no response have ended, too.
   const { failed = 0 } = await until("all runs to end", async () => {
     const { body } = await platform.request("GET", "/v2/storm/health")
     const { jobs } = body as { readonly jobs: Readonly<Record<string, number>> }

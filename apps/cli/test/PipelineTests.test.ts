@@ -1,5 +1,5 @@
 /**
- * docs/reference/pipeline-tests.md lists the tests of pipelines. These tests check that the listed tests exist with the whole titles that the page
+ * docs/reference/pipeline-tests.md lists the tests of pipelines. These tests check that the listed tests exist with exactly the titles that the page
  * has, and that a point without tests says what is missing.
  */
 import { readFileSync } from "node:fs"
@@ -16,7 +16,7 @@ const rows = readFileSync(page, "utf8").split("\n").filter((line) => /^\| \d+ /.
   return { point: Number(point), what, shownBy, missing }
 })
 
-/** The quote at the end: a test whose title only begins like this is another one. */
+/** With the quote at the end, because a test whose title only begins like this is a different test. */
 const hasWholeTitle = (path: string, title: string): boolean => hasTest(page, path, `${title}"`)
 
 describe("the tests of pipelines", () => {

@@ -1,6 +1,6 @@
 /**
- * New releases of a pipeline with open runs, by the command line alone: what `pipelines diff` and `deploy` say before, which runs continue, which
- * wait, and how those that wait are finished.
+ * New releases of a pipeline with open runs, with the command line alone: what `pipelines diff` and `deploy` say beforehand, which runs continue,
+ * which wait, and how the waiting ones are finished.
  */
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -76,9 +76,9 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true })
 })
 
-// Each test continues where the one before ended.
+// Each test continues where the previous one ended.
 
-it("continues runs whose recorded steps are the same, and says so before", async () => {
+it("continues runs whose recorded steps are the same, and says so beforehand", async () => {
   const ada = await started("ada")
   expect(await ok("pipelines", "list")).toMatch(/letters +1 +0 +[0-9a-f]{12}/)
   await write("2", "String")

@@ -23,7 +23,9 @@ const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 /** A limit for waits that only a broken platform reaches. Milliseconds. */
 const GENEROUS = 120_000
 
-/** A compile cache, which halves the time of a platform's start: these tests start it about 40 times. A killed process does not write it. */
+/**
+ * A compile cache, which halves a platform's startup time: these tests start a platform about 40 times. A killed process does not write the cache.
+ */
 let cache = ""
 
 const startPlatform = (env: Readonly<Record<string, string>> = {}) =>
@@ -152,7 +154,7 @@ describe.concurrent.each([
     )
     const isJob = (line: string) => line.endsWith(" job#1")
     const begun = lines.flat().filter((line) => !isJob(line))
-    // Each attempt of a step was recorded in the end, and began no more.
+    // Each attempt of a step was recorded in the end, and did not begin again.
     expect([...kills.recorded.keys()].toSorted()).toEqual([...new Set(begun)].toSorted())
     for (const [line, times] of kills.recorded) {
       expect([line, begun.filter((one) => one === line).length]).toEqual([line, times])
@@ -194,7 +196,7 @@ describe.concurrent("a cancelled run", () => {
     expect((await platform.request("POST", `/v2/waiting/cancel/${id}`)).status).toBe(200)
     expect(await endOf(platform, "waiting", id)).toMatchObject({ status: "CANCELLED" })
     expect(await endOf(platform, "slow", child)).toMatchObject({ status: "CANCELLED" })
-    // Its handler is told, too.
+    // The job's handler is told, too.
     await until("the handler to be aborted", async () => (await events()).find(({ event }) => event === "aborted"), GENEROUS)
   }, 3 * GENEROUS)
 })

@@ -33,7 +33,7 @@ it.live("makes one backup at a time, keeps orphaned payloads until its end, and 
       assert.deepStrictEqual(yield* copies, [])
       assert.isTrue(yield* sweepLock.takeIfAvailable(1))
       yield* sweepLock.release(1)
-      // The next backup works, also when its archive is not read.
+      // The next backup works, even when its archive is not read.
       yield* Effect.asVoid(Effect.scoped(open))
       assert.deepStrictEqual(yield* copies, [])
     }).pipe(

@@ -19,10 +19,10 @@ export interface Ended {
   readonly signal: NodeJS.Signals | null
 }
 
-/** A request that is not answered within this time fails. Longer than every wait of the platform. Milliseconds. */
+/** A request without a response within this time fails. Longer than any wait of the platform. Milliseconds. */
 const REQUEST_MILLIS = 120_000
 
-/** How long a start may take on a busy machine. Milliseconds. */
+/** How long a platform may take to start on a busy machine. Milliseconds. */
 const START_MILLIS = 120_000
 
 /** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
@@ -45,7 +45,7 @@ export class PlatformProcess {
   url = ""
   key = ""
   port = 0
-  /** Its complete output, over all restarts. */
+  /** Its complete output, across all restarts. */
   output = ""
   readonly dataDir: string
   /** The operator's configuration folder. */
@@ -112,7 +112,7 @@ export class PlatformProcess {
     }, START_MILLIS)
   }
 
-  /** The id of its process. */
+  /** The platform's process id. */
   get pid(): number {
     return this.#child?.pid ?? 0
   }
@@ -167,7 +167,7 @@ export class PlatformProcess {
     return { status: response.status, body: text === "" ? undefined : JSON.parse(text) }
   }
 
-  /** A job object of `/status`. */
+  /** A job object from `/status`. */
   async job(endpoint: string, id: string): Promise<JobObject> {
     return jobOf((await this.request("GET", `/v2/${endpoint}/status/${id}`)).body)
   }

@@ -1,5 +1,5 @@
 /**
- * The example of a plugin package, on a real platform: packed with npm and installed in an empty project outside of the repository.
+ * The example of a plugin package, on a real platform: packed with npm and installed in an empty project outside the repository.
  */
 import { execFile } from "node:child_process"
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
@@ -38,7 +38,7 @@ beforeAll(async () => {
   await writeFile(join(project, "package.json"), JSON.stringify({ name: "shop", private: true, type: "module" }))
   await npm(project, "install", join(root, tarball ?? ""))
   await writeFile(join(project, "stint.config.ts"), "export default { endpoints: {} }\n")
-  // Every load of the module of the kinds leaves a line, so that the test sees which processes loaded it.
+  // Every load of the kinds' module leaves a line, so that the test sees which processes loaded it.
   const kinds = join(project, "node_modules/stint-plugin-words/kinds.js")
   await writeFile(
     kinds,

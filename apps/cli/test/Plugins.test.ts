@@ -223,7 +223,7 @@ describe("contributions", () => {
     ["a version that is no text", { name: "p", version: 1 }],
     ["no JSON", "{"],
     ["more bytes than are read", " ".repeat(1_048_577)]
-  ])("are not searched for in a dependency that has none, also when its package.json has %s", async (_, manifest) => {
+  ])("are not searched for in a dependency that has none, even when its package.json has %s", async (_, manifest) => {
     const folder = await project({ p: {} }, { "node_modules/p/package.json": manifest })
     expect(await run(Contributions.read(folder))).toMatchObject({ packages: [] })
   })
@@ -232,7 +232,7 @@ describe("contributions", () => {
     ["endpoint", { endpoints: { same: { handler: "./main.js" } } }, "same"],
     ["kind of step", { stepKinds: { "a.same": kind } }, "a.same"],
     ["schedule", { schedules: [{ endpoint: "mail", name: "nightly", cron: "@daily" }] }, "mail/nightly"]
-  ])("of two packages with the same %s are refused, with the names of both", async (what, contributes, name) => {
+  ])("of two packages with the same %s are refused, naming both packages", async (what, contributes, name) => {
     expect(await mistakesOf(await project({ p: contributes, q: contributes }))).toEqual([
       `p and q both contribute the ${what} "${name}". Name the packages to use in "stint": { "plugins": [...] } of your package.json.`
     ])
@@ -300,7 +300,7 @@ describe("the project", () => {
     expect(module).toContain("import * as kind0 from \"../p/main.js\"")
   })
 
-  it("keeps the settings of a package that its configuration does not name, also those in groups", async () => {
+  it("keeps the package's settings that its configuration does not name, including those in groups", async () => {
     const contributed = {
       handler: "./main.js",
       workers: { min: 1, idleTimeout: "1 hour" },
@@ -333,7 +333,7 @@ describe("the project", () => {
     expect(changed).toMatchObject({ endpoints: [{ workers: { min: 1, max: 8 } }] })
   })
 
-  it("may not give an endpoint that a package contributes another source", async () => {
+  it("may not change the source of an endpoint that a package contributes", async () => {
     const folder = await project({ p: everything }, pipelined)
     await write(join(folder, "stint.config.mjs"), "export default { endpoints: { count: { external: true } } }")
     expect(await run(Project.load(join(folder, "stint.config.mjs")))).toMatch(
@@ -341,7 +341,7 @@ describe("the project", () => {
     )
   })
 
-  it("has pipeline files of its own, whose names are those of their endpoints", async () => {
+  it("has its own pipeline files, whose names are those of their endpoints", async () => {
     const folder = await project({ p: { stepKinds: { "p.split": kind } } }, {
       "x.pipeline.json": { name: "x", steps: [{ name: "a", use: "p.split" }] }
     })
@@ -357,7 +357,7 @@ describe("the project", () => {
     )
   })
 
-  it("has another module for each file, because configurations of one folder may give one endpoint different files", async () => {
+  it("has a separate module for each file, because configurations in one folder may give the same endpoint different files", async () => {
     const file = (step: string) => ({ name: "x", steps: [{ name: step, sleep: "1 day" }] })
     const config = (file: string) => `export default { endpoints: { x: { pipeline: "./${file}/x.pipeline.json" } } }`
     const folder = await project({}, {
@@ -376,7 +376,7 @@ describe("the project", () => {
     )
   })
 
-  it("loads only the kinds that a pipeline uses, also in its parts", () => {
+  it("loads only the kinds that a pipeline uses, including those in its parts", () => {
     const steps = [{ name: "a", all: { x: [{ name: "b", use: "p.b" }] } }, { name: "c", run: "d", input: { use: "p.d" } }]
     expect([...PipelineModule.kindsIn({ name: "x", steps })]).toEqual(["p.b"])
   })
@@ -421,7 +421,7 @@ describe("the schedules of packages", () => {
     ])
     expect(SchedulePlan.make([], [once(NOW + 1)], NOW)).toMatchObject({ set: [{ isNew: true }], past: [] })
     expect(SchedulePlan.make([storedOnce(NOW - 1)], [once(NOW)], NOW)).toMatchObject({ set: [], past: [{}] })
-    // The platform takes other settings of a schedule whose time stays.
+    // The platform accepts other settings for a schedule whose time stays the same.
     expect(SchedulePlan.make([storedOnce(NOW)], [once(NOW)], NOW)).toMatchObject({ set: [{ isNew: false }], past: [] })
   })
 
@@ -443,7 +443,7 @@ describe("the schedules of packages", () => {
   })
 })
 
-/** `stint plugins write` in a process of its own, because Vitest would resolve the imports of the package itself. */
+/** `stint plugins write` in its own process, because Vitest would resolve the imports of the package itself. */
 const writeSchemas = async (folder: string): Promise<string> =>
   (await execute(process.execPath, [BIN, "plugins", "write", folder])).stdout
 

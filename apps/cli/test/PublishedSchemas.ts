@@ -32,7 +32,7 @@ const PRIMITIVES: Readonly<Record<string, (value: unknown) => boolean>> = {
   string: Predicate.isString
 }
 
-/** What is unknown or has another type, each with its place. */
+/** The members that are unknown or have another type, each with its place. */
 const problemsOf = (value: unknown, type: string, place: string): ReadonlyArray<string> => {
   const isPrimitive = PRIMITIVES[type]
   if (isPrimitive !== undefined) return isPrimitive(value) ? [] : [`${place} is not a ${type}`]

@@ -56,8 +56,8 @@ export class RecordingProxy implements AsyncDisposable {
   readonly #history: History.History | undefined
   #cuts: (() => boolean) | undefined
   /**
-   * Called twice for each call. A call waits for it. With true the call is cut: the platform does not receive it, or the worker does not receive
-   * the response.
+   * Called twice for each call, which waits for the result. With the result true, the call is cut: the platform does not receive it, or the worker
+   * does not receive the response.
    */
   intercept: ((call: Intercepted) => Promise<boolean>) | undefined
 

@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const file = join(folder, "handler.ts")
 const path = "/api/v1/endpoints/word/releases"
 
-/** Saves a handler that answers with this word. `start`: code that runs when it is imported. */
+/** Saves a handler that returns this word. `start`: code that runs when it is imported. */
 const save = (word: string, start = "") =>
   writeFileSync(
     file,
@@ -43,7 +43,7 @@ const inState = (platform: PlatformProcess, number: number, state: string) =>
 const answer = async (platform: PlatformProcess) => (await platform.runSync("word", { a: 1 })).output
 
 describe("releases", () => {
-  it("deploys, keeps a saved file away from the jobs, stops a roll that fails, and rolls back without the file", async () => {
+  it("deploys, keeps a saved file away from the jobs, stops a rollout that fails, and rolls back without the file", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     save("one")
     expect(await deploy(platform)).toMatchObject({ status: 201, body: { number: 1, state: "active" } })
@@ -102,7 +102,7 @@ describe("releases", () => {
     expect(await answer(restored)).toEqual({ word: "one" })
   }, 180_000)
 
-  it("continues a roll after the platform was killed in it", async () => {
+  it("continues a rollout during which the platform was killed", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     save("before")
     await deploy(platform)
@@ -130,7 +130,7 @@ describe("releases", () => {
     )
   }, 180_000)
 
-  it("gives a canary a part of the jobs, shows which release ran a job, and rolls back the canary whose jobs fail", async () => {
+  it("gives a canary some of the jobs, shows which release ran a job, and rolls back the canary whose jobs fail", async () => {
     await using platform = await PlatformProcess.create(["serve"])
     save("stable")
     await deploy(platform)

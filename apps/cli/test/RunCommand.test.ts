@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { type Options, runCommand } from "./CommandInProcess.ts"
 
-/** The ids of the jobs say what the platform answers. */
+/** The ids of the jobs determine the platform's responses. */
 const ENDED: Readonly<Record<string, unknown>> = {
   result: { id: "result", status: "COMPLETED", output: { sum: 3 } },
   failing: { id: "failing", status: "FAILED", error: "no such city" }
@@ -43,7 +43,7 @@ describe("stint run", () => {
         if (endpoint === "gone") return answer(response, problem, 404)
         if (operation === "run") {
           bodies.push(JSON.parse(text))
-          // This endpoint answers when the caller has given up.
+          // This endpoint responds only after the caller has given up.
           if (endpoint === "late") return void setTimeout(() => answer(response, { id: endpoint, status: "IN_QUEUE" }), 100)
           return answer(response, { id: endpoint, status: "IN_QUEUE" })
         }
@@ -100,7 +100,7 @@ describe("stint run", () => {
     expect(requests).not.toContain("cancel endless")
   })
 
-  it("cancels the job on Ctrl-C with --cancel-on-interrupt, also when the id is not known yet", async () => {
+  it("cancels the job on Ctrl-C with --cancel-on-interrupt, even when the id is not known yet", async () => {
     const { code, stderr } = await run(["run", "late", "--input", "1", "--sync", "--cancel-on-interrupt"], {
       interruptWhen: () => requests.includes("run late")
     })
@@ -122,7 +122,7 @@ describe("stint run", () => {
     })
   })
 
-  it("exits with code 2 at an invalid command line, names the mistake on standard error and prints no help", async () => {
+  it("exits with code 2 for an invalid command line, names the mistake on standard error and prints no help", async () => {
     const text = await run(["run", "result", "--input", "1", "--prioritty", "5"])
     expect(text).toMatchObject({ code: 2, stdout: "" })
     expect(text.stderr).toMatch(/--prioritty[^]*--priority[^]*See: stint run --help/)

@@ -1,5 +1,5 @@
 /**
- * The runners of schedules on two nodes with one PostgreSQL database.
+ * The schedule runners on two nodes with one PostgreSQL database.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -65,7 +65,7 @@ const makeNode = (
 
 const countOf = (jobs: JobStore["Service"], id: EndpointId) => Effect.map(jobs.depth(id), ({ waiting }) => waiting)
 
-/** Both nodes tick at the same time, `ticks` times, for a schedule of every minute. Returns the number of jobs. */
+/** Both nodes tick at the same time, `ticks` times, for a schedule that fires every minute. Returns the number of jobs. */
 const run = Effect.fnUntraced(function*(ticks: number, change: Parameters<typeof makeNode>[1]) {
   const cluster = yield* database
   yield* TestClock.setTime(Date.parse("2026-11-22T12:00:30Z"))
@@ -85,13 +85,13 @@ const run = Effect.fnUntraced(function*(ticks: number, change: Parameters<typeof
   return yield* countOf(Context.get(one, JobStore), endpoint.id)
 }, Effect.scoped)
 
-describe.skipIf(missing !== undefined)(missing ?? "the runners of schedules on two nodes", () => {
+describe.skipIf(missing !== undefined)(missing ?? "the schedule runners on two nodes", () => {
   it.effect("submit one job for each time", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* run(200, (jobs) => jobs), 200)
     }), 180_000)
 
-  it.effect("would submit more if a firing were not part of the transaction of its job", () =>
+  it.effect("would submit more if a firing were not part of its job's transaction", () =>
     Effect.gen(function*() {
       const jobs = yield* run(10, (jobs, schedules) => ({
         ...jobs,

@@ -1,5 +1,5 @@
 /**
- * Secrets of a real platform. A random value is searched for in everything that the platform writes: files, logs, answers, traces.
+ * Secrets of a real platform. Searches for a random value in everything that the platform writes: files, logs, responses, traces.
  */
 import { randomBytes } from "node:crypto"
 import { cp, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
@@ -72,7 +72,7 @@ describe("secrets of a platform", () => {
     await rm(folder, { recursive: true, force: true })
   })
 
-  it("have no key before the first secret is set, from a file or the standard input, without the line break at its end", async () => {
+  it("have no key before the first secret is set, and are set from a file or standard input, without a final line break", async () => {
     expect(await readdir(platform.dataDir)).not.toContain("secrets-key")
     expect(await command(["secrets", "set", "hf-token"], "\n")).toMatchObject({ code: 1 })
     expect(await command(["secrets", "set", "hf token"], first)).toMatchObject({ code: 1 })
@@ -123,7 +123,7 @@ describe("secrets of a platform", () => {
     })
   }, 60_000)
 
-  it("are masked in logs, errors and the last output of a worker, and change without a deployment", async () => {
+  it("are masked in logs, errors and a worker's last output, and change without a deployment", async () => {
     for (const [how, expected] of [["log", "COMPLETED"], ["throw", "FAILED"], ["exit", "FAILED"]] as const) {
       const id = await platform.run("leaky", { how })
       const job = await platform.ended("leaky", id)
@@ -152,7 +152,7 @@ describe("secrets of a platform", () => {
   }, 120_000)
 
   it(
-    "are in nothing that the platform wrote: database, logs, answers, traces and backups, before and after its end",
+    "are in nothing that the platform wrote: database, logs, responses, traces and backups, before and after its end",
     async () => {
       const archive = join(folder, "stint.tar")
       expect((await command(["backup", archive])).code).toBe(0)
@@ -171,7 +171,7 @@ describe("secrets of a platform", () => {
         )
       ]
       for (const value of [first, second]) expect(await search(value)).toEqual([])
-      // The search finds what is there.
+      // Shows that the search finds values where they are.
       expect((await search(plain)).length).toBeGreaterThan(1)
       const key = (await readFile(join(platform.dataDir, "secrets-key"), "utf8")).trim()
       expect((await readFile(archive)).includes(key)).toBe(false)
@@ -206,10 +206,10 @@ describe("secrets of a platform", () => {
     60_000
   )
 
-  it("are restored from a backup together with the key of its time, and are lost without it", async () => {
+  it("are restored from a backup together with the key from the same time, and are lost without that key", async () => {
     const dataDir = join(folder, "restored")
     const env = { STINT_DATA_DIR: dataDir, XDG_CONFIG_HOME: `${dataDir}-config` }
-    // The backup is older than the rotation of the key, so the present key does not fit.
+    // The backup is older than the key rotation, so the current key does not fit.
     expect((await runCommand(["restore", join(folder, "stint.tar")], { env })).code).toBe(0)
     expect(await readdir(dataDir)).not.toContain("secrets-key")
     await cp(join(platform.dataDir, "secrets-key"), join(dataDir, "secrets-key"))

@@ -1,5 +1,5 @@
 /**
- * Where the key of the secrets is, and that no file contains a value. `Secrets.long.test.ts` runs a whole platform.
+ * Where the key that encrypts the secrets is, and that no file contains a value. `Secrets.long.test.ts` runs a whole platform.
  */
 import { SecretName } from "@stint/contract/Secret"
 import { layer as layerSecrets, Secrets } from "@stint/secrets/Secrets"
@@ -52,7 +52,7 @@ const settings = (env: { readonly file?: string; readonly value?: string }): Sec
   value: Option.map(Option.fromUndefinedOr(env.value), (value) => Redacted.make(value))
 })
 
-describe("the key of the secrets", () => {
+describe("the key that encrypts the secrets", () => {
   it("is generated with the first secret, in a file that only its owner can read, and is not part of a backup", async () => {
     const dataDir = await folder("generated")
     await withSecrets(dataDir, Effect.void)
@@ -73,7 +73,7 @@ describe("the key of the secrets", () => {
     expect(archive.includes("hf_0123456789")).toBe(false)
   })
 
-  it("is read from the operator's file or variable, and a mistake in them is an error that says what to do", async () => {
+  it("is read from the operator's file or variable, and a mistake there is an error that says what to do", async () => {
     const dataDir = await folder("configured")
     const file = join(root, "key")
     const resolve = (env: Parameters<typeof settings>[0]) =>
@@ -106,7 +106,7 @@ describe("the key of the secrets", () => {
 })
 
 describe("the database", () => {
-  it("contains no value of a secret, before and after a checkpoint, also after the value and the key were replaced", async () => {
+  it("contains no secret's value, before and after a checkpoint, even after the value and the key have been replaced", async () => {
     const dataDir = await folder("canary")
     const values = [0, 1].map(() => `hf_${randomBytes(24).toString("hex")}`)
     const holders = async (text: string) => {
@@ -116,7 +116,7 @@ describe("the database", () => {
     }
     const search = Effect.promise(async () => {
       expect((await Promise.all(values.map(holders))).flat()).toEqual([])
-      // The search finds what is there: the name is not secret.
+      // Shows that the search works: the name is not secret.
       expect((await holders("hf-token")).length).toBeGreaterThan(0)
     })
     await withSecrets(
@@ -131,7 +131,7 @@ describe("the database", () => {
     await Effect.runPromise(search)
   })
 
-  it("of a stopped platform whose key is lost starts again after its secrets were discarded", async () => {
+  it("of a stopped platform whose key is lost works again after its secrets have been discarded", async () => {
     const dataDir = await folder("lost")
     await withSecrets(dataDir, set("hf_0123456789"))
     await rm(join(dataDir, "secrets-key"))
@@ -151,7 +151,7 @@ describe("the database", () => {
 describe("stint secrets set and endpoints create", () => {
   const env = { STINT_URL: "http://127.0.0.1:9", STINT_API_KEY: "a-key-for-this-test" }
 
-  it("take no value as an argument, and no empty one, and repeat none in an error", async () => {
+  it("take no value as an argument and no empty value, and repeat no value in an error", async () => {
     const value = "hf_0123456789"
     const cases: ReadonlyArray<readonly [args: ReadonlyArray<string>, stdin: string, expected: string]> = [
       [["secrets", "set", "hf-token", value], "", ""],

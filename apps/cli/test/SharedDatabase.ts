@@ -11,7 +11,7 @@ export interface SharedDatabase extends AsyncDisposable {
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** Starts a cluster. `fsync`: whether commits are synced to disk, as a test needs that kills PostgreSQL. */
+/** Starts a cluster. `fsync`: whether commits are synced to disk, which a test that kills PostgreSQL needs. */
 export const startDatabase = async (options: { readonly fsync?: boolean } = {}): Promise<SharedDatabase> => {
   const cluster = await startCluster(options)
   const url = cluster.url("postgres")

@@ -51,7 +51,7 @@ const insertLarge = (node: Context.Context<JobStore>) =>
   Context.get(node, JobStore).insert(Scenario.record({ input: toJsonText("x".repeat(1_000)) }))
 
 describe("large payloads of several nodes", () => {
-  it.effect("are stored under one name, so that each node removes the orphans of all", () =>
+  it.effect("are stored under one name, so that each node removes the orphans of all nodes", () =>
     Effect.gen(function*() {
       const { node, objects } = yield* world
       yield* insertLarge(yield* node("a", "one"))
@@ -59,7 +59,7 @@ describe("large payloads of several nodes", () => {
       assert.strictEqual(readdirSync(objects("one")).filter((name) => name.startsWith("stint-")).length, 1)
     }))
 
-  it.effect("keep a node without their store, or with another one, from starting", () =>
+  it.effect("keep a node without their store, or with a different store, from starting", () =>
     Effect.gen(function*() {
       const { node } = yield* world
       yield* node("a", "one")
@@ -68,7 +68,7 @@ describe("large payloads of several nodes", () => {
       yield* node("b", "one")
     }))
 
-  it.effect("keep the name that a node has recorded in its data folder before", () =>
+  it.effect("keep the name that a node recorded in its data folder earlier", () =>
     Effect.gen(function*() {
       const { dataDir, node, objects } = yield* world
       const record = { owner: "stint-earlier", location: `dir:${objects("one")}` }

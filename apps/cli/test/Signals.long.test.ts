@@ -1,5 +1,5 @@
 /**
- * Ways in which a platform ends besides SIGTERM: none of them may leave the platform or a worker running.
+ * Ways besides SIGTERM in which a platform ends: none of them may leave the platform or a worker running.
  */
 import { spawn } from "node:child_process"
 import { chmod, mkdtemp, writeFile } from "node:fs/promises"

@@ -1,5 +1,5 @@
 /**
- * What the CLI prints when the platform's answers contain control characters: every command against a server that puts them into each text.
+ * What the CLI prints when the platform's responses contain control characters: every command against a server that puts them into each text.
  */
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
@@ -155,7 +155,7 @@ describe("stint", () => {
   })
   afterAll(() => new Promise((resolve) => server.close(resolve)))
 
-  it("prints no control character and no forged line, whatever the platform answers", async () => {
+  it("prints no control character and no forged line, whatever the platform's response", async () => {
     const results: Array<Finished & { readonly command: (typeof COMMANDS)[number] }> = []
     for (const command of COMMANDS) results.push({ command, ...(await runCommand(command.args, { env })) })
     for (const { code, command, stderr, stdout } of results) {
@@ -170,7 +170,7 @@ describe("stint", () => {
 })
 
 describe("every command", () => {
-  /** What the platform answers: hostile text as the contract accepts it, answers that break the contract, or errors. */
+  /** The platform's responses: hostile text as the contract accepts it, responses that break the contract, or errors. */
   const KINDS = ["accepted", "broken", "error"] as const
   let kind: (typeof KINDS)[number] = "accepted"
   let server: Server
@@ -219,7 +219,7 @@ describe("every command", () => {
       ["text that breaks the contract", "broken", 1],
       ["an error", "error", 75]
     ] as const
-  )("prints no control character and no forged line when the platform answers with %s", async (_, answers, shown) => {
+  )("prints no control character and no forged line when the platform responds with %s", async (_, answers, shown) => {
     kind = answers
     const { folder, withPaths } = await makeFiles()
     const unsafe: Array<string> = []
@@ -227,7 +227,7 @@ describe("every command", () => {
     try {
       for (const args of EVERY_COMMAND) {
         for (const command of answers === "accepted" ? [args, [...args, "--json"]] : [args]) {
-          // A command may wait for a state that no answer has.
+          // A command may wait for a state that no response has.
           const until = Date.now() + 2_000
           const { stderr, stdout } = await runCommand(withPaths(command), { env, interruptWhen: () => Date.now() > until })
           const printed = stdout + stderr
@@ -242,7 +242,7 @@ describe("every command", () => {
     expect(seen).toBeGreaterThanOrEqual(shown)
   }, 60_000)
 
-  it("is tested with hostile text in most strings of the platform's answers", () => {
+  it("is tested with hostile text in most strings of the platform's responses", () => {
     const totals = [...HOSTILE_ANSWERS.values()]
     const sum = (of: "hostile" | "strings") => totals.reduce((total, one) => total + one[of], 0)
     expect(sum("strings")).toBeGreaterThan(300)

@@ -11,7 +11,10 @@ export const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
 export const referencesIn = (cell: string) =>
   Array.from(cell.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title }))
 
-/** Whether, relative to a page, a test file or suite contains a test whose title has this prefix. Long titles are concatenated from two strings. */
+/**
+ * Whether a test file or suite, whose path is relative to a page, contains a test whose title has this prefix. Long titles are concatenated from two
+ * strings.
+ */
 export const hasTest = (page: string, path: string, title: string): boolean => {
   const file = join(page, "..", path)
   if (!/(?:\.test|\/src\/testing\/\w+|-testing\/src\/(?:\w+\/)*\w+)\.ts$/.test(file) || !existsSync(file)) return false

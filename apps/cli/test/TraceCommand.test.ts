@@ -73,7 +73,7 @@ describe("the parts of a job's time", () => {
 })
 
 describe("the waterfall", () => {
-  it("draws the parts over one time line", () => {
+  it("draws the parts on one time line", () => {
     const text = draw([
       { name: "wait", start: 0, end: 500, isOpen: false },
       { name: "attempt 1", start: 500, end: 2_000, isOpen: true }

@@ -9,7 +9,7 @@ import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
 const CALLER = "b7ad6b7169203331"
 
 describe("a request with a traceparent", () => {
-  it("has the spans of its job in its trace, with a worker run from sources and from its bundle", async () => {
+  it("has its job's spans in its trace, whether the worker runs from sources or from a bundle", async () => {
     using collector = await listen()
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "everywhere.config.ts")], {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,

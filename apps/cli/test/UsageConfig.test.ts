@@ -23,15 +23,15 @@ const loadFile = (content: unknown) => {
 
 const prices = { currency: "EUR", perSecond: { worker: 0.0001 } }
 
-describe("the settings of usage", () => {
-  it.effect("are no prices and no budgets, and 400 days", () =>
+describe("the settings for usage", () => {
+  it.effect("default to no prices, no budgets, and 400 days", () =>
     Effect.gen(function*() {
       const { budgets, keep, prices } = yield* load({})
       assert.deepStrictEqual([prices, budgets, Duration.toDays(keep)], [undefined, [], 400])
       assert.strictEqual(Duration.toDays((yield* load({ STINT_USAGE_KEEP: "32 days" })).keep), 32)
     }))
 
-  it.effect("read prices, those of single endpoints, and budgets by day and by month", () =>
+  it.effect("read prices, also for single endpoints, and daily and monthly budgets", () =>
     Effect.gen(function*() {
       const endpoints = { llm: { gpu: 0.002 } }
       const budgets = [{ endpoint: "llm", daily: 5, monthly: 50 }, { key: "0123456789abcdef", monthly: 0 }]

@@ -1,7 +1,7 @@
 /**
- * A call of every command of the CLI with every flag, and the answers of the platform to them.
+ * A call of every CLI command with every flag, and the platform's responses to these calls.
  *
- * `Verbs.test.ts` compares what the commands send with the OpenAPI document, `TerminalOutput.test.ts` puts hostile text into the answers.
+ * `Verbs.test.ts` compares what the commands send with the OpenAPI document, `TerminalOutput.test.ts` puts hostile text into the responses.
  */
 import { Api } from "@stint/contract/Api"
 import { OpenApi } from "effect/http-api"
@@ -10,7 +10,7 @@ import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-/** The APIs that the command line is for. Workers call the worker API, and programs the OpenAI route. */
+/** The APIs that the command line covers. Workers call the worker API, and programs the OpenAI route. */
 const GROUPS = [
   "jobs",
   "logs",
@@ -47,11 +47,11 @@ export const document: unknown = OpenApi.fromApi(Api)
 export const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
   keys.reduce<unknown>((found, key) => Predicate.hasProperty(found, key) ? found[key] : undefined, value)
 
-/** The members of an object; none of another value. */
+/** The members of an object; none for any other value. */
 export const entries = (value: unknown): ReadonlyArray<readonly [string, unknown]> =>
   Predicate.isObject(value) ? Object.entries(value) : []
 
-/** The elements of an array; none of another value. */
+/** The elements of an array; none for any other value. */
 export const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? value : []
 
 /** The paths of the leaves of a JSON Schema. Arrays and maps are leaves. */
@@ -66,7 +66,7 @@ const leavesOf = (schema: unknown, path = ""): ReadonlyArray<string> => {
   return below.length === 0 ? [path] : below
 }
 
-/** The operations that the command line is for. */
+/** The operations that the command line covers. */
 export const operations: ReadonlyArray<Operation> = entries(at(document, "paths")).flatMap(([template, methods]) =>
   entries(methods).flatMap(([method, operation]) => {
     const id = String(at(operation, "operationId"))
@@ -89,7 +89,7 @@ const KEY = "0123456789abcdef"
 const BATCH = `batch_${ID}`
 const job = { id: ID, status: "COMPLETED", output: 1 }
 const receipt = { id: ID, status: "IN_QUEUE" }
-/** The answer to operations that are not in {@link RESPONSES}. */
+/** The response to operations that are not in {@link RESPONSES}. */
 export const batch = {
   id: BATCH,
   endpointId: "e",

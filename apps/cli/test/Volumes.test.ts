@@ -19,7 +19,7 @@ const volumesIn = (text: string) =>
   )
 
 describe("STINT_VOLUMES", () => {
-  it("contains names with folders", async () => {
+  it("maps names to folders", async () => {
     expect(await volumesIn("")).toEqual({})
     expect(await volumesIn("shared=/srv/a=b, team.2=/mnt/nfs/stint")).toEqual({
       shared: "/srv/a=b",

@@ -45,7 +45,7 @@ describe("settings of worker processes", () => {
     ["STINT_SPARE_WORKERS", "1.5"],
     ["STINT_WORKER_USER", "1001"],
     ["STINT_WORKER_USER", "a b"]
-  ])("stops the start at an invalid %s: %s", async (name, value) => {
+  ])("prevents startup with an invalid %s: %s", async (name, value) => {
     expect(await load({ [name]: value })).toMatchObject({ failure: { message: expect.stringContaining(name) } })
   })
 
@@ -79,7 +79,7 @@ describe("settings of worker processes", () => {
   })
 })
 
-describe("warnings at the start", () => {
+describe("warnings at startup", () => {
   const safe = { host: "127.0.0.1", publicUrl: undefined, isRoot: false, workerUser: "platform" as const }
 
   it.each([

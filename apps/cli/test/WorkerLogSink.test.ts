@@ -51,7 +51,7 @@ const linesAt = async (level: LogLevel) => {
 }
 
 describe("the platform's log", () => {
-  it("shows workers' lines from its level on, with their date, and stores all of them with their job", async () => {
+  it("shows workers' lines from its level up, with their date, and stores all of them with their job", async () => {
     const all = ["a detail", "printed", "printed on standard error", "a failure"]
     const debug = await linesAt("Debug")
     expect(debug.stored).toEqual(all)
