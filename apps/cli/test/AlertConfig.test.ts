@@ -18,7 +18,7 @@ const load = (env: Readonly<Record<string, string>>) =>
 const both = { STINT_ALERT_URL: "https://a.example/hook, http://10.0.0.7/x", STINT_ALERT_SECRET: SECRET }
 
 describe("the settings for alerts", () => {
-  it.effect("are none without receivers", () =>
+  it.effect("are absent without receivers", () =>
     Effect.gen(function*() {
       assert.isTrue(Option.isNone(yield* load({ STINT_ALERT_REPEAT: "1 hour" })))
     }))

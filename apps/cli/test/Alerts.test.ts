@@ -1,6 +1,6 @@
 /**
- * Alerts of a platform: from failing jobs to a receiver on the loopback that verifies the signatures, and from the receiver's messages to the command
- * line and the event stream.
+ * Alerts of a platform: from failing jobs to a receiver on the loopback interface that verifies the signatures, and from the receiver's messages to
+ * the command line and the event stream.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { AlertMessage } from "@stint/contract/Alert"

@@ -29,7 +29,7 @@ interface Counts {
   readonly requestInProgress: number
 }
 
-/** A webhook receiver on the loopback that records its requests. */
+/** A webhook receiver on the loopback interface that records its requests. */
 const listen = async () => {
   const received: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
   const server = createServer((request, response) => {

@@ -1,5 +1,5 @@
 /**
- * Plants a random value in every place of a platform that holds a secret, shows that it arrived there, lets jobs and requests fail in the ways
+ * Plants a random value in every place where a platform holds a secret, shows that it arrived there, lets jobs and requests fail in the ways
  * in which secrets escape, and searches for the values in everything that the platform wrote or returned.
  *
  * The places where a value may be are listed with the value (`shownBy`, `files`), with the page that says so. Every other place is a leak.
@@ -20,7 +20,7 @@ import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProc
 interface Permission {
   /** Operations that return it to callers who may have it, such as `GET /api/v1/endpoints`. */
   readonly shownBy?: ReadonlyArray<string>
-  /** Files of the data folder that hold it in plain text. */
+  /** Files in the data folder that hold it in plain text. */
   readonly files?: RegExp
 }
 
@@ -46,7 +46,7 @@ const OUTPUT_ANSWERS = [
   "GET /api/v1/endpoints/{endpoint}/webhooks/deliveries/{delivery}"
 ]
 
-/** The delivery log shows what was sent, and where, to operators (docs/operations/README.md#webhooks). */
+/** The delivery log shows operators what was sent, and where (docs/operations/README.md#webhooks). */
 const DELIVERY_ANSWERS = [
   "GET /api/v1/endpoints/{endpoint}/webhooks/deliveries",
   "GET /api/v1/endpoints/{endpoint}/webhooks/deliveries/{delivery}"
@@ -161,7 +161,7 @@ interface Received {
   readonly body: string
 }
 
-/** A server on the loopback that keeps what it receives. */
+/** A server on the loopback interface that keeps what it receives. */
 const receiver = async (statusOf: (url: string) => number) => {
   const received: Array<Received> = []
   const server = createServer((request, response) => {
@@ -207,7 +207,7 @@ const s3ConfigOf = (accessSecret: string) => ({
   bucketName: "bucket"
 })
 
-/** GET operations that do something: they submit a job, or act for a worker. */
+/** GET operations with an effect: they submit a job, or act for a worker. */
 const EFFECTIVE = /\/(?:openai|job-|ping)/
 
 /** How long a test reads a stream of events. Milliseconds. */
@@ -453,7 +453,7 @@ describe("a value in each place that holds a secret", () => {
         "idempotency-key": "order"
       })
     }
-    // Bodies that are refused: the key of a login, a secret that is too long, an s3Config of the wrong shape.
+    // Bodies that are refused: a login's key, a secret that is too long, an s3Config of the wrong shape.
     const origin = { origin: platform.url }
     await call("POST /api/v1/session (refused)", "/api/v1/session", { body: { key: wrongKey }, key: null, headers: origin })
     await call("POST /api/v1/session (refused)", "/api/v1/session", { body: { key: [wrongKey] }, key: null, headers: origin })
@@ -570,7 +570,7 @@ describe("a value in each place that holds a secret", () => {
         files === undefined || !files.test(relative(platform.dataDir, file))
       )
       const elsewhere = (await Promise.all([folder, platform.configDir].map((one) => holdersOf(one, value)))).flat()
-        // A backup holds the database and the secret of the worker keys (docs/operations/backup.md).
+        // A backup holds the database and the secret that worker keys are derived from (docs/operations/backup.md).
         .filter((file) => basename(file) !== "stint.tar" || files === undefined)
       return [...new Set([...inText, ...inData, ...elsewhere])].map((place) => `${name} in ${place}`)
     }

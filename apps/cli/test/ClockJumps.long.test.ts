@@ -100,7 +100,7 @@ describe("a system clock that is set while jobs run", () => {
 
 const HOUR = 3_600_000
 
-/** A platform with a pipeline that sleeps, whose clock is set. Its workers keep their clock. */
+/** A platform whose clock is set, with a pipeline that sleeps. Its workers keep their clock. */
 const sleeping = async () => {
   const clock = await clockFile()
   const platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "pipelines.config.ts")], clock.env)

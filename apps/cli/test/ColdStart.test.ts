@@ -1,5 +1,5 @@
 /**
- * What the wait of a job was spent on, with a real platform and real workers.
+ * What a job's wait was spent on, with a real platform and real workers.
  */
 import { Explanation } from "@stint/contract/Explanation"
 import * as Schema from "effect/Schema"

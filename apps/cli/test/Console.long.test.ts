@@ -66,7 +66,7 @@ describe("the web console in a browser", () => {
     execFileSync(process.execPath, [vite, "build", "--logLevel", "warn"], { cwd: CONSOLE, env })
   }, 120_000)
 
-  it("shows every page, sends no request elsewhere, and breaks no rule of its policy or of WCAG AA", async () => {
+  it("shows every page, sends no request elsewhere, and violates neither its policy nor WCAG AA", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "console.config.ts")], {
       STINT_PRICES: PRICES
     })

@@ -50,7 +50,7 @@ describe("kill -9 of the server", () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const acknowledged: Array<string> = []
     const ends = new Map<string, JobObject>()
-    /** Records the end of a job. An end that was recorded must never change. */
+    /** Records the end of a job. A recorded end must never change. */
     const recordEnd = (job: JobObject) => {
       if (!terminal.has(job.status)) return
       const earlier = ends.get(job.id)

@@ -38,7 +38,7 @@ describe.skipIf(missing !== undefined)(missing ?? "a platform with PostgreSQL", 
     expect(await platform.ended("crashing", failed)).toMatchObject({ status: "FAILED" })
   }, LIMIT)
 
-  it("holds the jobs of a concurrency key, and `stint doctor` checks the database", async () => {
+  it("holds jobs with the same concurrency key, and `stint doctor` checks the database", async () => {
     await using platform = await PlatformProcess.create(CONFIG, settings())
     const endpoint = { id: "keyed", source: { type: "external" }, concurrency: { key: "input.tenant", limit: 1 } }
     expect(await platform.request("POST", "/api/v1/endpoints", endpoint)).toMatchObject({ status: 201 })

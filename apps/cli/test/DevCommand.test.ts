@@ -96,7 +96,7 @@ describe("dev with a handler file", () => {
 })
 
 describe("dev without arguments", () => {
-  it("serves the endpoints of stint.config.ts with secrets from the shell, and waits when a handler has a mistake from the beginning", async () => {
+  it("serves the endpoints of stint.config.ts with secrets from the shell, and waits when a handler has a mistake from the start", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stint-dev-test-"))
     await writeFile(join(folder, "mark.ts"), `export const mark = "!"`)
     await writeFile(join(folder, "good.ts"), handler("${process.env.GREETING}"))

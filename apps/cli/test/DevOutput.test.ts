@@ -11,7 +11,7 @@ const job = {
   finishedAt: 1_030
 } as const
 
-describe("the line of a job in stint dev", () => {
+describe("the line for a job in stint dev", () => {
   it("states the outcome, the duration and the id", () => {
     expect(jobLine(job, null, 2_000)).toBe("words  COMPLETED in 20 ms  job-1")
   })

@@ -110,7 +110,7 @@ export const storm = async (
     }
   }
 
-  /** The number of jobs that wait or run. */
+  /** The number of waiting and running jobs. */
   const open = async (): Promise<number> => {
     const { body } = await platform.request("GET", "/v2/storm/health")
     const { jobs } = body as { readonly jobs: { readonly inQueue: number; readonly inProgress: number } }
@@ -251,7 +251,7 @@ export const cutReaders = async ({ env, rounds }: ScenarioOptions & { readonly r
   return result(world, {}, { connections, "chunks read": chunks, "fewest connections": fewest })
 }
 
-/** Workers are killed while they run a job, one after the other. Each job must run on another worker and end. */
+/** Workers are killed one after the other, each while it runs a job. Each job must run on another worker and end. */
 export const killedWorkers = async ({ env, rounds }: ScenarioOptions & { readonly rounds: number }): Promise<ScenarioResult> => {
   await using world = await FaultWorld.create(STORM, env)
   const { history } = world

@@ -52,7 +52,7 @@ const textOf = (context: unknown, expression: string): string => {
 }
 
 const render = (context: unknown, template: string): string => {
-  /** For each open `if`: whether its present part counts. */
+  /** For each open `if`: whether its current branch counts. */
   const open: Array<boolean> = []
   const lines = template.split("\n").filter((line) => {
     const [, word, condition = ""] = /^\{\{- (if|else|end)(?: (.+))? \}\}$/.exec(line) ?? []

@@ -17,7 +17,7 @@ const CALLER = "b7ad6b7169203331"
 const start = (span: Span | undefined) => BigInt(span?.startTimeUnixNano ?? 0)
 const end = (span: Span | undefined) => BigInt(span?.endTimeUnixNano ?? 0)
 
-/** A receiver of webhooks, and the `traceparent` of each. */
+/** A webhook receiver, and the `traceparent` of each webhook. */
 const receiver = async () => {
   const received: Array<string | undefined> = []
   const server = createServer((request, response) => {

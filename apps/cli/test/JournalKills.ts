@@ -105,7 +105,7 @@ export class JournalKills {
       })
   }
 
-  /** Waits until the run of the endpoint was killed after its end, and the platform is up. */
+  /** Waits until the endpoint's run has been killed after its end, and the platform is up. */
   async finished(endpoint: string): Promise<void> {
     await until(`the kill after the end of ${endpoint}`, () => this.#open.has(endpoint) ? undefined : true, 120_000)
     await this.#restarting

@@ -84,7 +84,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     expect(await text).toMatch(/chunk-one[^]*the end/)
   }, LIMIT)
 
-  it("cancels a job through one node whose worker listens at the other", async () => {
+  it("cancels, through one node, a job whose worker listens at the other", async () => {
     const id = await second.run("joined", {})
     expect((await take(second, "ann")).id).toBe(id)
     const stops = until("the stop signal", async () => {

@@ -1,5 +1,5 @@
 /**
- * A collector of spans on the loopback address, which receives OTLP as JSON.
+ * A span collector on the loopback interface, which receives OTLP as JSON.
  */
 import { createServer } from "node:http"
 import { until } from "./PlatformProcess.ts"

@@ -33,7 +33,7 @@ interface Begun {
 
 const isEnded = ({ status }: JobObject): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
-/** Waits until the job has ended, also while the platform is killed. */
+/** Waits until the job has ended, even while the platform is being killed. */
 export const endOf = (platform: PlatformProcess, endpoint: string, id: string): Promise<JobObject> =>
   until(`job ${id} of ${endpoint} to end`, async () => {
     const job = await platform.job(endpoint, id).catch(() => undefined)

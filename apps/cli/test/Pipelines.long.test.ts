@@ -44,7 +44,7 @@ const spread = (values: ReadonlyArray<number>): string => {
   return `median ${sorted[sorted.length >> 1]} ms, slowest ${sorted.at(-1)} ms`
 }
 
-// Most of the time is waiting for processes, so these tests run at the same time.
+// Most of the time is spent waiting for processes, so these tests run at the same time.
 describe.concurrent("the examples", () => {
   it("run and stream over HTTP, and with the client", async ({ expect }) => {
     await using platform = await startPlatform()

@@ -259,7 +259,7 @@ describe("contributions", () => {
     expect(await run(Contributions.read(folder))).toMatchObject({ kinds: [{ package: "shop", name: "shop.a" }] })
   })
 
-  it("of a folder without a package.json are none", async () => {
+  it("are empty for a folder without a package.json", async () => {
     const folder = join(root, "none")
     await mkdir(folder)
     expect(await run(Contributions.read(folder))).toMatchObject({ packages: [], endpoints: [] })

@@ -1,5 +1,5 @@
 /**
- * The wire conformance suite over SQLite, the store of the platform. The server runs the same suite over memory.
+ * The wire conformance suite over SQLite, the platform's store. The server runs the same suite over memory.
  */
 import { suite, twoServersSuite } from "@stint/server-testing"
 import * as Sqlite from "@stint/store-sqlite"

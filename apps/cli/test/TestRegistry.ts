@@ -1,4 +1,4 @@
-/** A real image registry on loopback, with one user: Debian's docker-registry. */
+/** A real image registry on the loopback interface, with one user: Debian's docker-registry. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"

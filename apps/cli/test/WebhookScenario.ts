@@ -16,7 +16,7 @@ interface Received {
   readonly response: ServerResponse
 }
 
-/** A receiver of webhooks on the loopback. */
+/** A webhook receiver on the loopback interface. */
 const receiver = async (behave: (received: Received) => void) => {
   const server = createServer((request, response) => {
     const parts: Array<Buffer> = []

@@ -33,7 +33,7 @@ interface Received {
   readonly path: string
 }
 
-/** A webhook receiver on the loopback. It records its requests; each test sets its behaviour. */
+/** A webhook receiver on the loopback interface. It records its requests; each test sets its behaviour. */
 class Hooks implements AsyncDisposable {
   readonly received: Array<Received> = []
   behave: (received: Received, response: ServerResponse) => void = (_, response) => void response.end()
