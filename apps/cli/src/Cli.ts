@@ -41,7 +41,7 @@ import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const
 
-/** Commands that use the data folder or the database of a platform, or a running platform. */
+/** Commands that use a platform's data folder or database, or a running platform. */
 const maintenance = [BackupCommand.backup, BackupCommand.restore, DatabaseCommand.database, DoctorCommand.command] as const
 
 /** Commands that need no platform. */

@@ -1,5 +1,5 @@
 /**
- * The error of a command that failed for a reason that its user can fix. It consists of one sentence and a hint, and is printed without a
+ * The error of a command that failed for a reason that the user can fix. It consists of one sentence and a hint, and is printed without a
  * stack trace. The exit code is 1.
  *
  * `code`, `status` and `issues` are for programs that read the error with `--json` (docs/reference/cli.md#errors).
@@ -11,7 +11,7 @@ import * as Schema from "effect/Schema"
 export class CliFailure extends Schema.TaggedError<CliFailure>()("CliFailure", {
   message: Schema.String,
   hint: Schema.String,
-  /** A stable error code: the last part of a problem's `type`, or a code of the command line. Default: `failed`. */
+  /** A stable error code: the last part of a problem's `type`, or one of the command line's own codes. Default: `failed`. */
   code: Schema.optionalKey(Schema.String),
   /** The status of the platform's response. */
   status: Schema.optionalKey(Schema.Int),

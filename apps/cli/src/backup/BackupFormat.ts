@@ -22,14 +22,14 @@ export const FORMAT = 2
 export const MANIFEST = "stint-backup.json"
 /** The database, in the archive and in the data folder. */
 export const DATABASE = "stint.db"
-/** The prefix of the names of payloads. The names do not contain their owner's name. */
+/** The prefix of payload names. The names do not contain their owner's name. */
 export const PAYLOADS = "payloads/"
-/** The code of releases: the prefix of its names, and the folder in the data folder. */
+/** The code of releases: the prefix of its names, and its folder in the data folder. */
 export const RELEASES = "releases/"
 /** The last file of an archive. */
 export const SUMS = "SHA256SUMS"
 
-/** The small files of the data folder that belong to a backup. */
+/** The small files in the data folder that belong to a backup. */
 export const KEY_FILES = ["admin-key.json", "worker-secret", "payloads.json"] as const
 
 /** The content of `payloads.json`, which PayloadStores.ts writes. */

@@ -77,7 +77,7 @@ const numberAt = (block: Buffer, start: number, length: number): number =>
     ? Number(block.readBigUInt64BE(start + length - 8))
     : Number.parseInt(textAt(block, start, length).trim() || "0", 8)
 
-/** Reads bytes of a source in pieces of the requested size. */
+/** Reads bytes from a source in pieces of the requested size. */
 const makeReader = (source: AsyncIterable<Uint8Array>) => {
   const iterator = source[Symbol.asyncIterator]()
   let rest: Buffer = Buffer.alloc(0)

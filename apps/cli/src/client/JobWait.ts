@@ -139,7 +139,7 @@ export const submit = Effect.fnUntraced(function*<E, R>(
     ))
 })
 
-/** Fails unless the job is COMPLETED, so that the exit code is 1. The error of the job is not repeated when it was printed with the job. */
+/** Fails unless the job is COMPLETED, so that the exit code is 1. Does not repeat the job's error when it was printed with the job. */
 export const requireCompleted = (job: Job, options: { readonly isPrinted: boolean }): Effect.Effect<void, CliFailure> =>
   job.status === "COMPLETED"
     ? Effect.void

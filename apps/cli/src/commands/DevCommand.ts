@@ -103,7 +103,7 @@ const layerSecrets = (specs: ReadonlyArray<EndpointSpec>) =>
     }
   }))
 
-/** Sets the schedules of packages. They fire while the command runs. */
+/** Sets the schedules that packages contribute. They fire while the command runs. */
 const layerSchedules = (schedules: Project.Project["schedules"]) =>
   ContributedSchedules.layer(
     schedules,

@@ -1,5 +1,5 @@
 /**
- * `stint doctor` checks the database of a platform, without changing it (docs/operations/many-nodes.md).
+ * `stint doctor` checks a platform's database without changing it (docs/operations/many-nodes.md).
  */
 import type { Doctor } from "@stint/store-postgres"
 import * as StoppedDatabase from "@stint/store-sqlite/StoppedDatabase"

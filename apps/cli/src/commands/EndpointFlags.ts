@@ -205,7 +205,7 @@ type Flags<Config> = { readonly [Name in keyof Config]: Config[Name] extends Fla
 const given = <A>(name: string, value: Option.Option<A>): Readonly<Record<string, A>> =>
   Option.isSome(value) ? { [name]: value.value } : {}
 
-/** The variables of `--env` and `--secret` flags. */
+/** The variables that `--env` and `--secret` flags set. */
 const variablesOf = Effect.fnUntraced(function*({ env, secret }: Pick<Flags<typeof settingFlags>, "env" | "secret">) {
   const variables: Record<string, EndpointSpec["env"][string]> = {}
   for (const flag of env) {
@@ -244,7 +244,7 @@ const variablesOf = Effect.fnUntraced(function*({ env, secret }: Pick<Flags<type
   return variables
 })
 
-/** The volume of a `--volume` flag. */
+/** The volume that a `--volume` flag describes. */
 const volumeOf = (text: string) => {
   const [source = "", target, mode] = text.split(":")
   return { source, ...(target === undefined ? {} : { target }), ...(mode === "ro" ? { readOnly: true } : {}) }
@@ -316,7 +316,7 @@ const concurrencyOf = ({ concurrencyKey, concurrencyLimit }: Flags<typeof settin
     )
 }
 
-/** The settings of the flags, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
+/** The settings that the flags set, in the undecoded form of an `EndpointSpec`. The groups are separate, because a change merges them. */
 export interface Settings {
   readonly plain: Readonly<Record<string, unknown>>
   readonly workers: Readonly<Record<string, unknown>>

@@ -16,7 +16,7 @@ import { json } from "./SharedFlags.ts"
 const packageNameOf = (folder: string): string =>
   folder.toLowerCase().replaceAll(/[^a-z0-9_.-]+/g, "-").replace(/^[._-]+/, "").slice(0, 214) || "my-app"
 
-/** Entries of a new repository, next to which a project may be written. */
+/** Entries of a new repository. A project may be written next to them. */
 const HARMLESS = new Set([".git", ".DS_Store"])
 
 const sourceFor = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<

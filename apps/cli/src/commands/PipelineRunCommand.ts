@@ -40,7 +40,7 @@ const look = Effect.fnUntraced(function*(endpoint: string, id: string, graphs: M
 
 type Look = NonNullable<Effect.Success<ReturnType<typeof look>>>
 
-/** Overwrites the lines of the last drawing. */
+/** Overwrites the lines that it drew last. */
 const makeTree = () => {
   let height = 0
   return (lines: ReadonlyArray<string>) =>

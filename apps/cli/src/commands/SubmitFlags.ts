@@ -68,7 +68,7 @@ export const given = <A>(name: string, value: Option.Option<A>): Readonly<Record
 
 const isEmpty = (value: object): boolean => Object.keys(value).length === 0
 
-/** The policy of these flags, undecoded; undefined when none is set. */
+/** The policy that these flags set, undecoded; undefined when none is set. */
 const policyOf = (flags: Flags<typeof policyFlags>) => {
   const backoff = {
     ...given("initialMs", Option.map(flags.backoff, toMillis)),
@@ -115,11 +115,11 @@ const s3ConfigOf = Effect.fnUntraced(function*(file: Option.Option<string>) {
   return { s3Config: yield* Effect.mapError(decodeS3Config(text), invalid(`The bucket in ${file.value}`)) }
 })
 
-/** The policy of these flags, decoded. */
+/** The policy that these flags set, decoded. */
 export const batchPolicy = (flags: Flags<typeof policyFlags>) =>
   Effect.mapError(decodePolicy(policyOf(flags)), invalid("The policy"))
 
-/** The options of these flags, decoded. */
+/** The options that these flags set, decoded. */
 export const submitOptions = Effect.fnUntraced(function*(flags: Flags<typeof submitFlags>) {
   if (Option.isSome(flags.at) && Option.isSome(flags.in)) {
     return yield* new CliFailure({ message: "Give --at or --in, not both.", hint: "" })

@@ -29,7 +29,7 @@ export interface EndpointDefinition {
   readonly memory?: string | number
   /** With `image`: the number of processes and threads that a worker may have. Default: 1,024. */
   readonly pids?: number
-  /** With `image`: the number of GPUs of a worker, or `"all"`. */
+  /** With `image`: the number of GPUs that a worker gets, or `"all"`. */
   readonly gpus?: number | "all"
   /**
    * `source` is a volume that `STINT_VOLUMES` defines. With `image`, it may also be a folder that `STINT_ENGINE_VOLUMES` allows, or a volume of the
@@ -65,7 +65,7 @@ export interface EndpointDefinition {
   /** How failed attempts are retried. `retry.maxAttempts` takes precedence over `maxAttempts`. */
   readonly retry?: {
     readonly maxAttempts?: number
-    /** Also retry after an error of the handler. Default: only after the loss of the worker. */
+    /** Also retry after an error in the handler. Default: only after the loss of the worker. */
     readonly onError?: boolean
     /** The wait before the next attempt. `factor`: default 2; `max`: default 1 hour. */
     readonly backoff?: { readonly initial: DurationInput; readonly factor?: number; readonly max?: DurationInput }
@@ -201,7 +201,7 @@ const EXCESS = "Expected no excess property"
 
 const { concurrency, limits, rateLimit, retry, workers } = Definition.fields
 
-/** The keys of the groups of an endpoint. */
+/** The keys of each group of an endpoint's settings. */
 const GROUP_KEYS: Readonly<Record<string, ReadonlyArray<string>>> = {
   workers: Object.keys(workers.schema.fields),
   concurrency: Object.keys(concurrency.schema.fields),

@@ -4,7 +4,7 @@
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_KUBERNETES` | none: Docker or Podman runs the endpoints with an image | a JSON file with the settings of pods (docs/operations/kubernetes.md#the-settings). With it, workers with an image are pods of a cluster; the engine then only builds images |
+ * | `STINT_KUBERNETES` | none: Docker or Podman runs the endpoints with an image | a JSON file with the settings for pods (docs/operations/kubernetes.md#the-settings). With it, workers with an image are pods of a cluster; the engine then only builds images |
  *
  * `$(NAME)` in the file stands for that variable of the platform's environment, so that nodes in pods can share one file, although each has its own
  * address.

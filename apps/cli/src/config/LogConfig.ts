@@ -5,7 +5,7 @@
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_LOGS_LINES` | 10000 | newest log lines stored per job; more lines help with jobs that log a lot but take disk space |
- * | `STINT_LOGS_SIZE` | 1 MiB | newest bytes of log stored per job |
+ * | `STINT_LOGS_SIZE` | 1 MiB | bytes of the newest log lines stored per job |
  * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all stored log lines; above it, the oldest lines are deleted. Bounds the logs' disk space |
  */
 import { defaultLogQuotas, type LogQuotas } from "@stint/store/JobLogStore"

@@ -5,7 +5,7 @@
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_MODELS_DIR` | `models` in the data folder, or in `STINT_CACHE_DIR` if workers run as another user | folder whose `huggingface-cache/hub` contains the models. Platforms on one machine may share it |
- * | `STINT_MODELS_HUB` | `https://huggingface.co` | address of the model hub, or of a mirror of it |
+ * | `STINT_MODELS_HUB` | `https://huggingface.co` | address of the model hub, or of a mirror |
  * | `STINT_MODELS_SIZE` | no limit | maximum size of the cache. The least recently used models are removed to stay below it.
  * Without it, they are removed when less than 1 GiB of disk space is free |
  */

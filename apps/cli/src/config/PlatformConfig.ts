@@ -69,7 +69,7 @@ export interface BatchSettings {
   readonly batchQueued: number
 }
 
-/** The free space to keep on the disk of the database, in bytes. `minFreeBytes` undefined: the store's default. */
+/** The free space to keep on the database's disk, in bytes. `minFreeBytes` undefined: the store's default. */
 export interface DiskSettings {
   readonly minFreeBytes: number | undefined
   readonly reserveBytes: number

@@ -18,7 +18,7 @@ import { MASK, maskChange } from "./HiddenVariables.ts"
 /** The settings and the code of a preview, or of a comparison of two releases. */
 export type Changes = Pick<ReleasePreview, "settings" | "code">
 
-/** The characters of a hash that are printed. */
+/** The number of characters of a hash that are printed. */
 const HASH_LENGTH = 12
 
 /** A value on one line. A long value, such as a JSON document in a variable, is shortened. */

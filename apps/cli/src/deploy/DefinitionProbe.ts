@@ -1,5 +1,5 @@
 /**
- * Determines the definition of a pipeline's handler before its deployment.
+ * Determines the definition in a pipeline's handler before its deployment.
  *
  * ```
  *   the handler runs as a worker of a server in this process --run-journal, definitions--> the graph; the worker is ended
@@ -119,7 +119,7 @@ export const graphOf = Effect.fn("DefinitionProbe.graphOf")(
           cwd: dirname(source.file),
           stdio: ["ignore", "pipe", "pipe"],
           env: {
-            // All variables of this command except the platform's settings, such as the operator's key, which no worker gets.
+            // All variables of this command except the platform's settings, such as the operator's key, which workers never get.
             ...inheritedEnvironment(process.env, ["*"]),
             ...Object.fromEntries(
               Object.entries(env).flatMap(([name, value]) => typeof value === "string" ? [[name, value]] : [])

@@ -1,5 +1,5 @@
 /**
- * Hides the values of variables that are probably secrets, because the output of a deployment ends up in terminals and in logs of CI jobs.
+ * Hides the values of variables that are probably secrets, because the output of a deployment ends up in terminals and in the logs of CI jobs.
  */
 import type { WorkerVariables } from "@stint/contract/Endpoint"
 import type { ReleasePreview } from "@stint/contract/Release"

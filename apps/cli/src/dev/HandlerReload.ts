@@ -2,7 +2,7 @@
  * Rebuilds the bundle of a handler whenever one of its sources changes.
  *
  * Only the inputs of the last bundle count, so a file that the handler writes or reads at run time changes nothing. While the sources have a mistake,
- * every module next to them counts as well, because the file of a failed import is not an input yet.
+ * every module next to them counts as well, because a file whose import failed is not an input yet.
  */
 import * as HandlerBundle from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"

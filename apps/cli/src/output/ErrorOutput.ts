@@ -62,7 +62,7 @@ const wantsJson = (args: ReadonlyArray<string>): boolean => {
   return (end === -1 ? args : args.slice(0, end)).includes("--json")
 }
 
-/** The output of errors for these arguments. */
+/** The error output for these arguments. */
 export const layer = (args: ReadonlyArray<string>): Layer.Layer<never> => {
   const json = wantsJson(args)
   return Layer.merge(

@@ -18,7 +18,7 @@ export interface Part {
 }
 
 const BAR = "█"
-/** The end of a part that has not ended. */
+/** Drawn at the end of a part that has not ended yet. */
 const OPEN = "▶"
 
 /** The narrowest bar area that still shows an order. Characters. */

@@ -1,5 +1,5 @@
 /**
- * The startup banner: the address, the place of the key and a curl command for the first request.
+ * The startup banner: the address, the location of the key and a curl command for the first request.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Durability } from "@stint/store/JobStore"

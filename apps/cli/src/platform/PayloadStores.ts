@@ -32,7 +32,7 @@ const Record = Schema.Struct({ owner: PayloadKey, location: Schema.String })
 
 const RecordText = Schema.fromJsonString(Record)
 
-/** The name of a location for comparison, without the parts that may change while the objects stay in the same place. */
+/** A location's name for comparison, without the parts that may change while the objects stay in the same place. */
 export const nameOf = (location: PayloadLocation): string =>
   location._tag === "Directory"
     ? `dir:${location.folder}`

@@ -197,7 +197,7 @@ const layerBuilds = ({ builds, dataDir, engine, store }: PlatformOptions) =>
     ? Layer.succeed(Builds.Builds, Builds.unavailable(DatabaseStores.noBuilds))
     : BuildLayers.layer(dataDir, builds, engine)
 
-/** The models of endpoints that have one. */
+/** The models for endpoints that have one. */
 const layerModels = ({ dataDir, models, workers }: PlatformOptions) =>
   models === undefined ? Layer.empty : ModelCache.layer(models, workers?.cacheDir ?? dataDir)
 

@@ -118,14 +118,14 @@ const StintField = Schema.Struct({
 /** The field `stint`. */
 export type StintField = typeof StintField.Type
 
-/** What Stint reads of a package.json. */
+/** What Stint reads from a package.json. */
 const PackageJson = Schema.fromJsonString(Schema.Struct({
   name: Schema.optionalKey(Schema.String),
   version: Schema.optionalKey(Schema.String),
   dependencies: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
   stint: Schema.optionalKey(Schema.Json)
 }))
-/** What Stint reads of a package.json. */
+/** What Stint reads from a package.json. */
 export type PackageJson = typeof PackageJson.Type
 
 /** Decodes the text of a package.json. */

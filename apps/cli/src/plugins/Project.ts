@@ -108,7 +108,7 @@ export const load = Effect.fn("Project.load")(function*(config: string) {
   return { endpoints: specs, schedules: contributions.schedules } satisfies Project
 })
 
-/** Why the platform would reject a schedule of an endpoint: it exceeds the limits that the configuration sets for callers. */
+/** Why the platform would reject an endpoint's schedule: it exceeds the limits that the configuration sets for callers. */
 const refusals = (
   { endpoint, name, package: from, spec }: SchedulePlan.ScheduleContribution,
   limits: Pick<EndpointSpec, "limits">
@@ -119,7 +119,7 @@ const refusals = (
     }. Raise the limits of the endpoint in the configuration.`
   )
 
-/** Fails with all mistakes in pipeline files, and with schedules of endpoints that do not exist. */
+/** Fails with all mistakes in pipeline files, and with schedules whose endpoints do not exist. */
 const rejectMistakes = Effect.fnUntraced(function*(
   { folder, schedules }: Contributions.Contributions,
   entries: ReadonlyArray<Entry>,

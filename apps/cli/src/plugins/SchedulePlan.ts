@@ -21,7 +21,7 @@ const PREFIX = "plugin:"
 /** The longest tag, in characters. */
 const MAX_TAG = 64
 
-/** The tag of the jobs of a package's schedules. */
+/** The tag of jobs from a package's schedules. */
 export const tagOf = (name: string): string => `${PREFIX}${name}`.slice(0, MAX_TAG)
 
 /** `spec`: with the tag of the package. */
