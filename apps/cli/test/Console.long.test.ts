@@ -387,7 +387,7 @@ describe("the web console in a browser", () => {
 
   it("creates a schedule with the form, then runs, pauses, changes and removes it", manageSchedules, 300_000)
 
-  it("shows usage and budgets, also with the keyboard, downloads them, and distinguishes a failure from an empty period", readUsage, 300_000)
+  it("shows usage and budgets, also by keyboard, downloads them, and tells a failure from an empty period", readUsage, 300_000)
 
   it("finds workers of all endpoints by state, and opens their jobs", watchWorkers, 300_000)
 
