@@ -70,7 +70,7 @@ describe("the changes of a deployment", () => {
     )
   })
 
-  it("cannot start a line or act on the terminal with the text of a setting", () => {
+  it("cannot start a line or control the terminal through the text of a setting", () => {
     const [line = ""] = changeLines({ settings: [{ path: "env.A\nB", after: "c\u001b[2Jd\ne" }], code: noCode })
     expect(line).not.toContain("\n")
     expect(line).not.toContain("\u001b")

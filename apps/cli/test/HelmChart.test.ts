@@ -126,7 +126,7 @@ describe("the Helm chart", () => {
     expect(annotations({})).not.toEqual(annotations({ pods }))
   })
 
-  it("is filled in by a renderer that fails on what it does not know", () => {
+  it("is filled in by a renderer that fails on anything it does not know", () => {
     const context = { Values: { a: "", n: 2 } }
     expect(render(context, "{{- if .Values.a }}\nx\n{{- else }}\ny{{ .Values.n }}\n{{- end }}")).toBe("y2")
     for (

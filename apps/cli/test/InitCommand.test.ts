@@ -42,7 +42,7 @@ describe("init", () => {
       expect(code).toBe(0)
       expect((await readdir(target)).toSorted()).toEqual(FILES)
       expect(await readFile(join(target, ".gitignore"), "utf8")).toContain(".stint/")
-      // In place of an installation, which takes longer (InitProject.long.test.ts).
+      // Instead of an installation, which takes longer (InitProject.long.test.ts).
       await symlink(join(CLONE, "node_modules"), join(target, "node_modules"))
       const once = await run(process.execPath, ["handler.ts"], { cwd: target })
       expect(once.stdout).toContain("COMPLETED")

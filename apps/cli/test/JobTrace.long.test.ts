@@ -1,6 +1,5 @@
 /**
- * One connected trace for a job, made by real processes: a client, a platform that is killed in the middle, a worker, and a receiver of
- * webhooks.
+ * One connected trace for a job, made by real processes: a client, a platform that is killed in the middle, a worker, and a webhook receiver.
  */
 import { createClient } from "@stint/client"
 import { once } from "node:events"

@@ -45,7 +45,7 @@ export const Manifest = Schema.Struct({
   tables: Schema.Int,
   /** The backup contains everything that was confirmed before this time. */
   moment: Schema.String,
-  /** Where the large payloads of the platform are; null when they are in the database. `included`: the archive contains them. */
+  /** Where the platform's large payloads are; null when they are in the database. `included`: the archive contains them. */
   payloads: Schema.NullOr(Schema.Struct({ ...PayloadsFile.fields, included: Schema.Boolean })),
   /** The platform's variables, without secrets. Empty for a backup of a stopped platform. */
   settings: Schema.Record(Schema.String, Schema.String),

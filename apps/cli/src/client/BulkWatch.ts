@@ -95,7 +95,7 @@ export interface Options {
   readonly json: boolean
 }
 
-/** Shows how many jobs match, asks, starts the operation and waits for its end. Fails when a job could not be changed. */
+/** Shows how many jobs match, asks, starts the operation and waits for it to end. Fails when a job could not be changed. */
 export const run = Effect.fnUntraced(function*({ action, hold, json, where, yes }: Options) {
   const found = yield* call((api) => api.bulk.countJobs({ query: { query: where, action } }))
   const isNone = found.count === 0 && !found.more

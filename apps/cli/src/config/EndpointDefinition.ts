@@ -101,7 +101,7 @@ export interface EndpointDefinition {
   readonly model?: string
   /** The secret that contains the hub's token for `model`. Default: none, which is enough for public models. */
   readonly modelToken?: { readonly secret: string }
-  /** Variables of the workers. `{ secret: "hf-token" }` stands for the value of a secret (`stint secrets set hf-token`). */
+  /** Variables for the workers. `{ secret: "hf-token" }` stands for the value of a secret (`stint secrets set hf-token`). */
   readonly env?: Readonly<Record<string, string | { readonly secret: string }>>
 }
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])

@@ -21,7 +21,7 @@ export const apply = Effect.fn("ConfiguredEndpoints.apply")(function*(endpoints:
   const releases = yield* Releases
   for (const spec of endpoints) {
     const known = yield* store.get(spec.id)
-    // A change is deployed before the first request. The start does not wait for the first bundle of a handler, which takes a second.
+    // A change is deployed before the first request. Startup does not wait for a handler's first bundle, which takes a second.
     if (known?.release !== undefined) yield* releases.redeploy({ spec, createdBy: CONFIGURATION })
     else yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
   }

@@ -91,7 +91,7 @@ export const readPipeline = Effect.fnUntraced(function*(file: string) {
   )
 })
 
-/** The name in a pipeline file that is not checked yet. */
+/** The name in a pipeline file that has not been checked yet. */
 export const nameOf = (json: unknown): string | undefined =>
   Predicate.hasProperty(json, "name") && Predicate.isString(json.name) ? json.name : undefined
 
