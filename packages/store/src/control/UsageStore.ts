@@ -28,7 +28,7 @@ export const UsageRecord = Schema.Struct({
   executionMs: Schema.Int,
   /** How long workers were ready, including idle time. */
   workerMs: Schema.Int,
-  /** The processor time of workers. */
+  /** The CPU time of workers. */
   cpuMs: Schema.Int,
   /** `workerMs` times the number of GPUs of the worker. */
   gpuMs: Schema.Int
@@ -71,7 +71,7 @@ export interface UsageBounds {
 export class UsageStore extends Context.Service<UsageStore, {
   /** Adds to the sums, in one step. Returns false, and adds nothing, if this addition or a later one of its source was stored before. */
   readonly add: (addition: UsageAddition) => Effect.Effect<boolean, StoreError>
-  /** By hour, endpoint, release and key, each ascending. Texts are compared by their bytes in UTF-8. */
+  /** By hour, endpoint, release and key, each ascending. Strings are compared by their UTF-8 bytes. */
   readonly list: (query: UsageQuery) => Effect.Effect<ReadonlyArray<UsageRecord>, StoreError>
   /**
    * Removes records beyond the bounds, the oldest first, and at most `limit` of them. Returns their number. Forgets the sources whose last
@@ -95,7 +95,7 @@ const compareTexts = (a: string, b: string): number => {
 const compare = (a: UsageKey, b: UsageKey): number =>
   a.hour - b.hour || compareTexts(a.endpoint, b.endpoint) || a.release - b.release || compareTexts(a.key, b.key)
 
-/** Adds the sums of a record to another one of the same key. */
+/** Adds up two records with the same key. */
 export const plus = (a: UsageRecord, b: UsageRecord): UsageRecord => ({
   ...a,
   attempts: a.attempts + b.attempts,
@@ -105,7 +105,7 @@ export const plus = (a: UsageRecord, b: UsageRecord): UsageRecord => ({
   gpuMs: a.gpuMs + b.gpuMs
 })
 
-/** A text that identifies a record. Ids of endpoints contain no line break. */
+/** A text that identifies a record. Endpoint ids contain no line breaks. */
 export const usageKeyText = ({ endpoint, hour, key, release }: UsageKey): string => `${hour}\n${endpoint}\n${release}\n${key}`
 
 /** Usage in memory. */

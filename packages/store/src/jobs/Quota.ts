@@ -23,7 +23,7 @@ export interface Quotas {
 /** Whose jobs a quota covers. */
 export type QuotaScope = keyof Quotas
 
-/** The usage of the jobs of an endpoint or of a key. */
+/** What the jobs of an endpoint or of a key use. */
 export interface QuotaUsage {
   /** IN_QUEUE jobs. */
   readonly waiting: number
@@ -36,7 +36,7 @@ export interface ExceededQuota {
   readonly scope: QuotaScope
   readonly resource: "waitingJobs" | "storedBytes"
   readonly limit: number
-  /** The waiting jobs, or the stored bytes without the job. */
+  /** The waiting jobs, or the stored bytes, not counting the job. */
   readonly used: number
   /** The size of the job, in bytes. */
   readonly size: number

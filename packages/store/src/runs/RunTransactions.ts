@@ -1,5 +1,5 @@
 /**
- * The operations on runs for stores with synchronous transactions: SQLite and memory, and PostgreSQL, which loads the rows before. Every method runs within
+ * The operations on runs for stores with synchronous transactions: memory, SQLite, and PostgreSQL, which loads the rows first. Every method runs in
  * a transaction of the store.
  */
 import { incompatibility } from "@stint/contract/DefinitionFit"
@@ -86,7 +86,7 @@ export interface RunTransactions {
 
 /** Creates the operations from the tables of a store. */
 export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
-  /** The change of the run's job: it wakes, or only its waiters are notified that the journal has changed. */
+  /** The change to the run's job: it wakes, or its waiters are only notified that the journal has changed. */
   const changeOf = ({ endpoint, run }: RunRecord, wakes: boolean, now: number): ReadonlyArray<ApplyResult> => {
     const job = jobs.find(endpoint, run)
     if (job === undefined) return []

@@ -12,7 +12,7 @@
  *
  * `JobStore` and `BatchStore` write a delivery in the commit of the change that causes it. A change that was not committed is never
  * delivered; a committed change is delivered at least once (R10, docs/spec/figures.md#reliability). When a sender dies, other senders claim
- * its deliveries after the lease.
+ * its deliveries once the lease has expired.
  *
  * The body is a snapshot of the job object at the time of the change, so a delivery does not depend on the job. Ended deliveries stay until
  * `removeBefore` removes them; the sender calls it seven days after their end.
