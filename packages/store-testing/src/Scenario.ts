@@ -91,7 +91,7 @@ export const reasonOf = <A, E extends { readonly _tag: string }, R>(
     onSuccess: () => undefined
   })
 
-/** The cursor with which a reader resumes after its last event: encoded and decoded, as it is over HTTP. */
+/** The cursor with which a reader resumes after its last event, encoded and decoded as over HTTP. */
 export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
@@ -182,7 +182,7 @@ export interface Scenario {
   readonly status: (id: string) => Effect.Effect<string, StoreError | JobMissing>
 }
 
-/** A scenario with an endpoint of these settings. */
+/** A scenario with an endpoint that has these settings. */
 export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}): Effect.fn.Return<
   Scenario,
   never,

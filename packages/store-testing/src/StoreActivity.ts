@@ -1,5 +1,5 @@
 /**
- * Knows the operations that are in flight at the store under test, so that `Scenario.settle` can wait for a store behind a network as it waits
+ * Tracks the operations in flight at the store under test, so that `Scenario.settle` can wait for a store behind a network as it waits
  * for one in memory.
  */
 import { JobLogStore } from "@stint/store/JobLogStore"

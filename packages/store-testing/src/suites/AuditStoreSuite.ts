@@ -58,7 +58,7 @@ export const auditStoreSuite = <E>(name: string, store: Layer.Layer<AuditStore, 
     )
 
     rule(
-      "filters by key, action, target, result and time, which all must match",
+      "filters by key, action, target, result and time, all of which must match",
       Effect.gen(function*() {
         const deploy = yield* append({
           action: "releases.deployRelease",
