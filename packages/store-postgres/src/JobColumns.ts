@@ -127,7 +127,7 @@ const Text = Schema.NullOr(JsonText)
 const Line = Schema.NullOr(Schema.String)
 const decodePayload = Schema.decodeUnknownSync(Schema.Tuple([Text, Text, Line, Line, Text, Text, Line, Line]))
 
-/** The decoded specifications by their text. The jobs of an endpoint have few different ones. */
+/** The maximum number of decoded specifications to cache, by their text. The jobs of an endpoint have few different ones. */
 const MAX_SPECS = 1_000
 const specs = new Map<unknown, ReturnType<typeof decodeSpec>>()
 

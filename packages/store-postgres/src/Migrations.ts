@@ -250,7 +250,7 @@ ALTER TABLE stint.nodes ADD COLUMN report text, ADD COLUMN leaving boolean NOT N
 ALTER TABLE stint.nodes SET (fillfactor = 50);
 `
 
-/** The audit. Ids are never reused, so that a cursor stays valid after old entries are removed. */
+/** The audit log. Ids are never reused, so that a cursor stays valid after old entries are removed. */
 const v3 = `
 CREATE TABLE stint.audit (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -432,7 +432,7 @@ CREATE INDEX bulk_listed ON stint.bulk (created_at, id);
 CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
-/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated addition is not added again. */
 const usage = `
 CREATE TABLE stint.usage_hours (
   hour bigint NOT NULL,
@@ -454,7 +454,7 @@ CREATE TABLE stint.usage_sources (
 ) WITH (fillfactor = 50);
 `
 
-/** Error groups, the number of those that were removed because an endpoint had too many, and the group of each failed job. */
+/** Error groups, the number of groups removed because an endpoint had too many, and the group of each failed job. */
 const v9 = `
 CREATE TABLE stint.error_groups (
   endpoint text COLLATE "C" NOT NULL,

@@ -39,7 +39,7 @@ export const detect = async (open: () => Promise<Connection>): Promise<Pooling> 
       await other.execute("BEGIN")
       if (await processOf(other) === first) return "transaction"
     }
-    // The pooler may assign connections in turn.
+    // The pooler may assign connections in rotation.
     return await processOf(connection) === first ? "session" : "transaction"
   } finally {
     await Promise.all(opened.map((connection) => connection.end()))

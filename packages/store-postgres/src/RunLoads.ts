@@ -282,7 +282,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   }
 
-  /** The earliest timer beside the loaded entries. */
+  /** The earliest timer of the entries that are not loaded. */
   const loadTimer = async (run: JobId) => {
     const state = work.runs.get(run)
     if (state === undefined) return
@@ -394,7 +394,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   }
 
-  /** The children of a transaction's runs that may be cancelled, and the children of their runs. */
+  /** The children of a transaction's runs that may be cancelled, and the children of those that are runs. */
   const loadChildren = async (entries: Found): Promise<ReadonlyArray<JobId>> => {
     const jobs: Array<JobId> = []
     let count = 0

@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       assert.isBelow(kept, ids.length)
     }).pipe(Effect.scoped))
 
-  it.live("an event wakes the oldest wait that is stored when commands of the same transaction close all that were loaded", () =>
+  it.live("an event wakes the oldest stored wait when commands of the same transaction close all loaded ones", () =>
     Effect.gen(function*() {
       const { ids, one } = yield* world(12)
       const oldest = ids.toSorted()

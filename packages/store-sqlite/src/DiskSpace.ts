@@ -39,7 +39,7 @@ export interface Options {
    * adds.
    */
   readonly reserveBytes?: number | undefined
-  /** Milliseconds for which new jobs are rejected after a full disk that reports enough free space. Default: 30000. */
+  /** Milliseconds for which new jobs are rejected after a write failed on a disk that is full but reports enough free space. Default: 30000. */
   readonly holdMs?: number | undefined
   /** Milliseconds between two reads of the free space. Default: 1000. */
   readonly intervalMs?: number | undefined

@@ -81,7 +81,7 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly writeNew: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Whether `writeNew` fails for lack of space. */
   readonly isLow: () => boolean
-  /** Like `read`, but fails with `StoreBroken` also when the file was deleted, replaced or damaged and only later reads would fail. */
+  /** Like `read`, but also fails with `StoreBroken` when the file was deleted, replaced or damaged and only later reads would fail. */
   readonly readUsable: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Adds a participant to all later transactions. */
   readonly join: (participant: GroupCommit.Participant) => void
@@ -112,7 +112,7 @@ const checkStructure = (db: DatabaseSync, file: string): void => {
   if (problems !== undefined) throw new SqliteOpenError({ file, reason: new FileDamaged({ problems }) })
 }
 
-/** A migration that was applied, and the copy of the file from before. */
+/** A migration that was applied, and the copy of the file from before it. */
 interface Migrated {
   readonly from: number
   readonly copy: MigrationCopy.MigrationCopy

@@ -83,7 +83,7 @@ export interface UsageCounters {
   readonly changed: (row: Row, after: JobHead, bytes: number) => void
   /** Called before the rows of the job are removed. */
   readonly removing: (row: Row) => void
-  /** Counts a change of the log of a job. */
+  /** Counts a change to a job's log. */
   readonly logged: (seq: number, endpoint: string, owner: string, bytes: number) => void
   readonly takeCorrections: () => ReadonlyArray<Correction>
 }

@@ -35,7 +35,7 @@ it.effect("rejects new jobs below the limit, and accepts them again at a tenth a
     assert.isFalse(space.isLow())
   }))
 
-it.effect("uses a twentieth of a small disk as the limit, and none with 0", () =>
+it.effect("uses a twentieth of a small disk as the limit, and no limit with 0", () =>
   Effect.gen(function*() {
     const { disk, space } = yield* onDisk({ minFreeBytes: undefined })
     disk.free = 5e7 - 1

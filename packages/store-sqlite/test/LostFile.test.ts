@@ -48,7 +48,7 @@ const waitFor = (condition: () => boolean) => eventually(Effect.suspend(() => co
 /** The problem of a broken store; the tag of every other reason. */
 const problemOf = ({ reason }: StoreError) => reason._tag === "StoreBroken" ? reason.problem : reason._tag
 
-/** Overwrites all pages from a number on. */
+/** Overwrites all pages from the page `from` on. */
 const damage = (file: string, from: number) => {
   const handle = openSync(file, "r+")
   for (let page = from; page < statSync(file).size / 4096; page++) {

@@ -61,7 +61,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     // An endpoint has as many definitions as its pipeline had versions.
     const isVersions = ({ sql }: (typeof suspicious)[number]) =>
       sql.startsWith("SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at")
-    // The open runs of an endpoint are sorted by their ids, for a person who asks. An index would cost every run a write.
+    // The open runs of an endpoint are sorted by their ids, only when a person asks for them. An index would cost every run a write.
     const isOpenRuns = ({ detail, sql }: (typeof suspicious)[number]) =>
       detail === "USE TEMP B-TREE FOR ORDER BY" &&
       sql.endsWith("AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0")

@@ -117,7 +117,7 @@ describe("opening", () => {
       yield* open(file, Effect.void)
     }))
 
-  it.live("names the version that wrote a newer file and the copy from before its migration, whose commands bring the old tables back", () =>
+  it.live("names the version that wrote a newer file, and the commands that bring back the copy from before its migration", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)
@@ -386,7 +386,7 @@ describe.skipIf(process.platform === "win32")("permissions", () => {
       ).pipe(Effect.ensuring(Effect.sync(() => process.umask(umask))))
     }))
 
-  it.live("corrects files that other users can read, also those that a killed process left", () =>
+  it.live("corrects files that other users can read, including those that a killed process left behind", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)
