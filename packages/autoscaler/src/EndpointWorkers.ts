@@ -110,7 +110,7 @@ export const make = Effect.fnUntraced(function*(
   const metered = yield* WorkerMetering.make(id)
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
-  /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
+  /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, or stop workers. */
   const now = () => monotonicMillis(clock)
   /** Converts a wall-clock time, as the registry and the store report it. */
   const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
@@ -136,7 +136,7 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /** Workers that had ended before the platform started: the machine has probably ended both, not one of the worker's jobs. */
+  /** Workers that had ended before the platform started: the machine has probably ended both, so none of the worker's jobs is to blame. */
   const endedEarlier = new Set<string>()
 
   /**
@@ -191,7 +191,7 @@ export const make = Effect.fnUntraced(function*(
     )
   })
 
-  /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the roll. */
+  /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the rollout. */
   const stopRoll = (reason: string) => Effect.sync(() => target === undefined ? Effect.void : roll.failed(target, reason))
 
   /** Returns the remaining work for a worker that never ran. */
@@ -457,7 +457,7 @@ export const make = Effect.fnUntraced(function*(
         yield* beginDrain(life, time)
         times.push(yield* finishDrain(life, known.get(worker)))
       }
-      // Failures of a release that is being verified end its roll, so they do not delay starts.
+      // Failures of a release that is being verified end its rollout, so they do not delay starts.
       const tried = canary !== undefined && decision.startCanary > 0
         ? canary
         : previous !== undefined && decision.start > 0 && !roll.hasFailed(from)

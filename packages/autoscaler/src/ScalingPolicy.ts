@@ -39,9 +39,9 @@ export interface PolicyWorker {
   readonly state: "starting" | "idle" | "running" | "draining"
   /** When the worker became idle, in milliseconds; null unless it is idle. */
   readonly idleSince: number | null
-  /** Started with older settings. During a roll: runs the release that served before. */
+  /** Started with older settings. During a rollout: runs the release that served before. */
   readonly outdated: boolean
-  /** During a roll: runs neither the new nor the previous release. */
+  /** During a rollout: runs neither the new nor the previous release. */
   readonly abandoned?: boolean
 }
 
@@ -72,7 +72,7 @@ export interface Observation {
 export interface Decision {
   /** Number of workers to start. */
   readonly start: number
-  /** Number of workers of the previous release to start, during a roll that has not proven the new one. */
+  /** Number of workers of the previous release to start, during a rollout that has not proven the new release. */
   readonly startPrevious?: number
   /** Idle workers to stop. */
   readonly drain: ReadonlyArray<string>

@@ -9,7 +9,7 @@
  *   cannot, so the worker is killed `stopGrace` later.
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
  * - *announced its exit*: it takes no more jobs because it received a signal. Its exit is requested if it does not exit.
- * - *asked to be replaced*: a result of it had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
+ * - *asked to be replaced*: one of its results had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
  *   handler returns `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker).
  * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has
  *   expired.

@@ -138,7 +138,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("records when a worker was requested, created, and first called", () =>
+  test("records when a worker was requested, was created, and first called", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: { BOOT_MS: "700" } })

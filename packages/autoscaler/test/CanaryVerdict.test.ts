@@ -42,14 +42,14 @@ const rolledBackAfter = (seed: number, rates: { readonly canary: number; readonl
 const count = fc.nat({ max: 2_000 }).chain((jobs) => fc.record({ jobs: fc.constant(jobs), failed: fc.nat({ max: jobs }) }))
 
 describe("the verdict about a canary", () => {
-  it("rolls back what clearly fails more, after the least number of attempts", () => {
+  it("rolls back a canary that clearly fails more often, after the minimum number of attempts", () => {
     assert.isFalse(isBad([49, 49], [0, 441]))
     assert.isTrue(isBad([50, 50], [0, 450]))
     assert.isTrue(isBad([10, 50], [0, 450]))
     assert.isTrue(isBad([30, 60], [20, 540]))
   })
 
-  it("keeps what is not worse by more than the permitted points, or only by chance", () => {
+  it("keeps a canary that is worse by no more than the permitted points, or only by chance", () => {
     assert.isFalse(isBad([0, 5_000], [0, 50_000]))
     assert.isFalse(isBad([250, 5_000], [0, 50_000]), "exactly 5 points")
     assert.isTrue(isBad([251, 5_000], [0, 50_000]))

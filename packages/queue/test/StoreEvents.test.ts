@@ -35,7 +35,7 @@ describe("the events of the stores", () => {
       assert.deepStrictEqual(yield* heard(store.remove(endpoint.id)), [])
     }).pipe(Effect.provide(stores)))
 
-  it.effect("report a release with its author, and how its roll ends, once", () =>
+  it.effect("report a release with its author, and how its rollout ends, once", () =>
     Effect.gen(function*() {
       const releases = yield* ReleaseStore
       const running = (program: string) => ({ ...endpoint, source: { type: "command" as const, command: [program] as const } })

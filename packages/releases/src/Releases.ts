@@ -5,7 +5,7 @@
  *   settings + handler --freeze--> code --compare with the endpoint's release--> nothing differs: no release
  *                                              |  differs
  *                                              v
- *                                   release + endpoint, in one transaction --> the autoscaler rolls (ReleaseMachine)
+ *                                   release + endpoint, in one transaction --> the autoscaler rolls it out (ReleaseMachine)
  * ```
  *
  * One deployment runs at a time, because each deployment ends with the removal of old code, which would delete code whose release is not stored yet.
@@ -94,7 +94,7 @@ export class Releases extends Context.Service<Releases, {
    */
   readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
-  /** Promotes the endpoint's canary, which starts a roll. */
+  /** Promotes the endpoint's canary, which starts a rollout. */
   readonly promote: (id: EndpointId) => Effect.Effect<Release, CanaryMissing | StoreError>
   readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
@@ -190,7 +190,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
     const { id, previousRelease, release: current = 0 } = endpoint
     // A rollback of a canary returns to the active release.
     if (endpoint.canary !== undefined && current > 0) return yield* get(id, current)
-    // During a roll, a rollback returns to the release that serves.
+    // During a rollout, a rollback returns to the release that serves.
     if (previousRelease !== undefined) return yield* get(id, previousRelease)
     let before = current
     while (true) {

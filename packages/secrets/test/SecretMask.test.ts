@@ -6,7 +6,7 @@ const mask = (values: Readonly<Record<string, string>>) =>
   SecretMask.make(Object.entries(values).map(([name, value]) => [value, name])) ?? ((text: string) => text)
 
 describe("the mask of secrets", () => {
-  it("replaces every occurrence of a value by the name of its secret", () => {
+  it("replaces every occurrence of a value with the name of its secret", () => {
     const hide = mask({ "hf-token": "hf_abcdefgh", db: "p$ss^w.rd(1)" })
     assert.strictEqual(
       hide("hf_abcdefghhf_abcdefgh and p$ss^w.rd(1), not p$ss^wxrd(1)"),

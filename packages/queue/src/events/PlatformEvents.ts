@@ -140,7 +140,7 @@ const makeHub = (
   let series = 0
   /** Whether events are kept. */
   let keeping = false
-  /** When the last reader went; 0 while there are readers. */
+  /** When the last reader left; 0 while there are readers. */
   let leftAt = 0
   let closed = false
 

@@ -57,7 +57,7 @@ const make = Effect.gen(function*() {
   const releases = yield* ReleaseStore
   const builds = yield* BuildStore
 
-  /** Publishes what an operation did, if it did something. */
+  /** Publishes what an operation did, if anything. */
   const published = <A, E>(operation: Effect.Effect<A, E>, eventsOf: (result: A) => ReadonlyArray<NewPlatformEvent>) =>
     Effect.tap(operation, (result) =>
       Effect.sync(() => {

@@ -69,7 +69,7 @@ export interface RunRequest extends Omit<JournalWrite, "records" | "isHeld"> {
   readonly records: ReadonlyArray<RunRecordRequest>
 }
 
-/** The run's definition has no node of this name, or the job is not a run. `nodes`: the nodes that it has. */
+/** The run's definition has no node with this name, or the job is not a run. `nodes`: the nodes that it has. */
 export class NodeUnknown extends Schema.TaggedError<NodeUnknown>()("NodeUnknown", {
   id: Schema.String,
   node: Schema.String,

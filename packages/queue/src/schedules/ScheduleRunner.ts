@@ -5,7 +5,7 @@
  * late. It does not sleep until the next time, because every change of a schedule on any server, and every change of the wall clock, would change
  * that time.
  *
- * Times are wall-clock times. When the clock is set forward, or the platform did not run, the schedules' catch-up policies apply. When it is
+ * Times are wall-clock times. When the clock is set forward, or the platform was down, the schedules' catch-up policies apply. When it is
  * set back by less than three hours, no time that has been fired is fired again (ScheduleMachine.ts).
  *
  * When the store fails, this layer logs the failure once, retries every interval, and logs the recovery.

@@ -9,9 +9,9 @@ const Price = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_
 const perSecond = {
   /** A second in which a handler ran. For workers that the platform does not start, no other time is known. */
   execution: Schema.optionalKey(Price),
-  /** A second in which a worker was ready, also while it was idle. */
+  /** A second in which a worker was ready, even while it was idle. */
   worker: Schema.optionalKey(Price),
-  /** A second of processor time. */
+  /** A second of CPU time. */
   cpu: Schema.optionalKey(Price),
   /** A second of one GPU, while its worker was ready. */
   gpu: Schema.optionalKey(Price)
@@ -23,7 +23,7 @@ export type PricesPerSecond = typeof PricesPerSecond.Type
 
 /** The prices of a platform. */
 export interface Prices {
-  /** A label: `EUR`, `credits`. */
+  /** A label, such as `EUR` or `credits`. */
   readonly currency: string
   readonly perSecond: PricesPerSecond
   readonly endpoints: Readonly<Record<string, PricesPerSecond>>

@@ -95,7 +95,7 @@ export const EXIT_GRACE_MILLIS = 10_000
  */
 export const FORGET_AFTER_MILLIS = 30_000
 
-/** The same time for a worker whose connection was closed during a poll: it was probably killed. A live worker reconnects within seconds. */
+/** The same limit for a worker whose connection was closed during a poll: it was probably killed. A live worker reconnects within seconds. */
 export const FORGET_AFTER_CUT_MILLIS = 10_000
 
 /** How long a failure is shown when the pool does not remove it. Longer than the longest wait before the next start. Milliseconds. */
