@@ -114,7 +114,7 @@ export const Schedule = Schema.Struct({
   updatedBy: Schema.String,
   /** The next firings, at most five, without jitter. Milliseconds since 1970. Empty for a paused schedule, or if none follows. */
   next: Schema.Array(Schema.Int),
-  /** Firings that were due and whose jobs wait for the end of the previous one (overlap `queue`). */
+  /** Firings that were due and whose jobs wait for the previous job to end (overlap `queue`). */
   waiting: Schema.Array(Schema.Int),
   /** The latest firing. */
   last: Schema.NullOr(ScheduleFiring)
