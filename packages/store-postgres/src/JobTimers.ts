@@ -24,7 +24,7 @@ const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
 const decodeDue = Schema.decodeUnknownSync(Schema.Tuple([JobId, Schema.Boolean]))
 const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
-/** How many runs, children and jobs with concurrency keys the timers handle in one transaction. Each end of a run may change thousands of children. */
+/** How many runs, children and jobs with concurrency keys the timers handle in one transaction. The end of a run may change thousands of children. */
 const MAX_RELATED_PART = 20
 
 /** How many children of ended runs the timers cancel in one transaction. */
