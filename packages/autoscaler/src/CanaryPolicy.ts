@@ -1,11 +1,11 @@
 /**
- * Decides the number of workers of a canary, in addition to those of the active release. Pure.
+ * Decides how many workers a canary gets, in addition to those of the active release. Pure.
  *
  * Rules, all of which the property tests check:
  *
  * - The workers of the active release are scaled as if there were no canary, but leave room for its workers: the total is at most `max` plus one.
  * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is found at once.
- * - Afterwards, the canary's number of workers is its share of those of the active release, rounded up.
+ * - Afterwards, the canary has its share of the active release's number of workers, rounded up.
  */
 import { decideRoll } from "./RollPolicy.ts"
 import type { Decision, Observation, PolicyWorker } from "./ScalingPolicy.ts"

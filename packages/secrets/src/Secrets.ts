@@ -83,7 +83,7 @@ export interface SecretsService {
   readonly maskOf: (endpoint: UsingSecrets) => SecretMask.Mask | undefined
 }
 
-/** The number of earlier values of a secret that are masked, because workers that run a long job may still have them. */
+/** The number of earlier values of a secret that are masked, because workers with a long-running job may still have them. */
 const EARLIER_VALUES = 20
 
 /** The number of secrets whose earlier values are kept, so that a caller that creates and deletes many secrets cannot fill the memory. */

@@ -72,7 +72,7 @@ export const parse = (text: string): ReadonlyArray<EncryptionKey> | undefined =>
   return keys.every((key) => key !== undefined) ? keys : undefined
 }
 
-/** The text of keys, one per line. */
+/** The keys as text, one per line. */
 export const format = (keys: ReadonlyArray<EncryptionKey>): string =>
   keys.map(({ bytes }) => `${Buffer.from(Redacted.value(bytes)).toString("base64")}\n`).join("")
 

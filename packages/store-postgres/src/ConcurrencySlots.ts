@@ -70,7 +70,7 @@ export interface ConcurrencySlots {
 
 const nameOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key}`
 
-/** The name of the lock of a key. */
+/** The name of a key's lock. */
 export const slotLock = ({ endpoint, key }: Pick<WantedKey, "endpoint" | "key">): string => `slots\n${nameOf(endpoint, key)}`
 
 const byRelease = (a: Entry, b: Entry): number => b.head.priority - a.head.priority || a.seq - b.seq

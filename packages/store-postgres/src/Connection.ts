@@ -33,7 +33,7 @@ export interface Connection {
   /** The server process that the login announced. A pooler announces a different process from the one that runs the statements. */
   readonly announcedProcess: number | undefined
   readonly query: Query
-  /** Sends statements without parameters as one text, such as `BEGIN; SET LOCAL ...`. */
+  /** Sends statements without parameters as one string, such as `BEGIN; SET LOCAL ...`. */
   readonly execute: (text: string) => Promise<void>
   readonly isOpen: () => boolean
   /** Calls `listener` for each notification. */

@@ -271,7 +271,7 @@ CREATE INDEX audit_times ON stint.audit (at);
 
 /**
  * Runs of pipelines: their journals, child jobs, waits, events and definitions. `is_run` shows without a lookup whether a job is a run, and is exact
- * under the lock of the job. `root` is the job at the top of nested runs, whose row is the lock of all of them (RunLoads.ts).
+ * under the lock of the job. `root` is the job at the top of nested runs, whose row serves as the lock for all of them (RunLoads.ts).
  */
 const v4 = `
 ALTER TABLE stint.ready ADD COLUMN is_run boolean NOT NULL DEFAULT false;

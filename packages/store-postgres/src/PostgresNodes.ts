@@ -28,7 +28,7 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 /** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
 export const DEAD_AFTER = "3 seconds"
 
-/** The number of connections of a node, including the one of this module (PostgresDatabase.ts). */
+/** The number of connections of a node, including that of this module (PostgresDatabase.ts). */
 export const CONNECTIONS = 5
 
 const HEARTBEAT = "1 second"

@@ -121,7 +121,7 @@ const childOf = (entry: RunEntry): JobId | undefined => {
 /** Loaded entries and their runs. */
 type Found = ReadonlyArray<readonly [run: JobId, entry: RunEntry]>
 
-/** The sends by the key of their event, and how many each key has. */
+/** The sends by event key, and their number for each key. */
 const groupSends = (sends: Required<RunNeeds>["sends"]) => {
   const groups = new Map<string, { readonly endpoint: EndpointId; readonly event: RunEvent; readonly count: number }>()
   for (const { endpoint, event } of sends) {
@@ -131,7 +131,7 @@ const groupSends = (sends: Required<RunNeeds>["sends"]) => {
   return groups
 }
 
-/** The waits of the writes by the key of their event, how many each key has, and the earliest time of one. */
+/** The waits in the writes by event key, with their number and the earliest time of their writes for each key. */
 const groupWaits = (journals: Required<RunNeeds>["journals"]) => {
   const groups = new Map<
     string,

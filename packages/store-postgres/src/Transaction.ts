@@ -492,7 +492,7 @@ export const begin = (
 }
 
 /**
- * The loaded ready jobs of an endpoint in claim order, up to the position after which unloaded ones may exist. `all`: also after it. Excludes expired
+ * The loaded ready jobs of an endpoint in claim order, up to the position after which unloaded ones may exist. `all`: all of them. Excludes expired
  * runs and children: their ends change other jobs, so their timers end them.
  */
 export const readyEntries = (

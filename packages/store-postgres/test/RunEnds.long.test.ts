@@ -52,7 +52,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the ends of runs", () => {
       yield* cancel(root)
       const status = (id: JobId) => Effect.map(one.jobs.get(ENDPOINT, id), (job) => job?.status)
       assert.deepStrictEqual([yield* status(root), yield* status(nested.id)], ["CANCELLED", "IN_PROGRESS"])
-      // Its worker stops, so that the undo waits for another one.
+      // Its worker stops, so that the undo waits for another worker.
       yield* two.jobs.apply(ENDPOINT, nested.id, { _tag: "Return", endpoint: ENDPOINT, worker: "carl", now: 0 })
 
       const later = 600_001

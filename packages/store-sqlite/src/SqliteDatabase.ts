@@ -67,7 +67,7 @@ export interface Options {
 export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly file: string
   readonly durability: "D2" | "D1"
-  /** The prepared statement for an SQL text. Values must be bound, never be part of the text. */
+  /** The prepared statement for an SQL text. Values must be bound, never part of the text. */
   readonly statement: (sql: string) => StatementSync
   /** Reads committed data at once. When `run` throws, the effect fails with `StoreUnavailable`, or with `StoreBroken` for a damaged file. */
   readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>

@@ -76,7 +76,7 @@ export interface UsageCounters {
   readonly stop: (scope: QuotaScope, id: string) => void
   /** Whether a counter covers the job. */
   readonly covers: (row: Row) => boolean
-  /** The size of the outcome of a job, and of its chunks if `withChunks`. */
+  /** The size of a job's outcome, and of its chunks if `withChunks`. */
   readonly sizeOf: (seq: number, withChunks: boolean) => number
   readonly inserted: (seq: number, job: JobRecord) => void
   /** Counts a change by `bytes`. */

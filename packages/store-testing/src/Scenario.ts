@@ -95,7 +95,7 @@ export const reasonOf = <A, E extends { readonly _tag: string }, R>(
 export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
-/** {@link settle} ends after this number of idle turns of the event loop in a row, or of waits for the store. */
+/** {@link settle} ends after this many consecutive idle turns of the event loop, or waits for the store. */
 const IDLE_TURNS = 20
 const STORE_WAITS = 40
 
@@ -116,7 +116,7 @@ export const settle: Effect.Effect<void> = Effect.promise(async () => {
   }
 })
 
-/** The maximum duration and the maximum number of the steps of {@link pass}. */
+/** The maximum duration and the maximum number of steps in {@link pass}. */
 const STEP_MILLIS = 500
 const MAX_STEPS = 200
 

@@ -156,7 +156,7 @@ describe("firing", () => {
       assert.strictEqual(yield* count, 1)
     }).pipe(Effect.provide(world)))
 
-  it.effect("delays each firing by a jitter of its own, which all servers agree on", () =>
+  it.effect("delays each firing by its own jitter, on which all servers agree", () =>
     Effect.gen(function*() {
       const { count, show, tickAt } = yield* start("2026-11-22T12:00:30Z", { jitterMs: 600_000, overlap: "allow" })
       const delays = new Set<number>()

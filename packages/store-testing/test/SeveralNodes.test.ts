@@ -42,7 +42,7 @@ const network = () => {
   return { join, state }
 }
 
-/** A queue with a registry of its own. */
+/** A queue with its own registry. */
 const queueOf = Effect.fnUntraced(function*(stores: Context.Context<JobStore>, nodes: Nodes["Service"]) {
   const layer = JobQueue.layer.pipe(
     Layer.provideMerge(WorkerRegistry.layer),

@@ -47,7 +47,7 @@ const VALUES: Readonly<Record<string, fc.Arbitrary<string>>> = {
   email: fc.tuple(letters(2, 8), letters(2, 8)).map(([name, host]) => `${name}@${host}.example`)
 }
 
-/** A text with places for values: `no such user {id} in {path}`. */
+/** A text with placeholders for values: `no such user {id} in {path}`. */
 const template = fc.array(fc.oneof(letters(2, 9), fc.constantFrom(...Object.keys(VALUES)).map((name) => `{${name}}`)), {
   minLength: 1,
   maxLength: 12

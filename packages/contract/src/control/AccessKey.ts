@@ -210,7 +210,7 @@ export const RevokedKey = Schema.Struct({
   ...AccessKey.fields,
   /**
    * The keys that were created or rotated with this key, or with a key in this list, and that were ACTIVE before the call. Their status is
-   * the one after the call.
+   * that after the call.
    */
   issued: Schema.Array(AccessKey)
 })

@@ -26,7 +26,7 @@ const problemOf = (expression: string): string | undefined => {
 export const CronExpression = Schema.String.check(
   Schema.isMaxLength(MAX_LENGTH),
   Schema.makeFilter((expression) => {
-    // A longer text is never parsed.
+    // Longer expressions are never parsed.
     const problem = expression.length > MAX_LENGTH ? undefined : problemOf(expression)
     return problem === undefined || `is not a cron expression of five fields, such as "0 8 * * 1-5": ${problem}`
   })

@@ -15,8 +15,8 @@ import { SecretName } from "./Secret.ts"
 /** A volume of a container. */
 const ContainerVolume = Schema.Struct({
   /**
-   * An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or otherwise the name
-   * of a volume of the engine.
+   * The absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or otherwise the name
+   * of one of the engine's volumes.
    */
   source: Schema.String.check(
     Schema.isPattern(/^(?:\/[^\0]*|[A-Za-z0-9][\w.-]*)$/, { message: "Expected an absolute path or the name of a volume" })
@@ -210,10 +210,10 @@ const Concurrency = Schema.Struct({
   limit: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))
 })
 
-/** A variable whose value is a secret. An object, because every text is a valid value of a variable. */
+/** A variable whose value is a secret. An object, because every string is a valid value of a variable. */
 const SecretReference = Schema.Struct({ secret: SecretName })
 
-/** The variables of an endpoint's workers: texts, and references to secrets. */
+/** The variables of an endpoint's workers: strings, and references to secrets. */
 export const WorkerVariables = Schema.Record(Schema.String, Schema.Union([Schema.String, SecretReference]))
 export type WorkerVariables = typeof WorkerVariables.Type
 

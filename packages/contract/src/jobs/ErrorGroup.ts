@@ -12,7 +12,7 @@ import { ListedJob } from "./JobList.ts"
 export const ErrorGroupState = Schema.Literals(["open", "resolved"])
 export type ErrorGroupState = typeof ErrorGroupState.Type
 
-/** The number of a release: 1 for the first one of an endpoint. */
+/** The number of a release: 1 for the first release of an endpoint. */
 const ReleaseNumber = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** A group. Times are in milliseconds since 1970. */

@@ -80,7 +80,7 @@ export const SpawnBody = Schema.Struct({
 /** The body of a `sleep` record: a duration, or a time in milliseconds since 1970. */
 export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.Struct({ until: millis })])
 
-/** The maximum length of the name and of the key of an event, in characters. */
+/** The maximum length of an event's name and of its key, in characters. */
 const MAX_EVENT_NAME = 255
 
 /** The name or key of an event. */

@@ -122,7 +122,7 @@ interface Reader {
 
 const ID = /^([a-z0-9]+-\d+)-(\d{1,15})$/
 
-/** Whether a text has the form of an event id. */
+/** Whether a string has the form of an event id. */
 export const isEventId = (text: string): boolean => ID.test(text)
 
 const makeHub = (

@@ -1,7 +1,7 @@
 /**
  * Finds the concurrency key of a job in its input (docs/spec/endpoints.md#concurrency-keys).
  *
- * Inputs are checked JSON texts that may be megabytes long, so the value is cut out of the text and nothing else is parsed.
+ * Inputs are validated JSON that may be megabytes long, so the value is cut out of the text and nothing else is parsed.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JsonText } from "@stint/contract/Json"

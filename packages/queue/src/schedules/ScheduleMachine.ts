@@ -26,7 +26,7 @@ const MAX_WAITING = 100
 /** The maximum number of earlier jobs that a schedule follows. */
 const MAX_EARLIER_JOBS = 100
 
-/** The number of upcoming firings in the description of a schedule. */
+/** The number of upcoming firings in a schedule's description. */
 const SHOWN = 5
 
 const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>

@@ -17,7 +17,7 @@ const perSecond = {
   gpu: Schema.optionalKey(Price)
 }
 
-/** Prices per second. An absent price of the platform is 0; an absent price of an endpoint is that of the platform. */
+/** Prices per second. A missing platform price is 0; for a missing endpoint price, the platform's price applies. */
 export const PricesPerSecond = Schema.Struct(perSecond)
 export type PricesPerSecond = typeof PricesPerSecond.Type
 

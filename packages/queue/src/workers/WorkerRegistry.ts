@@ -102,8 +102,8 @@ export const FORGET_AFTER_CUT_MILLIS = 10_000
 const FORGET_FAILURE_MILLIS = 180_000
 
 /**
- * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must suffice for
- * the pause of a second that workers make between two polls: the shortest lease of such a worker is 3 s.
+ * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must cover
+ * the one-second pause that workers make between two polls: the shortest lease of such a worker is 3 s.
  */
 const RENEWAL_SHARE = 0.4
 
@@ -232,7 +232,7 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
   for (const { id } of idle.slice(0, FORGOTTEN_AT_ONCE)) workers.delete(id)
 }
 
-/** The maximum length of a version, in characters. A worker may send any text, and nodes report it to each other every second. */
+/** The maximum length of a version, in characters. A worker may send any string, and nodes report it to each other every second. */
 const MAX_VERSION = 100
 
 /** The topic of released jobs between nodes. */

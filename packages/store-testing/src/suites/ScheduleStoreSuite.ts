@@ -227,7 +227,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
         assert.isTrue(yield* isStored(job))
         assert.deepStrictEqual(yield* store.list(), [after])
 
-        // Another server that decided on the same version, with a key of its own.
+        // Another server has decided on the same version, with its own key.
         assert.deepStrictEqual(yield* fire(late, fired(before, late), "other key"), { _tag: "ScheduleChanged" })
         assert.isFalse(yield* isStored(late))
         const refused = yield* fire(full, fired(after, full), "third key", { endpoint: { waitingJobs: 1 }, key: {} })

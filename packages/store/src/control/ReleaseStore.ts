@@ -40,7 +40,7 @@ export class ReleaseStore extends Context.Service<ReleaseStore, {
   /** Undefined for an unknown release. */
   readonly get: (id: EndpointId, number: number) => Effect.Effect<Release | undefined, StoreError>
   readonly list: (id: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
-  /** The hashes of the code of all stored releases. */
+  /** The code hashes of all stored releases. */
   readonly codes: Effect.Effect<ReadonlySet<string>, StoreError>
 }>()("@stint/store/ReleaseStore") {}
 

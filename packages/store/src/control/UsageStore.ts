@@ -20,7 +20,7 @@ export const UsageRecord = Schema.Struct({
   endpoint: Schema.String,
   /** 0: none, or unknown. */
   release: Schema.Int,
-  /** The id of the key that submitted the jobs; empty for times of workers, and for jobs without an owner (Owner.ts). */
+  /** The id of the key that submitted the jobs; empty for worker time, and for jobs without an owner (Owner.ts). */
   key: Schema.String,
   /** Attempts that ended within the hour. */
   attempts: Schema.Int,
@@ -105,7 +105,7 @@ export const plus = (a: UsageRecord, b: UsageRecord): UsageRecord => ({
   gpuMs: a.gpuMs + b.gpuMs
 })
 
-/** A text that identifies a record. Endpoint ids contain no line breaks. */
+/** A string that identifies a record. Endpoint ids contain no line breaks. */
 export const usageKeyText = ({ endpoint, hour, key, release }: UsageKey): string => `${hour}\n${endpoint}\n${release}\n${key}`
 
 /** Usage in memory. */

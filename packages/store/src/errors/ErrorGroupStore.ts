@@ -59,7 +59,7 @@ export const ErrorGroupRecord = Schema.Struct({
 })
 export type ErrorGroupRecord = typeof ErrorGroupRecord.Type
 
-/** The number of groups that are kept for an endpoint. A new group replaces the one that was seen least recently. */
+/** The number of groups that are kept for an endpoint. A new group replaces the least recently seen one. */
 export const GROUPS_KEPT = 200
 
 /** A group that has not been seen for 90 days is not listed, and is removed when the endpoint gets a new group. */

@@ -30,7 +30,7 @@ export type ApplyResult =
     readonly _tag: "Changed"
     readonly before: JobHead
     readonly after: JobHead
-    /** The number of held jobs of the same concurrency key that became ready. Absent: none. */
+    /** The number of held jobs with the same concurrency key that became ready. Absent: none. */
     readonly released?: number
     /** The changes to other jobs in the same transaction: to the run whose child ended, or to the children of an ended run. */
     readonly others?: ReadonlyArray<ApplyResult>
@@ -83,7 +83,7 @@ export interface SubmissionKey {
   readonly owner: string
   /** Hash of the request. A submission with the same key but a different fingerprint is rejected. */
   readonly fingerprint: string
-  /** The change of the schedule that submits the job. It is stored in the same step as the job. Default: none. */
+  /** The change to the schedule that submits the job. It is stored in the same step as the job. Default: none. */
   readonly schedule?: ScheduleRecord | undefined
   /** The bulk operation after the step that submits the job. It is stored in the same step as the job. Default: none. */
   readonly bulk?: BulkRecord | undefined

@@ -14,7 +14,7 @@ export interface Quota {
   readonly storedBytes?: number | undefined
 }
 
-/** The quotas of a submission: those of its endpoint, and those of the access key that submits it. */
+/** The quotas that apply to a submission: those of its endpoint, and those of the access key that submits it. */
 export interface Quotas {
   readonly endpoint: Quota
   readonly key: Quota
@@ -59,7 +59,7 @@ export const payloadBytes = (text: string | null): number => text === null ? 0 :
 export const inputBytes = ({ input, s3Config }: Pick<JobInput, "input" | "s3Config">): number =>
   payloadBytes(input) + payloadBytes(s3Config)
 
-/** The size of the results of a job. */
+/** The size of a job's results. */
 export const outcomeBytes = ({ error, lastError, output, progress }: JobOutcome): number =>
   payloadBytes(output) + payloadBytes(progress) + payloadBytes(error) + payloadBytes(lastError)
 

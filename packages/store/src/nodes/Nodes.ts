@@ -39,6 +39,6 @@ export class Nodes extends Context.Service<Nodes, {
   readonly leave: Effect.Effect<void>
   /** The other nodes receive the text that `report` returns with each heartbeat. */
   readonly setReport: (report: () => string) => void
-  /** The latest texts of the live other nodes. */
+  /** The latest reports of the other live nodes. */
   readonly reports: () => Reports
 }>()("@stint/store/Nodes") {}

@@ -58,7 +58,7 @@ export interface RunRecord {
   readonly held: string | null
 }
 
-/** The path of the entry that records that a caller cancelled the run. No node can have it. */
+/** The path of the entry that records that a caller cancelled the run. No node can have this path. */
 export const CANCEL_PATH = "~cancel"
 
 /** A new run. */

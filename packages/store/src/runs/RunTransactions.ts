@@ -145,7 +145,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     return settle(place.run, { path: place.path, kind: "end", ...RunMachine.childEnd(child, error) }, now)
   }
 
-  /** Stores a record of a worker. Returns the entries that the worker must know: its own if it opens a path, or the one that won before. */
+  /** Stores a record of a worker. Returns the entries that the worker must know: its own if it opens a path, or the earlier one that won. */
   const record = (
     run: RunRecord,
     entry: NewEntry,
