@@ -4,7 +4,8 @@
  * Rules, all of which the property tests check:
  *
  * - The workers of the active release are scaled as if there were no canary, but leave room for its workers: the total is at most `max` plus one.
- * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is found at once.
+ * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is detected at
+ *   once.
  * - Afterwards, the canary has its share of the active release's number of workers, rounded up.
  */
 import { decideRoll } from "./RollPolicy.ts"

@@ -12,7 +12,7 @@
  *                        gone: workerGone(cause) -> its jobs return to the queue, or fail with the true cause
  * ```
  *
- * SIGTERM is sent only to a worker that holds no jobs. The program of a `command` endpoint may not handle the signal, and would then die in
+ * SIGTERM is sent only to a worker that holds no jobs. The program of a `command` endpoint might not handle the signal, and would then die in
  * the middle of a job, together with every process that the handler has started in its process group.
  *
  * The loop runs a check when demand changes, when a worker exits, at the time that the previous check scheduled, and at least every
@@ -81,8 +81,8 @@ export interface EndpointWorkers {
 }
 
 /**
- * A check that is at least this late means that the machine or the store was suspended, and that time does not count as silence of the
- * workers. Milliseconds.
+ * A check that is at least this late means that the machine or the store was suspended, and the delay does not count as silence of the workers.
+ * Milliseconds.
  */
 const CLOCK_JUMP_MILLIS = 5_000
 
@@ -110,7 +110,7 @@ export const make = Effect.fnUntraced(function*(
   const metered = yield* WorkerMetering.make(id)
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
-  /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, or stop workers. */
+  /** Monotonic time: setting the wall clock must not delay starts, restarts and exits, or stop workers. */
   const now = () => monotonicMillis(clock)
   /** Converts a wall-clock time, as the registry and the store report it. */
   const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
@@ -210,8 +210,8 @@ export const make = Effect.fnUntraced(function*(
   const runWorker = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle) {
     const end = yield* life.run
     const report = yield* (end._tag === "Ended" ? onExit(life, end.exit) : onFailedStart(life, end))
-    // Only now does the worker stop counting towards the endpoint's maximum: a check before its failure was counted would start the next
-    // worker without a wait.
+    // The worker counts towards the endpoint's maximum until here. Otherwise, a check before its failure was counted would start the next worker
+    // without a wait.
     lifecycles.delete(life.id)
     yield* report
     yield* wakeUp.open

@@ -20,7 +20,7 @@
  * - QUEUE_DELAY: starts one more worker when a job has waited for `value` seconds, but at most one every `value` seconds. Starts no worker
  *   while enough workers for all waiting jobs are starting, so that a slow cold start does not cause a second worker for a single job.
  * - REQUEST_COUNT: `ceil((waiting + running) / value)` workers.
- * - Scaling down stops only idle workers, in order of idle time with the longest first. It happens after the idle timeout and while no jobs
+ * - Scaling down stops only idle workers, longest idle first. It happens after the idle timeout and while no jobs
  *   are waiting, and never goes below the number of workers that the scaler would start again.
  * - No workers are started for an endpoint with the source `external`.
  *

@@ -1,5 +1,5 @@
 /**
- * The OpenAI route: requests of OpenAI clients become jobs (docs/spec/openai-route.md#requests).
+ * The OpenAI route: requests from OpenAI clients become jobs (docs/spec/openai-route.md#requests).
  *
  * ```
  *   /v2/{endpoint}/openai/v1/{route}     GET, POST, DELETE

@@ -21,7 +21,7 @@ const TOLERANCE_MILLIS = 500
 /** A check that is at least this late means that the process could not run. Shorter pauses count as time. Milliseconds. */
 const SUSPENDED_MILLIS = 5_000
 
-/** A jump of the wall clock, or a time in which the process did not run. */
+/** A jump of the wall clock, or a period in which the process did not run. */
 export interface ClockJump {
   readonly _tag: "ClockSet" | "Suspended"
   /** The time that must not count, in milliseconds; negative when the clock was set back. */

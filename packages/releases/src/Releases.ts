@@ -89,8 +89,8 @@ export class Releases extends Context.Service<Releases, {
    */
   readonly redeploy: (request: DeployRequest) => Effect.Effect<void, StoreError>
   /**
-   * Makes the first release of an endpoint as it is. Does nothing if the endpoint has one or no longer exists. If its code cannot be frozen, logs
-   * why, and its workers run the current files.
+   * Makes the first release of an endpoint, from its current state. Does nothing if the endpoint has one or no longer exists. If its code cannot be
+   * frozen, logs why, and its workers run the current files.
    */
   readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>

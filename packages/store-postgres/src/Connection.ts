@@ -2,7 +2,7 @@
  * One connection to PostgreSQL, on which statements are pipelined: a statement is sent without waiting for the results of earlier ones.
  *
  * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no response arrives before the deadline is
- * destroyed. Otherwise, a network that drops packets would block its callers for the TCP timeout of many minutes.
+ * destroyed. Otherwise, a network that drops packets would block its callers until TCP times out, after many minutes.
  */
 import { hash } from "node:crypto"
 import { Socket } from "node:net"

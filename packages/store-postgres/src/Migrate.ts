@@ -1,6 +1,6 @@
 /**
- * Brings the tables of a database to the version of this program, without a node: before nodes of this version start, or as a user with more
- * rights than theirs. A node that finds the tables up to date changes none.
+ * Brings the tables of a database to the version of this program, without a node: before nodes of this version start, or as a user with more rights
+ * than the nodes have. A node that finds the tables up to date changes none.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

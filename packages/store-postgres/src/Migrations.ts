@@ -15,8 +15,8 @@
  * ```
  *
  * Rows move between the four tables, so the hot tables `ready`, `delayed` and `running` stay small however many jobs have ended. The lease of a
- * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). The sweep reads all
- * jobs that workers hold instead.
+ * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). Instead, the sweep reads
+ * all jobs that workers hold.
  *
  * A released step never changes. Changes are appended as new steps.
  */

@@ -3,7 +3,7 @@
  * statements, session settings and notifications are lost.
  *
  * A pooler announces its own process id at login, so one statement shows whether there is a pooler. In session mode, a client keeps its server
- * connection. In transaction mode, another client that begins a transaction takes the connection over.
+ * connection. In transaction mode, another client that begins a transaction takes over the connection.
  */
 import type { Connection } from "./Connection.ts"
 

@@ -8,7 +8,7 @@
  *   an event arrives   run                        its entry, the wake
  * ```
  *
- * **Locks.** Every transaction that may do one of these locks, in this order, so that the transactions of several nodes do not deadlock:
+ * **Locks.** Every transaction that may do one of these takes its locks in this order, so that the transactions of several nodes do not deadlock:
  *
  * 1. advisory locks: an endpoint's events, then a name and key of events. So an event and a wait for it cannot miss each other.
  * 2. jobs without a parent. The job at the top of nested runs (`root`) is the lock for all rows of these runs, which are read only after it is locked.

@@ -4,7 +4,7 @@
  * - Every `intervalMs`: whether the file is in its place, and how much space is free. A platform without writes would notice neither. Writes
  *   the reserve file when there is space for it, and a {@link RescueCopy} when the file is gone.
  * - Once a day, and for large files also after the start: {@link IntegrityCheck}. Also after the modification time has changed without a
- *   write by the platform, but then at most once a minute: some file systems over a network change it late.
+ *   write by the platform, but then at most once a minute: some network file systems change it late.
  */
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as Clock from "effect/Clock"

@@ -30,7 +30,7 @@ import { promisify } from "node:util"
 /** Settings of the free space. */
 export interface Options {
   /**
-   * New jobs are rejected while less is free, in bytes. Default: 512 MiB, or a twentieth of the file system if that is less. 0: never. A
+   * New jobs are rejected while less than this is free, in bytes. Default: 512 MiB, or a twentieth of the file system if that is less. 0: never. A
    * higher value leaves more room for the results and logs of accepted jobs, and for other programs.
    */
   readonly minFreeBytes?: number | undefined

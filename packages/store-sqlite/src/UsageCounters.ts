@@ -8,7 +8,7 @@
  *   first submission without      --> the counter is removed
  * ```
  *
- * A counter covers the jobs with row numbers up to `counted`. Changes of later jobs are ignored until the count reaches them, so the counter is
+ * A counter covers the jobs with row numbers up to `counted`. Changes to later jobs are ignored until the count reaches them, so the counter is
  * exact at every step. Without counters, operations only check that there are none.
  */
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"

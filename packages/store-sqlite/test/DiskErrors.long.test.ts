@@ -1,5 +1,5 @@
 /**
- * Disk errors and power failures at the counts of the reliability figures (docs/spec/figures.md#reliability). `strace` makes system calls on
+ * Disk errors and power failures, as many as the reliability figures require (docs/spec/figures.md#reliability). `strace` makes system calls on
  * the database file and its WAL fail.
  */
 import { assert, describe, it } from "@effect/vitest"

@@ -100,8 +100,8 @@ const IDLE_TURNS = 20
 const STORE_WAITS = 40
 
 /**
- * Runs every fiber that can run without time passing, including those that wait for the store. Fibers that read the store all the time do not keep
- * it from ending.
+ * Runs every fiber that can run without time passing, including those that wait for the store. Fibers that read the store continuously do not keep it
+ * from ending.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
   for (let idle = 0, waits = 0; idle < IDLE_TURNS && waits < STORE_WAITS;) {

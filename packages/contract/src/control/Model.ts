@@ -1,5 +1,5 @@
 /**
- * Models of a model hub, which the platform stores once for all workers of its machine (docs/operations/models.md).
+ * Models from a model hub, which the platform stores once for all workers of its machine (docs/operations/models.md).
  *
  * ```
  *   absent --prepare--> downloading --all files present and correct---> ready --least recently used, space is needed--> absent

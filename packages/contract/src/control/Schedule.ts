@@ -68,7 +68,7 @@ export const ScheduleSpec = Schema.Struct({
   /** How many missed firings the catch-up policy `all` fires: 1 to 100. Default: 10. */
   catchUpLimit: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_CATCH_UP })), 10),
   /**
-   * Delays each firing by a different time of less than this many milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
+   * Delays each firing by a different amount, less than this many milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
    */
   jitterMs: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_JITTER_MILLIS })), 0)
 }).check(

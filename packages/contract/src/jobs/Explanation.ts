@@ -74,7 +74,7 @@ export const WaitBreakdown = Schema.Struct({
   /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
   standby: Schema.optionalKey(Schema.Boolean),
   /**
-   * Why the parts are unknown. `restarted`: the platform was restarted since. `unknown-worker`: the platform did not start the worker, or has
+   * Why the parts are unknown. `restarted`: the platform has been restarted since. `unknown-worker`: the platform did not start the worker, or has
    * started 1,000 others since.
    */
   unknown: Schema.optionalKey(Schema.Literals(["restarted", "unknown-worker"]))

@@ -85,8 +85,7 @@ export const Retry = Schema.Struct({
   /** The number of attempts: 1 to 100. */
   maxAttempts: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 }))),
   /**
-   * Whether to retry after an error of the handler as well. Default: false, so that an error fails the job. A job is always retried after
-   * the loss of its worker.
+   * Whether to retry after a handler error as well. Default: false, so that an error fails the job. A job is always retried when its worker is lost.
    */
   onError: Schema.optionalKey(Schema.Boolean),
   /** The wait before the next attempt. Default: no wait. */

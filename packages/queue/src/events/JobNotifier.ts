@@ -63,7 +63,7 @@ export interface JobNotifier {
    */
   readonly preWake: (endpoint: EndpointId) => void
   /**
-   * Records whether an endpoint has isolated jobs, from the result of a claim. If it has, not every worker may take every job: each ready job
+   * Records whether an endpoint has isolated jobs, from the result of a claim. If it does, not every worker may take every job: each ready job
    * and each ended attempt then wakes all waiting workers. Returns true when the endpoint was not known to have isolated jobs: the caller
    * must claim again before it waits, because an attempt may have ended in between.
    */
@@ -114,8 +114,8 @@ const STOP_REPEAT_MILLIS = 1_000
 const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
 /**
- * The maximum number of stop signals per worker, and of workers with stop signals. A heartbeat that names jobs that do not exist creates
- * signals, for any worker id, and a worker may never ask for them.
+ * The maximum number of stop signals per worker, and of workers with stop signals. A heartbeat that names missing jobs creates signals, under any
+ * worker id, and perhaps no worker ever asks for them.
  */
 const MAX_STOPS = 1_000
 const MAX_STOPPED_WORKERS = 10_000

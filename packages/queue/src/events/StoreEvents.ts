@@ -1,5 +1,5 @@
 /**
- * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes job changes
+ * Publishes what happens in the stores of endpoints, releases and builds. Their changes are rare. The job queue publishes job changes
  * itself, because each of them passes through it exactly once.
  */
 import type { Build } from "@stint/contract/Build"

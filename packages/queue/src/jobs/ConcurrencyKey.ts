@@ -84,7 +84,7 @@ const keyText = (value: string | undefined): string => {
 }
 
 /**
- * The key of an input. A setting `input` or `input.PATH` names a value of the input: a string as it is, any other value as JSON, and the empty text
+ * The key of an input. A setting `input` or `input.PATH` names a value of the input: a string as it is, any other value as JSON, and the empty string
  * for null or a missing value. Any other setting is itself the key of all jobs.
  */
 export const concurrencyKey = (setting: string, input: JsonText): string => {

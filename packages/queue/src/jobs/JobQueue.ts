@@ -155,7 +155,7 @@ export class JobQueue extends Context.Service<
     readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, StoreError | JobMissing>
 
     /**
-     * Cancels a waiting or running job. The worker of a running job receives a stop signal. Returns a job that has already ended unchanged.
+     * Cancels a waiting or running job. The worker of a running job receives a stop signal. Returns an ended job unchanged.
      */
     readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing>
 

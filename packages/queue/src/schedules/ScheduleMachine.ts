@@ -8,7 +8,7 @@
  *                `----------------'
  * ```
  *
- * A time is due when it has passed, with its jitter. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
+ * A time is due when the time plus its jitter has passed. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
  * clock cannot make them due again. Each decision is one new version of the record.
  */
 import type { JobId } from "@stint/contract/Ids"

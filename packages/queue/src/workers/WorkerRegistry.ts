@@ -30,7 +30,7 @@ import * as WorkerStarts from "./WorkerStarts.ts"
 export type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
 
-/** All times are monotonic, so that a wall clock that is set affects no worker. `list` converts them to the current wall clock. */
+/** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
 interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
@@ -39,8 +39,8 @@ interface Entry {
   drainingSince: number | null
   exitAnnounced: boolean
   /**
-   * From this time on, the worker's next call renews its leases, because no heartbeat has. Null when the worker holds no jobs. 0 when it is
-   * unknown whether it holds jobs: the previous process of the platform may have leased some to it.
+   * From this time on, the worker's next call renews its leases, because no heartbeat has renewed them. Null when the worker holds no jobs. 0 when it
+   * is unknown whether it holds jobs: the previous process of the platform may have leased some to it.
    */
   renewalDueAt: number | null
   /** The time of the last heartbeat; null before the first. */

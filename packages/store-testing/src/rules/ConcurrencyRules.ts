@@ -1,5 +1,5 @@
 /**
- * Rules for concurrency keys: of the jobs of one endpoint with the same key, at most a limited number runs at a time
+ * Rules for concurrency keys: only a limited number of an endpoint's jobs with the same key run at a time
  * (docs/spec/endpoints.md#concurrency-keys).
  */
 import { assert } from "@effect/vitest"

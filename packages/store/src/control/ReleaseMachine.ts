@@ -1,5 +1,5 @@
 /**
- * The state machine of releases. Pure: the endpoint and an event give the endpoint and the releases to write, in one transaction.
+ * The state machine of releases. Pure: an endpoint and an event determine the endpoint and the releases to write, in one transaction.
  *
  * ```
  *   Deploy, no worker must be replaced            endpoint: release n                  n: active, the one before: superseded

@@ -1,7 +1,7 @@
 /**
  * The store of releases, in the same database as the endpoints: a release and the endpoint that it becomes are written in one transaction.
  *
- * The release of an endpoint is the last deployed one that has not failed. `Endpoint.previousRelease` is set during a rollout. It is the release that
+ * An endpoint's release is the last deployed release that has not failed. `Endpoint.previousRelease` is set during a rollout. It is the release that
  * serves until the rollout has ended, and whose settings are restored if the rollout fails.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"

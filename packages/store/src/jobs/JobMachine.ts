@@ -122,8 +122,8 @@ export type JobMachineEvent =
   | { readonly _tag: "LeaveBatch"; readonly now: number }
   /**
    * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
-   * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this time. A
-   * backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
+   * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this amount.
+   * A backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
    */
   | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
 

@@ -31,8 +31,8 @@ export class Nodes extends Context.Service<Nodes, {
   /** Receives the hints of other nodes. */
   readonly subscribe: (topic: string, receive: Receive) => void
   /**
-   * Whether this node starts the workers of an endpoint. Each endpoint has one such node among the live nodes. While nodes join or leave, for a few
-   * seconds two nodes or none may consider themselves responsible.
+   * Whether this node starts the workers of an endpoint. One live node is responsible for each endpoint. While nodes join or leave, two nodes or none
+   * may consider themselves responsible for a few seconds.
    */
   readonly owns: (endpoint: string) => boolean
   /** This node shuts down. From now on, other nodes own its endpoints. It still sends and receives hints. */

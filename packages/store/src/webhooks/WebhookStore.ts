@@ -128,8 +128,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
   /**
-   * Stores the outcome of an attempt. Returns false and changes nothing when the delivery is at another attempt, has ended or has been
-   * removed.
+   * Stores the outcome of an attempt. Returns false and changes nothing when the delivery is on another attempt, has ended or has been removed.
    */
   readonly settle: (
     endpoint: EndpointId,
