@@ -175,7 +175,7 @@ describe("Autoscaler: models", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("downloads a model again that was removed meanwhile", (cache) =>
+  test("downloads a model again if it was removed meanwhile", (cache) =>
     Effect.gen(function*() {
       yield* cache.end(MODEL, READY)
       const endpoint = yield* deploy({ model: MODEL })
@@ -188,7 +188,7 @@ describe("Autoscaler: models", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("replaces the workers when the endpoint has another model", (cache) =>
+  test("replaces the workers when the endpoint's model changes", (cache) =>
     Effect.gen(function*() {
       yield* cache.end(MODEL, READY)
       yield* cache.end("acme/other", READY)

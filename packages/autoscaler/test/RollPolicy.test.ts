@@ -108,7 +108,7 @@ describe("RollPolicy: properties", () => {
     fc.assert(fc.property(observationArb, (seen) => property(seen, decideRoll(seen))), { numRuns: 2_000 })
 
   it(
-    "never starts above max and one more worker, and never below zero",
+    "never starts more than one worker beyond max, and never fewer than zero",
     holds(({ limits, workers }, { start, startPrevious = 0 }) => {
       assert.isAtLeast(Math.min(start, startPrevious), 0)
       if (start + startPrevious > 0) assert.isAtMost(workers.length + start + startPrevious, limits.max + 1)

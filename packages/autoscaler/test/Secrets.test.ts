@@ -67,7 +67,7 @@ describe("Autoscaler: secrets", () => {
       assert.strictEqual(yield* started, 2)
     }))
 
-  test("reports a secret that does not exist as the reason of the failed start, and starts at once when it is set", () =>
+  test("reports a secret that does not exist as the reason for the failed start, and starts at once when it is set", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: USES })

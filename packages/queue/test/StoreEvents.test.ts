@@ -25,7 +25,7 @@ const heard = Effect.fnUntraced(function*<A, E, R>(operation: Effect.Effect<A, E
 })
 
 describe("the events of the stores", () => {
-  it.effect("report an endpoint that is created, changed or removed, and nothing that changed nothing", () =>
+  it.effect("report an endpoint that is created, changed or removed, and nothing when nothing changed", () =>
     Effect.gen(function*() {
       const store = yield* EndpointStore.EndpointStore
       assert.deepStrictEqual(yield* heard(store.create(endpoint)), [{ type: "endpoint.changed", endpoint: "hello" }])

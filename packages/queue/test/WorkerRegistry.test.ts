@@ -127,7 +127,7 @@ describe("WorkerRegistry", () => {
       assert.isDefined(registry.startOf(E, "w-2"))
     }))
 
-  test("forgets the idle workers that were silent for longest when there are too many, but no worker of a pool and none with a job", (registry) =>
+  test("forgets the longest silent idle workers when there are too many, but no worker of a pool and none with a job", (registry) =>
     Effect.gen(function*() {
       yield* registry.starting(E, "pooled")
       yield* registry.touch(E, "busy")

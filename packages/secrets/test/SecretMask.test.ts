@@ -19,7 +19,7 @@ describe("the mask of secrets", () => {
     assert.strictEqual(mask({ pin: "1234567", eight: "12345678" })("1234567 12345678"), "1234567 [secret eight]")
   })
 
-  it("finds values in JSON, in the JSON of Python, in URLs, and each line of a value with several lines", () => {
+  it("finds values in JSON, in Python's JSON, in URLs, and each line of a value with several lines", () => {
     const value = "p\"ä\\ss w/ord"
     const hide = mask({ db: value })
     assert.strictEqual(hide(JSON.stringify({ value })), "{\"value\":\"[secret db]\"}")

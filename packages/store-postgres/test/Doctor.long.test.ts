@@ -107,7 +107,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       assert.include(yield* fails(address, "clocks of nodes"), "node 900 is 5.0 s behind the database")
     }))
 
-  rule("finds a wrong clock of this machine", (address) =>
+  rule("finds a wrong clock on this machine", (address) =>
     Effect.gen(function*() {
       const surroundings = { connect, now: () => Date.now() + 7_000 }
       const { findings } = yield* Doctor.examine(options(address), {}, surroundings)

@@ -202,7 +202,7 @@ describe("a damaged file", () => {
       assert.notInclude(lines[0], "free space")
     }))
 
-  it.live("accepts no job soon after another program has overwritten pages of it", () =>
+  it.live("accepts no job soon after another program has overwritten some of its pages", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(
@@ -223,7 +223,7 @@ describe("a damaged file", () => {
       )
     }))
 
-  it.live("is rejected at the start with what to do", () =>
+  it.live("is rejected at the start, with advice", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(

@@ -77,7 +77,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     assert.strictEqual(suspicious.filter(isListOrder).length, 5)
   }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))
 
-it.live("prepares no statement again for a bound LIMIT", () =>
+it.live("re-prepares no statement for a bound LIMIT", () =>
   Effect.gen(function*() {
     const texts = yield* statements
     assert.deepStrictEqual(texts.filter((sql) => /LIMIT \?(?! \+ 0)/.test(sql)), [])

@@ -35,7 +35,7 @@ const alter = (file: string, sql: string) => {
 }
 
 describe("opening", () => {
-  it.live("creates the file, its directory for its owner only, and the tables, once", () =>
+  it.live("creates the file, its directory (for its owner only) and the tables, once", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       for (let round = 0; round < 2; round++) {

@@ -106,7 +106,7 @@ describe("several nodes", () => {
   )
 
   rule(
-    "a lost stop signal is repaired by the worker's next heartbeat, at whichever node",
+    "a lost stop signal is repaired by the worker's next heartbeat, at any node",
     Effect.scoped(Effect.gen(function*() {
       const { first, second, state } = yield* twoQueues
       const job = yield* second.started("ann")

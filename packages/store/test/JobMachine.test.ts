@@ -159,7 +159,7 @@ describe("invariants for every sequence of events", () => {
     })
   })
 
-  it("never rejects an event of the lease holder", () => {
+  it("never rejects an event from the lease holder", () => {
     always(({ decided, event, job }) => {
       if (!("worker" in event) || event._tag === "Claim" || job.status !== "IN_PROGRESS") return
       if (event.worker !== job.worker || event.endpoint !== job.endpoint) return

@@ -139,7 +139,7 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "starts the times of a job that is claimed right after the clock was set at its claim",
+    "counts no earlier time for a job that is claimed right after the clock was set",
     (set) =>
       Effect.gen(function*() {
         const { endpoint, queue, started } = yield* Scenario.make()

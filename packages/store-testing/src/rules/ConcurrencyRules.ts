@@ -265,7 +265,7 @@ export const concurrencyRules = (rule: Rule): void => {
       assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, running: 8 })
     }))
 
-  rule("uses texts, numbers and missing values of the input as keys, or one key for all jobs", () =>
+  rule("uses strings, numbers and missing values of the input as keys, or one key for all jobs", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* limited(1)
       const inputs = ["7", 7, 7.0, "", null, undefined, "é\"\\", { a: [1] }, { a: [1] }, "x".repeat(300), `${"x".repeat(299)}y`]

@@ -74,7 +74,7 @@ export const searchRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* count({ ...scope, createdBefore: 2_000 }, 10), { count: 2, more: false })
     }))
 
-  rule("finds the same jobs in pages of every size as a comparison of all jobs", () =>
+  rule("finds the same jobs, in pages of every size, as a comparison of all jobs does", () =>
     Effect.gen(function*() {
       const seed = runSeed()
       const random = seededRandom(seed)

@@ -130,7 +130,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "keeps the active release while a canary is tried, and makes it the release when it is promoted",
+      "keeps the active release while a canary is tried, and makes the canary the release when it is promoted",
       Effect.gen(function*() {
         const { current, deploy, deployCanary, id, releases, states } = yield* world
         yield* deploy("1", { maxAttempts: 4 })
