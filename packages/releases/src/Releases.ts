@@ -250,7 +250,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
             Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)
           )
         )
-        // Stores nothing if the endpoint was deployed or deleted meanwhile.
+        // Stores nothing if the endpoint was deployed or deleted in the meantime.
         yield* store.deploy(0, {
           settings,
           createdAt: yield* Clock.currentTimeMillis,

@@ -88,7 +88,7 @@ const command = <A>(
   }
 }
 
-/** Deadlock, serialization failure, and a unique value that another transaction has inserted meanwhile. */
+/** Deadlock, serialization failure, and a unique value that another transaction has inserted in the meantime. */
 const CONFLICTS = new Set(["40P01", "40001", "23505", "22012"])
 
 /** Whether the command may succeed when it runs again. */

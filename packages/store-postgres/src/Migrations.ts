@@ -367,7 +367,7 @@ CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS N
 `
 
 /**
- * Columns that nodes of an earlier version neither read nor write, so that they can run beside newer nodes until they are replaced.
+ * Columns that nodes of an earlier version neither read nor write, so that they can run alongside newer nodes until they are replaced.
  *
  * `running` gets two partial indexes. Their columns never change while a row stays, so that heartbeats still change no index.
  */

@@ -202,7 +202,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
           const entries = yield* two.runs.entries(ENDPOINT, run, 0, 20)
           assert.deepStrictEqual(entries.map(({ n }) => n), entries.map((_, at) => at + 1))
           assert.isAtMost(entries.length, 2 * spawned)
-          // Each end is stored once, unless the run had ended before.
+          // Each end is stored once, unless the run had already ended.
           assert.strictEqual(new Set(entries.map(({ kind, path }) => `${kind} ${path}`)).size, entries.length)
         }
       }

@@ -86,7 +86,7 @@ export const RollState = Schema.Struct({
   /** `rolling`: the first worker of the release is starting. `canary`: a part of the jobs runs on it. `failed`: it did not start, or failed jobs. */
   state: Schema.Literals(["rolling", "canary", "failed"]),
   release: Schema.Int,
-  /** The release that serves meanwhile. */
+  /** The release that serves in the meantime. */
   serving: Schema.Int,
   /** Why the release failed. */
   reason: Schema.optionalKey(Schema.String)

@@ -160,7 +160,7 @@ export const concurrencyRules = (rule: Rule): void => {
       assert.strictEqual(returned?.id, jobs[4])
       yield* queue.returnJobs(endpoint.id, "w2", [returned?.id ?? ""])
       assert.deepStrictEqual(ids(yield* take("w2", { limit: 9 })), jobs.slice(4, 5))
-      // The jobs whose backoff ended ask for a slot again, after the job that was released before.
+      // The jobs whose backoff ended ask for a slot again, after the job that was released earlier.
       yield* TestClock.adjust(5_000)
       yield* queue.tick
       assert.deepInclude(yield* queue.depth(endpoint.id), { waiting: 0, delayed: 3, running: 1 })

@@ -69,7 +69,7 @@ export interface UsageBounds {
 }
 
 export class UsageStore extends Context.Service<UsageStore, {
-  /** Adds to the sums, in one step. Returns false, and adds nothing, if this addition or a later one of its source was stored before. */
+  /** Adds to the sums, in one step. Returns false, and adds nothing, if this addition or a later one from its source is already stored. */
   readonly add: (addition: UsageAddition) => Effect.Effect<boolean, StoreError>
   /** By hour, endpoint, release and key, each ascending. Strings are compared by their UTF-8 bytes. */
   readonly list: (query: UsageQuery) => Effect.Effect<ReadonlyArray<UsageRecord>, StoreError>
