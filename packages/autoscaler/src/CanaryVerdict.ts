@@ -28,7 +28,7 @@ export interface CanaryRates {
 
 const rateOf = ({ failed, jobs }: CanaryResults["canary"]): number => jobs === 0 ? 0 : failed / jobs
 
-/** The difference of two error rates in standard deviations; Infinity when the deviation is 0 and the rates differ. */
+/** The difference between two error rates in standard deviations; Infinity when the deviation is 0 and the rates differ. */
 const deviations = ({ active, canary }: CanaryResults): number => {
   // Adds one success and one failure to each sample. Otherwise, the deviation of samples without failures would be 0.
   const pooled = (active.failed + canary.failed + 2) / (active.jobs + canary.jobs + 4)

@@ -59,7 +59,7 @@ export interface Observation {
   readonly startable: boolean
   readonly depth: Pick<Depth, "waiting" | "waitingLow" | "running" | "oldestQueuedAt">
   readonly workers: ReadonlyArray<PolicyWorker>
-  /** How outdated workers are replaced, see `RollPolicy`. Absent: all at once, before their replacements start. */
+  /** How outdated workers are replaced (see `RollPolicy`). Absent: all at once, before their replacements start. */
   readonly roll?: "proving" | "replacing" | undefined
   readonly externalWorkers: ExternalWorkers
   /** Time of the last worker start; null when there was none. */

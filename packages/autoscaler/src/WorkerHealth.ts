@@ -120,7 +120,7 @@ export const IDLE_WORKER_HINT =
 /** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
 const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
 
-/** Counts the workers that the platform has not started, without silent ones. `now`: monotonic, like the times of the workers. */
+/** Counts the workers that the platform did not start, except silent ones. `now`: monotonic, like the times of the workers. */
 export const countExternalWorkers = (
   all: Iterable<WorkerStatus>,
   own: ReadonlyMap<string, unknown>,

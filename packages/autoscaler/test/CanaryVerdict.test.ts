@@ -15,7 +15,7 @@ const results = (
 
 const isBad = (...args: Parameters<typeof results>) => reasonToRollBack(rule, results(...args)) !== undefined
 
-/** A generator of numbers in [0, 1), the same for the same seed. */
+/** A generator of numbers in [0, 1) that depend only on the seed. */
 const randomOf = (seed: number) => {
   let state = seed
   return () => {

@@ -308,7 +308,7 @@ const make = Effect.gen(function*() {
     return SecretMask.make(values)
   }
 
-  // A change in the store must reach the memory, too.
+  // A change in the store must reach memory, too.
   const exclusively = <A, E>(effect: Effect.Effect<A, E>) => changing.withPermit(Effect.uninterruptible(effect))
 
   /** Reads the changes of other nodes. */

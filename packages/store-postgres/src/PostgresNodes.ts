@@ -146,7 +146,7 @@ const make = Effect.gen(function*() {
       if (connection === opened) connection = undefined
     })
     try {
-      // Losing a hint or a heartbeat in a crash of the server does no harm.
+      // Losing a hint or a heartbeat in a server crash does no harm.
       await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
       return opened
     } catch (cause) {

@@ -84,7 +84,7 @@ export interface Transaction {
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
   /** Locks and loads the concurrency keys of all loaded jobs, and of jobs that will be inserted. After all other locks. */
   readonly lockSlots: (insertions?: ReadonlyArray<JobHead>) => Promise<void>
-  /** Waits until no other transaction has these locks, and takes them until the commit. */
+  /** Waits until no other transaction has these locks, and holds them until the commit. */
   readonly lockNames: (names: ReadonlyArray<string>, shared?: "shared") => Promise<void>
   readonly isRemoved: (endpoint: EndpointId) => boolean
   /** The job of an idempotency key: that of the owner, or else one without an owner. Includes its record if it was stored before. */

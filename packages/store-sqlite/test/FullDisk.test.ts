@@ -44,7 +44,7 @@ const { id: endpoint } = Scenario.endpoint()
 
 const large = () => Scenario.record({ input: Scenario.text("x".repeat(100_000)) })
 
-/** Submits until a submission fails. Returns the stored jobs and the reason of the failure. */
+/** Submits until a submission fails. Returns the stored jobs and the reason for the failure. */
 const fillUp = Effect.gen(function*() {
   const store = yield* JobStore
   const stored: Array<ReturnType<typeof large>> = []

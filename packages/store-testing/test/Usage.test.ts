@@ -129,7 +129,7 @@ describe("usage of attempts", () => {
         assert.deepStrictEqual(
           (yield* stored).map(({ attempts, executionMs, hour }) => [(hour - NOON) / HOUR, attempts, executionMs]),
           [
-            // It ended at noon: the hour before has its time, and the hour that begins then has its end.
+            // It ended at noon: its time counts in the hour before, and its end in the hour that begins then.
             [-1, 0, 1],
             [0, 1, HOUR],
             [1, 0, HOUR],
@@ -387,7 +387,7 @@ describe("budgets", () => {
         assert.strictEqual((yield* takeOne("ann")).id, accepted.id)
         yield* TestClock.setTime(Date.parse("2026-11-22T23:59:59.999Z"))
         assert.strictEqual((yield* Effect.flip(submit()))._tag, "BudgetReached")
-        // The running job has spent nothing of the new day yet.
+        // The running job has spent nothing of the new day's budget yet.
         yield* TestClock.setTime(Date.parse("2026-11-23T00:00:00Z"))
         yield* submit()
       }),

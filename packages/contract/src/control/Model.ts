@@ -78,7 +78,7 @@ export const ModelDownload = Schema.Struct({
   totalBytes: Schema.optionalKey(Schema.Int),
   /** Why it failed. */
   reason: Schema.optionalKey(Schema.String),
-  /** When it is tried again, if an endpoint needs it. Milliseconds since 1970. */
+  /** When it is retried, if an endpoint needs it. Milliseconds since 1970. */
   retryAt: Schema.optionalKey(Schema.Int)
 })
 export type ModelDownload = typeof ModelDownload.Type

@@ -62,7 +62,7 @@ export const ErrorGroupList = Schema.Struct({
   groups: Schema.Array(ErrorGroup),
   /** More groups match than `limit` permits. */
   more: Schema.Boolean,
-  /** The number of groups that are missing because an endpoint keeps only the last seen 200. Endpoints without such groups are absent. */
+  /** The number of groups that are missing because an endpoint keeps only the 200 seen last. Endpoints without such groups are absent. */
   removed: Schema.Array(Schema.Struct({ endpoint: Schema.String, groups: Schema.Natural }))
 })
 export type ErrorGroupList = typeof ErrorGroupList.Type

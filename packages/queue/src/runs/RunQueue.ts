@@ -99,7 +99,7 @@ export class RunQueue extends Context.Service<RunQueue, {
 
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
-  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  /** The definitions of an endpoint, newest first, up to `limit`. */
   readonly definitions: RunStore["Service"]["definitions"]
 
   /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */

@@ -131,7 +131,7 @@ export interface LeaseOperations {
    */
   readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, StoreError>
 
-  /** Requeues stop signals whose response could not be delivered: the worker's next call of `stopSignals` returns them again. */
+  /** Requeues stop signals whose response could not be delivered: the worker's next call to `stopSignals` returns them again. */
   readonly requeueStopSignals: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
 
   /** Stops sending jobs to the worker. Its open take returns at once. */

@@ -169,7 +169,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
     }
     // The worker drops the job: its heartbeats no longer name it.
     if (chance < 0.88) return named.delete(worker)
-    // The worker loses the job, and then delivers a result nevertheless.
+    // The worker loses the job, but still delivers a result.
     if (chance < 0.94) {
       named.delete(worker)
       return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))

@@ -266,7 +266,7 @@ export const workerRules = (rule: Rule): void => {
           yield* finish(job)
         }
         assert.deepStrictEqual(yield* Fiber.join(stopping), [])
-        // A worker that polls again nevertheless waits for a second.
+        // A worker that polls again anyway waits for a second.
         const again = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
         yield* Scenario.pass(999)
         assert.isFalse(Scenario.isDone(again))

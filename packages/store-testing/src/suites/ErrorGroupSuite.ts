@@ -25,7 +25,7 @@ type Stores = JobStore | ErrorGroupStore | EndpointStore
 const WORKER = "ann"
 const endpoint = Scenario.endpoint()
 
-/** Settings that let a job live for longer than every time here. */
+/** Settings that let a job live longer than any time used here. */
 const LONG = { endpoint: endpoint.id, ttlMs: 1e12, expiresAt: 1e12, leaseMs: 1e12, executionTimeoutMs: 1e12, retentionMs: 1e12 }
 
 interface Run {

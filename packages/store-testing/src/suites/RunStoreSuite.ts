@@ -675,7 +675,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
           const job = yield* started()
           yield* write(job, { records: [step("write")] })
-          // Another type of a node that has not run fits; then the run follows the new definition.
+          // A node that has not run may change its type; the run then follows the new definition.
           yield* runs.define(ENDPOINT, "c".repeat(64), graph(["write", "step"], ["post", "run", "string"]), 0)
           assert.deepInclude(yield* write(job, start("c".repeat(64))), { state: "running" })
           yield* runs.define(ENDPOINT, OTHER, graph(["write", "step", "number"], ["post", "step"]), 0)

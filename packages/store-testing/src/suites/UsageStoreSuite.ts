@@ -140,7 +140,7 @@ export const usageStoreSuite = <E>(name: string, store: Layer.Layer<UsageStore, 
         assert.strictEqual(yield* trim({ before: 0, records: 1 }, 2), 1)
         assert.strictEqual(yield* trim({ before: 0, records: 1 }, 2), 0)
         assert.deepStrictEqual(yield* ids, [4])
-        // The number of a source is kept as long as its hours.
+        // A source's number is kept as long as its hours.
         assert.isFalse(yield* add({ source: "a", sequence: 1, at: HOUR, records: hours }))
         yield* trim({ before: HOUR + 2 * HOUR_MILLIS, records: 100 }, 10)
         assert.isTrue(yield* add({ source: "a", sequence: 1, at: HOUR, records: [] }))

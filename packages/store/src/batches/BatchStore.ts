@@ -61,7 +61,7 @@ export type CreateResult =
 /** The result of starting a batch. */
 export type FinalizeResult =
   | ChangeResult
-  /** The queue of the endpoint is full. `queued`: waiting jobs and requests. */
+  /** The endpoint's queue is full. `queued`: waiting jobs and requests. */
   | { readonly _tag: "QueueFull"; readonly queued: number }
   | { readonly _tag: "EndpointGone" }
 

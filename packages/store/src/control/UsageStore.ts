@@ -42,7 +42,7 @@ export type UsageKey = Pick<UsageRecord, "hour" | "endpoint" | "release" | "key"
 export interface UsageAddition {
   /** Identifies the process that counts. Different after each start. */
   readonly source: string
-  /** Higher than that of every earlier addition of this source. */
+  /** Higher than that of every earlier addition from this source. */
   readonly sequence: number
   /** In milliseconds since 1970. */
   readonly at: number

@@ -98,9 +98,9 @@ export type InsertResult =
   | { readonly _tag: "KeyConflict"; readonly id: JobId }
   /** The endpoint was deleted. */
   | { readonly _tag: "EndpointGone" }
-  /** The schedule has been changed or removed since it was read. Nothing was written. Only for submissions of schedules. */
+  /** The schedule has been changed or removed since it was read. Nothing was written. Only for submissions by schedules. */
   | { readonly _tag: "ScheduleChanged" }
-  /** The bulk operation has been changed since it was read. Nothing was written. Only for submissions of bulk operations. */
+  /** The bulk operation has been changed since it was read. Nothing was written. Only for submissions by bulk operations. */
   | { readonly _tag: "BulkChanged" }
   /** A quota does not admit the job. Nothing was written. */
   | { readonly _tag: "QuotaExceeded"; readonly quota: ExceededQuota }

@@ -141,7 +141,7 @@ export class RunStore extends Context.Service<RunStore, {
   /** The graph of a definition. */
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
-  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  /** The definitions of an endpoint, newest first, up to `limit`. */
   readonly definitions: (endpoint: EndpointId, limit: number) => Effect.Effect<ReadonlyArray<StoredDefinition>, StoreError>
 
   /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */

@@ -69,7 +69,7 @@ export const WebhookDelivery = Schema.Struct({
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
-/** A delivery that a change of a job or a batch causes. */
+/** A delivery caused by a change to a job or a batch. */
 export type NewDelivery = Pick<
   WebhookDelivery,
   "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
