@@ -281,7 +281,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<BulkStores, E
 
     bulkWorkRules(rule)
 
-    rule("leaves an operation to the server that works on it, until that server is silent for 15 seconds", () =>
+    rule("leaves an operation to its server, until that server is silent for 15 seconds", () =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
         for (let n = 0; n < 3; n++) yield* insertJob()

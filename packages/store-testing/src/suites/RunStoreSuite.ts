@@ -295,7 +295,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepInclude(yield* write(job, park(3)), { state: "parked" })
       }))
 
-    rule("wakes a run when as many children as it wants have ended, and at once when one has failed", () =>
+    rule("wakes a run when enough of its children have ended, and at once when one fails", () =>
       Effect.gen(function*() {
         const { apply, claim, head, park, started, write } = yield* make
         const run = Effect.fnUntraced(function*(failing: boolean) {

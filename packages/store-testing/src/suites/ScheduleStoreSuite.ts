@@ -175,7 +175,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
         assert.deepStrictEqual(yield* store.list(), [next])
       }))
 
-    rule("removes a schedule, and refuses late changes to it, even when another schedule has its name", () =>
+    rule("removes a schedule, and refuses late changes to it, even if another has its name", () =>
       Effect.gen(function*() {
         const store = yield* ScheduleStore
         const removed = record()
