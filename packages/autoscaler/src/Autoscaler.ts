@@ -147,7 +147,7 @@ export const layer = (
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       const secretsChanged = secretsRevision !== secrets.revision()
-      // Stores that cache the list return the same one until an endpoint changes.
+      // Stores that cache the list return the same array until an endpoint changes.
       if (endpoints === reconciled && !secretsChanged) return
       const endedBefore = endedLoops
       secretsRevision = secrets.revision()

@@ -1,11 +1,12 @@
 /**
- * Decides the number of workers of a canary, in addition to those of the active release. Pure.
+ * Decides how many workers a canary gets, in addition to those of the active release. Pure.
  *
  * Rules, all of which the property tests check:
  *
- * - The workers of the active release are scaled as without a canary, but leave room for the canary's: the total is at most `max` plus one.
- * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is found at once.
- * - Afterwards, the canary's number of workers is its share of those of the active release, rounded up.
+ * - The workers of the active release are scaled as if there were no canary, but leave room for its workers: the total is at most `max` plus one.
+ * - Until the first worker of the canary has been ready, one is started even if no job waits, so that a release that does not start is detected at
+ *   once.
+ * - Afterwards, the canary has its share of the active release's number of workers, rounded up.
  */
 import { decideRoll } from "./RollPolicy.ts"
 import type { Decision, Observation, PolicyWorker } from "./ScalingPolicy.ts"
@@ -33,7 +34,7 @@ export const decideCanary = (observation: CanaryObservation): CanaryDecision => 
   const { canary, depth, limits, now, startable, workers } = observation
   const own = canary.workers.filter(isPresent)
   const most = Math.max(1, Math.floor((limits.max * canary.percent) / 100))
-  // One worker more than `max`, as in a roll. Otherwise, an endpoint with one worker could not have a canary.
+  // One worker more than `max`, as in a rollout. Otherwise, an endpoint with one worker could not have a canary.
   const max = Math.max(0, Math.min(limits.max, limits.max + 1 - Math.max(most, canary.workers.length)))
   const decision = decideRoll({ ...observation, limits: { ...limits, max, min: Math.min(limits.min, max) } })
 

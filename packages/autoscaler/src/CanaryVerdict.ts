@@ -8,14 +8,14 @@
  * - its error rate exceeds that of the active release by more than `maxPoints` percentage points;
  * - the difference is not explained by chance: it is at least {@link MIN_DEVIATIONS} standard deviations of two samples with the same error rate.
  *
- * The third condition prevents false alarms. The check runs after every job. If both releases fail one job in five, the canary is in most cases more
- * than five points worse at some moment (docs/decisions/0043-canaries.md).
+ * The third condition prevents false alarms. The check runs after every job. If both releases fail one job in five, most canaries are more than five
+ * points worse at some moment (docs/decisions/0043-canaries.md).
  */
 import type { Canary } from "@stint/contract/Release"
 import type { CanaryResults } from "@stint/queue/Canaries"
 
 /**
- * How many standard deviations the difference must have. In a single check, chance exceeds 3 in one of 700 cases, but a canary is checked hundreds of
+ * How many standard deviations the difference must have. A single check exceeds 3 by chance in one of 700 cases, but a canary is checked hundreds of
  * times. A release that fails half of its jobs exceeds the value long before 50 jobs.
  */
 const MIN_DEVIATIONS = 3.5
@@ -28,7 +28,7 @@ export interface CanaryRates {
 
 const rateOf = ({ failed, jobs }: CanaryResults["canary"]): number => jobs === 0 ? 0 : failed / jobs
 
-/** The difference of two error rates in standard deviations; Infinity when the deviation is 0 and the rates differ. */
+/** The difference between two error rates in standard deviations; Infinity when the deviation is 0 and the rates differ. */
 const deviations = ({ active, canary }: CanaryResults): number => {
   // Adds one success and one failure to each sample. Otherwise, the deviation of samples without failures would be 0.
   const pooled = (active.failed + canary.failed + 2) / (active.jobs + canary.jobs + 4)

@@ -11,7 +11,7 @@ import type { WorkerTemplate } from "./WorkerTemplate.ts"
 
 export interface EndpointModel {
   /**
-   * The state of the model of a template. Starts its download if needed. `onSettled` runs when a download has ended, in a child of the calling fiber.
+   * The state of a template's model. Starts its download if needed. `onSettled` runs when a download has ended, in a child of the calling fiber.
    */
   readonly state: (template: WorkerTemplate) => Effect.Effect<ModelState>
   /** The model for a worker. It is not removed from the cache while the scope is open. */

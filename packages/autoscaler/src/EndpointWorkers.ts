@@ -12,7 +12,7 @@
  *                        gone: workerGone(cause) -> its jobs return to the queue, or fail with the true cause
  * ```
  *
- * SIGTERM is sent only to a worker that holds no jobs. The program of a `command` endpoint may not handle the signal, and would then die in
+ * SIGTERM is sent only to a worker that holds no jobs. The program of a `command` endpoint might not handle the signal, and would then die in
  * the middle of a job, together with every process that the handler has started in its process group.
  *
  * The loop runs a check when demand changes, when a worker exits, at the time that the previous check scheduled, and at least every
@@ -81,8 +81,8 @@ export interface EndpointWorkers {
 }
 
 /**
- * A check that is at least this late means that the machine or the store was suspended, and that time does not count as silence of the
- * workers. Milliseconds.
+ * A check that is at least this late means that the machine or the store was suspended, and the delay does not count as silence of the workers.
+ * Milliseconds.
  */
 const CLOCK_JUMP_MILLIS = 5_000
 
@@ -110,7 +110,7 @@ export const make = Effect.fnUntraced(function*(
   const metered = yield* WorkerMetering.make(id)
   const failures = yield* EndpointFailures.make(id)
   const clock = yield* Clock.Clock
-  /** Monotonic time: a wall clock that is set must not delay starts, restarts and exits, nor stop workers. */
+  /** Monotonic time: setting the wall clock must not delay starts, restarts and exits, or stop workers. */
   const now = () => monotonicMillis(clock)
   /** Converts a wall-clock time, as the registry and the store report it. */
   const toMonotonic = (at: number) => at + now() - clock.currentTimeMillisUnsafe()
@@ -136,7 +136,7 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /** Workers that had ended before the platform started: the machine has probably ended both, not one of the worker's jobs. */
+  /** Workers that had ended before the platform started: the machine has probably ended both, so none of the worker's jobs is to blame. */
   const endedEarlier = new Set<string>()
 
   /**
@@ -191,7 +191,7 @@ export const make = Effect.fnUntraced(function*(
     )
   })
 
-  /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the roll. */
+  /** The new release does not work, so the previous one keeps serving. Returns the remaining work, which stores the end of the rollout. */
   const stopRoll = (reason: string) => Effect.sync(() => target === undefined ? Effect.void : roll.failed(target, reason))
 
   /** Returns the remaining work for a worker that never ran. */
@@ -210,8 +210,8 @@ export const make = Effect.fnUntraced(function*(
   const runWorker = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle) {
     const end = yield* life.run
     const report = yield* (end._tag === "Ended" ? onExit(life, end.exit) : onFailedStart(life, end))
-    // Only now does the worker stop counting towards the endpoint's maximum: a check before its failure was counted would start the next
-    // worker without a wait.
+    // The worker counts towards the endpoint's maximum until here. Otherwise, a check before its failure was counted would start the next worker
+    // without a wait.
     lifecycles.delete(life.id)
     yield* report
     yield* wakeUp.open
@@ -457,7 +457,7 @@ export const make = Effect.fnUntraced(function*(
         yield* beginDrain(life, time)
         times.push(yield* finishDrain(life, known.get(worker)))
       }
-      // Failures of a release that is being verified end its roll, so they do not delay starts.
+      // Failures of a release that is being verified end its rollout, so they do not delay starts.
       const tried = canary !== undefined && decision.startCanary > 0
         ? canary
         : previous !== undefined && decision.start > 0 && !roll.hasFailed(from)

@@ -1,5 +1,5 @@
 /**
- * The status of a worker with monotonic times. A wall clock that is set must not make a worker look silent, idle or slow.
+ * The status of a worker with monotonic times. Setting the wall clock must not make a worker look silent, idle or slow.
  */
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
 

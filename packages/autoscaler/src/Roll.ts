@@ -1,13 +1,13 @@
 /**
- * Ends the roll of a release when its first worker is ready or fails to start.
+ * Ends the rollout of a release when its first worker is ready or fails to start.
  *
  * ```
  *   the release's first worker --takes part--> proven: active; the autoscaler replaces the previous workers
  *                               `-fails-----> failed: the endpoint returns to the previous release, which keeps serving
  * ```
  *
- * The end is stored, so a restarted platform continues an unfinished roll and does not repeat a failed one. One failed start ends the roll; another
- * deployment tries again.
+ * The end is stored, so a restarted platform continues an unfinished rollout and does not repeat a failed one. One failed start ends the rollout;
+ * another deployment tries again.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { ReleaseStore } from "@stint/store/ReleaseStore"
@@ -17,19 +17,19 @@ import * as Schedule from "effect/Schedule"
 import type { CanaryTemplate, EndpointTarget } from "./WorkerTemplate.ts"
 
 export interface Roll {
-  /** Whether a release with this fingerprint is being verified, in a roll or as a canary. */
+  /** Whether a release with this fingerprint is being verified, in a rollout or as a canary. */
   readonly isTrying: (target: EndpointTarget | undefined, fingerprint: string) => boolean
   /** The release that runs as a canary; undefined if there is none or it has failed. */
   readonly canaryOf: (target: EndpointTarget) => CanaryTemplate | undefined
   /** Whether the release was verified and failed. No more workers of it are started. */
   readonly hasFailed: (target: EndpointTarget) => boolean
-  /** Stores that the release is active. Returns the target after the roll, or the current target if this cannot be stored now. */
+  /** Stores that the release is active. Returns the target after the rollout, or the current target if this cannot be stored now. */
   readonly proven: (target: EndpointTarget) => Effect.Effect<EndpointTarget>
   /** Records that the release failed. The returned effect stores it; it retries until it succeeds. */
   readonly failed: (target: EndpointTarget, reason: string) => Effect.Effect<void>
 }
 
-/** The rolls of one endpoint. */
+/** The rollouts of one endpoint. */
 export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn.Return<Roll, never, ReleaseStore> {
   const releases = yield* ReleaseStore
   /** The last release that failed. */

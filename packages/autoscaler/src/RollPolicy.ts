@@ -10,7 +10,7 @@
  * Rules, all of which the property tests check:
  *
  * - While the new release is being verified, exactly one worker of it is started, even if no job waits. The workers of the previous release are
- *   scaled as without a roll, and none of them is retired for being outdated.
+ *   scaled as if there were no rollout, and none of them is retired for being outdated.
  * - Afterwards, an outdated worker is retired only when a ready new worker takes its place, or when it is not needed.
  * - While outdated workers are alive, there are at most `max` + 1 workers.
  * - Workers of a release that a later deployment replaced before it was verified are retired.
@@ -18,7 +18,7 @@
  */
 import { decide, type Decision, type Observation, type PolicyWorker } from "./ScalingPolicy.ts"
 
-/** The number of workers beyond `max` during a roll. */
+/** The number of workers beyond `max` during a rollout. */
 const SURGE = 1
 
 const isPresent = (worker: PolicyWorker): boolean => worker.state !== "draining"
@@ -70,7 +70,7 @@ const replacing = (observation: Observation): Decision => {
   return { ...decision, start: Math.max(0, start), retire: [...retired, ...decision.retire] }
 }
 
-/** Makes a decision during a roll; `decide` without one. Deterministic. */
+/** Makes a decision during a rollout; otherwise, the decision of `decide`. Deterministic. */
 export const decideRoll = (observation: Observation): Decision => {
   switch (observation.roll) {
     case "proving":

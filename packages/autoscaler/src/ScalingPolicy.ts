@@ -20,7 +20,7 @@
  * - QUEUE_DELAY: starts one more worker when a job has waited for `value` seconds, but at most one every `value` seconds. Starts no worker
  *   while enough workers for all waiting jobs are starting, so that a slow cold start does not cause a second worker for a single job.
  * - REQUEST_COUNT: `ceil((waiting + running) / value)` workers.
- * - Scaling down stops only idle workers, in order of idle time with the longest first. It happens after the idle timeout and while no jobs
+ * - Scaling down stops only idle workers, longest idle first. It happens after the idle timeout and while no jobs
  *   are waiting, and never goes below the number of workers that the scaler would start again.
  * - No workers are started for an endpoint with the source `external`.
  *
@@ -39,9 +39,9 @@ export interface PolicyWorker {
   readonly state: "starting" | "idle" | "running" | "draining"
   /** When the worker became idle, in milliseconds; null unless it is idle. */
   readonly idleSince: number | null
-  /** Started with older settings. During a roll: runs the release that served before. */
+  /** Started with older settings. During a rollout: runs the release that served before. */
   readonly outdated: boolean
-  /** During a roll: runs neither the new nor the previous release. */
+  /** During a rollout: runs neither the new nor the previous release. */
   readonly abandoned?: boolean
 }
 
@@ -59,7 +59,7 @@ export interface Observation {
   readonly startable: boolean
   readonly depth: Pick<Depth, "waiting" | "waitingLow" | "running" | "oldestQueuedAt">
   readonly workers: ReadonlyArray<PolicyWorker>
-  /** How outdated workers are replaced, see `RollPolicy`. Absent: all at once, before their replacements start. */
+  /** How outdated workers are replaced (see `RollPolicy`). Absent: all at once, before their replacements start. */
   readonly roll?: "proving" | "replacing" | undefined
   readonly externalWorkers: ExternalWorkers
   /** Time of the last worker start; null when there was none. */
@@ -72,7 +72,7 @@ export interface Observation {
 export interface Decision {
   /** Number of workers to start. */
   readonly start: number
-  /** Number of workers of the previous release to start, during a roll that has not proven the new one. */
+  /** Number of workers of the previous release to start, during a rollout that has not proven the new release. */
   readonly startPrevious?: number
   /** Idle workers to stop. */
   readonly drain: ReadonlyArray<string>

@@ -9,7 +9,7 @@
  *   cannot, so the worker is killed `stopGrace` later.
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
  * - *announced its exit*: it takes no more jobs because it received a signal. Its exit is requested if it does not exit.
- * - *asked to be replaced*: a result of it had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
+ * - *asked to be replaced*: one of its results had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
  *   handler returns `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker).
  * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has
  *   expired.
@@ -120,7 +120,7 @@ export const IDLE_WORKER_HINT =
 /** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
 const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
 
-/** Counts the workers that the platform has not started, without silent ones. `now`: monotonic, like the times of the workers. */
+/** Counts the workers that the platform did not start, except silent ones. `now`: monotonic, like the times of the workers. */
 export const countExternalWorkers = (
   all: Iterable<WorkerStatus>,
   own: ReadonlyMap<string, unknown>,

@@ -26,8 +26,8 @@ export interface WorkerLifecycle {
   readonly id: WorkerId
   readonly startedAt: number
   /**
-   * The settings with which the worker was started. The worker is outdated when they change. Updated when a release is made from what it already
-   * runs.
+   * The settings with which the worker was started. The worker is outdated when they change. Updated when a release is made from what the worker
+   * already runs.
    */
   fingerprint: string
   /** Whether the worker has called the platform. */

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import { readdirSync } from "node:fs"
 
 /**
- * The number of GPUs of this machine, for workers that receive all of them: the device files of the NVIDIA driver. At least 1, because such a worker
+ * The number of GPUs of this machine, for workers that receive all of them: counts NVIDIA's device files. At least 1, because such a worker
  * runs only on a machine with a GPU.
  */
 const hostGpus = (): number => {

@@ -1,5 +1,5 @@
 /**
- * What the workers of an endpoint run: one release, or two during a roll.
+ * What the workers of an endpoint run: one release, or two during a rollout.
  */
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { Canary } from "@stint/contract/Release"
@@ -25,7 +25,7 @@ export interface WorkerTemplate {
 export interface EndpointTarget {
   readonly endpoint: Endpoint
   readonly current: WorkerTemplate
-  /** The release that serves until a worker of `current` is ready. Undefined when no roll is in progress. */
+  /** The release that serves until a worker of `current` is ready. Undefined when no rollout is in progress. */
   readonly previous: WorkerTemplate | undefined
   /** The canary's release, and its rule. */
   readonly canary: CanaryTemplate | undefined

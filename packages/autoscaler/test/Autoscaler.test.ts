@@ -38,7 +38,7 @@ const HOUR = 3_600_000
 
 describe("Autoscaler: a wall clock that is set", () => {
   testWithClock(
-    "stops idle workers in time when the clock is set back an hour, and no busy one when it is set forward",
+    "stops idle workers in time when the clock is set back an hour, and no busy worker when it is set forward",
     (set) =>
       Effect.gen(function*() {
         const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
@@ -138,7 +138,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("records when a worker was requested, created, and first called", () =>
+  test("records when a worker was requested, was created, and first called", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: { BOOT_MS: "700" } })
@@ -222,7 +222,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE", "max 0 pauses the endpoint")
     }))
 
-  test("replaces the workers after a change of settings: idle ones at once, busy ones after their job", () =>
+  test("replaces the workers after a settings change: idle ones at once, busy ones after their job", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy({ workers: { min: 2 } })
@@ -426,7 +426,7 @@ describe("Autoscaler: failing workers", () => {
       assert.deepStrictEqual(yield* states(endpoint), ["idle"], "the failure of the old release is no longer shown")
     }))
 
-  test("starts one worker per try while the exit of the last one cannot be stored", () =>
+  test("starts one worker per attempt while the exit of the last worker cannot be stored", () =>
     Effect.gen(function*() {
       const store = yield* StoreFaults.StoreFaults
       yield* deploy({ workers: { min: 1, max: 1 }, env: { BOOT_EXIT: "1" } })

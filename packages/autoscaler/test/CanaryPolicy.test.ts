@@ -29,7 +29,7 @@ const observe = (rest: Partial<CanaryObservation> & { readonly max?: number }): 
 const waiting = (jobs: number, running = 0) => ({ waiting: jobs, waitingLow: 0, running, oldestQueuedAt: NOW - 100 })
 
 describe("decideCanary", () => {
-  it("starts one worker of a canary that has not been ready, also without jobs", () => {
+  it("starts one worker of a canary that has not been ready, even without jobs", () => {
     assert.deepInclude(decideCanary(observe({ canary: { percent: 10, workers: [], isProven: false } })), {
       start: 0,
       startCanary: 1

@@ -85,7 +85,7 @@ describe("Autoscaler: canaries", () => {
       assert.deepStrictEqual(yield* runJobs(endpoint, 20), { 1: 0, 2: 20, failed: 0 })
     }))
 
-  test("rolls a canary back when its jobs fail, with the numbers, and its workers leave", () =>
+  test("rolls a canary back when its jobs fail, records the numbers, and ends its workers", () =>
     Effect.gen(function*() {
       const store = yield* ReleaseStore
       const endpoint = yield* release({})
@@ -116,7 +116,7 @@ describe("Autoscaler: canaries", () => {
       assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 canary", "1 active"])
     }))
 
-  test("rolls a canary back when its first worker does not start, also without jobs", () =>
+  test("rolls a canary back when its first worker does not start, even without jobs", () =>
     Effect.gen(function*() {
       const endpoint = yield* release({})
       yield* after("3 seconds")

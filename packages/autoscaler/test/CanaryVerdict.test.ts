@@ -15,7 +15,7 @@ const results = (
 
 const isBad = (...args: Parameters<typeof results>) => reasonToRollBack(rule, results(...args)) !== undefined
 
-/** A generator of numbers in [0, 1), the same for the same seed. */
+/** A generator of numbers in [0, 1) that depend only on the seed. */
 const randomOf = (seed: number) => {
   let state = seed
   return () => {
@@ -42,14 +42,14 @@ const rolledBackAfter = (seed: number, rates: { readonly canary: number; readonl
 const count = fc.nat({ max: 2_000 }).chain((jobs) => fc.record({ jobs: fc.constant(jobs), failed: fc.nat({ max: jobs }) }))
 
 describe("the verdict about a canary", () => {
-  it("rolls back what clearly fails more, after the least number of attempts", () => {
+  it("rolls back a canary that clearly fails more often, after the minimum number of attempts", () => {
     assert.isFalse(isBad([49, 49], [0, 441]))
     assert.isTrue(isBad([50, 50], [0, 450]))
     assert.isTrue(isBad([10, 50], [0, 450]))
     assert.isTrue(isBad([30, 60], [20, 540]))
   })
 
-  it("keeps what is not worse by more than the permitted points, or only by chance", () => {
+  it("keeps a canary that is worse by no more than the permitted points, or only by chance", () => {
     assert.isFalse(isBad([0, 5_000], [0, 50_000]))
     assert.isFalse(isBad([250, 5_000], [0, 50_000]), "exactly 5 points")
     assert.isTrue(isBad([251, 5_000], [0, 50_000]))
@@ -66,7 +66,7 @@ describe("the verdict about a canary", () => {
     }
   })
 
-  it("finds a release that fails one attempt in four more, every time", () => {
+  it("always finds a release whose error rate is 25 points higher", () => {
     for (const active of [0, 0.05, 0.2]) {
       for (let seed = 1; seed <= 40; seed++) {
         assert.isDefined(rolledBackAfter(seed, { canary: active + 0.25, active }, 5_000), `seed ${seed}, error rate ${active}`)

@@ -1,5 +1,5 @@
 /**
- * Models of the workers that the autoscaler starts: no worker starts before its model is there, and a model is held while a worker uses it.
+ * Models of the workers that the autoscaler starts: no worker starts before its model is available, and a model is held while a worker uses it.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
@@ -120,7 +120,7 @@ describe("Autoscaler: models", () => {
     }).pipe(Effect.scoped, Effect.provide(Layer.provideMerge(withoutAutoscaler, makeCache().layer)))
   })
 
-  test("downloads the model when the endpoint is deployed, and starts the worker of a waiting job as soon as it is there", (cache) =>
+  test("downloads the model when the endpoint is deployed, and starts the worker of a waiting job as soon as it is available", (cache) =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ model: MODEL })
       assert.strictEqual(cache.downloads(), 1)
@@ -159,7 +159,7 @@ describe("Autoscaler: models", () => {
       assert.strictEqual(cache.held(), 0)
     }))
 
-  test("tries a failed download again at its time while a job waits, and counts no failed worker", (cache) =>
+  test("retries a failed download when it is due while a job waits, and counts no failed worker", (cache) =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ model: MODEL })
@@ -175,7 +175,7 @@ describe("Autoscaler: models", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("downloads a model again that was removed meanwhile", (cache) =>
+  test("downloads a model again if it was removed meanwhile", (cache) =>
     Effect.gen(function*() {
       yield* cache.end(MODEL, READY)
       const endpoint = yield* deploy({ model: MODEL })
@@ -188,7 +188,7 @@ describe("Autoscaler: models", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("replaces the workers when the endpoint has another model", (cache) =>
+  test("replaces the workers when the endpoint's model changes", (cache) =>
     Effect.gen(function*() {
       yield* cache.end(MODEL, READY)
       yield* cache.end("acme/other", READY)

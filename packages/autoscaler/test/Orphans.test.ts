@@ -94,7 +94,7 @@ describe("Autoscaler: workers of an earlier platform", () => {
   )
 
   test(
-    "returns the job of a worker that has ended to the queue at once",
+    "returns the job of an ended worker to the queue at once",
     Effect.gen(function*() {
       const { endpoint, job } = yield* takenJob()
       const { orphan } = makeOrphan(false)
@@ -106,7 +106,7 @@ describe("Autoscaler: workers of an earlier platform", () => {
   )
 
   test(
-    "fails the last attempt of a job whose worker has ended, with the last output of the worker",
+    "fails the last attempt of a job whose worker has ended, with the worker's last output",
     Effect.gen(function*() {
       const { endpoint, job } = yield* takenJob(1)
       yield* startAutoscaler([makeOrphan(false).orphan])

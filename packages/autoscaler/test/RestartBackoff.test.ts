@@ -83,7 +83,7 @@ describe("RestartBackoff", () => {
     assert.strictEqual(older, backingOff)
   })
 
-  it("resets the crashes when a worker delivers a result, lives long or exits in order", () => {
+  it("resets the crashes when a worker delivers a result, lives long or exits as requested", () => {
     const failing = [10, 20, 30].reduce((before, now) => crash(crash(before, now), now, [`job ${now}`]), RestartBackoff.empty)
     assert.isAbove(failing.notBefore, 0)
     assert.deepStrictEqual(RestartBackoff.succeeded(failing), { ...RestartBackoff.empty, failedAt: failing.failedAt })

@@ -28,7 +28,7 @@ const old = (...states: ReadonlyArray<PolicyWorker["state"]>) => states.map((sta
 const waiting = { waiting: 2, waitingLow: 0, running: 0, oldestQueuedAt: NOW }
 
 describe("RollPolicy: examples", () => {
-  it("proving: starts one worker without demand, beside max, and keeps the previous ones", () => {
+  it("proving: starts one worker without demand, in addition to max, and keeps the previous ones", () => {
     const decision = decideRoll(observation({ roll: "proving", workers: old("running", "idle", "idle") }))
     assert.deepInclude(decision, { start: 1, startPrevious: 0, drain: [], retire: [] })
   })
@@ -48,7 +48,7 @@ describe("RollPolicy: examples", () => {
     assert.deepInclude(decideRoll(observation({ roll: "proving", depth, workers })), { start: 0, startPrevious: 1 })
   })
 
-  it("replacing: replaces one busy worker by each ready one, and uses one worker more than max", () => {
+  it("replacing: replaces one busy worker with each ready one, and uses one worker more than max", () => {
     const workers = [...old("running", "running", "running"), worker("new", "idle")]
     assert.deepInclude(decideRoll(observation({ roll: "replacing", workers })), { start: 0, retire: ["old0"] })
     const later = [...old("running", "running"), worker("new", "running")]
@@ -108,7 +108,7 @@ describe("RollPolicy: properties", () => {
     fc.assert(fc.property(observationArb, (seen) => property(seen, decideRoll(seen))), { numRuns: 2_000 })
 
   it(
-    "never starts above max and one more worker, and never below zero",
+    "never starts more than one worker beyond max, and never fewer than zero",
     holds(({ limits, workers }, { start, startPrevious = 0 }) => {
       assert.isAtLeast(Math.min(start, startPrevious), 0)
       if (start + startPrevious > 0) assert.isAtMost(workers.length + start + startPrevious, limits.max + 1)
@@ -153,7 +153,7 @@ describe("RollPolicy: properties", () => {
     })
   )
 
-  it("decides as without a roll when there are no outdated workers", () =>
+  it("makes the same decision as without a rollout when there are no outdated workers", () =>
     fc.assert(
       fc.property(observationArb, (seen) => {
         const workers = seen.workers.filter((one) => !one.outdated)

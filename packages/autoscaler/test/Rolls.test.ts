@@ -36,7 +36,7 @@ const releaseStates = ({ id }: Endpoint) =>
 const settingsOf = ({ id }: Endpoint) => Effect.flatMap(EndpointStore.EndpointStore, (store) => store.get(id))
 
 describe("Autoscaler: releases", () => {
-  test("starts a worker of the new release before it drains the old one, also without jobs and with max 1", () =>
+  test("starts a worker of the new release before it drains the old one, even without jobs and with max 1", () =>
     Effect.gen(function*() {
       const endpoint = yield* release({ workers: { min: 1, max: 1 }, env: { BOOT_MS: "1000" } })
       assert.deepStrictEqual(yield* releaseStates(endpoint), ["1 active"])
@@ -54,7 +54,7 @@ describe("Autoscaler: releases", () => {
       assert.notInclude(yield* running, first)
     }))
 
-  test("keeps the old release when the new one does not start: its jobs run, and one start is tried", () =>
+  test("keeps the old release when the new one does not start: its jobs run, and only one start is attempted", () =>
     Effect.gen(function*() {
       const store = yield* ReleaseStore
       const endpoint = yield* release({ workers: { min: 1, max: 2 } })
@@ -92,7 +92,7 @@ describe("Autoscaler: releases", () => {
       assert.deepStrictEqual(yield* releaseStates(endpoint), ["2 active", "1 superseded"])
     }))
 
-  test("a deployment during a roll replaces the rolling release, and the old one serves until the last is ready", () =>
+  test("a deployment during a rollout replaces the rolling release, and the old release serves until the latest is ready", () =>
     Effect.gen(function*() {
       const workers = { min: 1, max: 1 }
       const endpoint = yield* release({ workers })
@@ -117,7 +117,7 @@ describe("Autoscaler: releases", () => {
       assert.deepStrictEqual(yield* running, before)
     }))
 
-  test("records with each job the release that ran it: also that of workers which a first release or other settings did not replace", () =>
+  test("records with each job the release that ran it, even for workers that a first release or other settings did not replace", () =>
     Effect.gen(function*() {
       const spec = { workers: { min: 1, max: 1 } }
       const endpoint = yield* deploy(spec)
@@ -143,7 +143,7 @@ describe("Autoscaler: releases", () => {
       assert.deepStrictEqual(yield* ran, { release: 3, status: "COMPLETED", worker: next })
     }))
 
-  it.effect("continues an unfinished roll in a new autoscaler", () =>
+  it.effect("continues an unfinished rollout in a new autoscaler", () =>
     onPlatform(
       Effect.gen(function*() {
         const endpoint = yield* release({ workers: { min: 1, max: 1 } })

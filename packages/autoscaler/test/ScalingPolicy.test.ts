@@ -67,7 +67,7 @@ describe("ScalingPolicy: examples", () => {
     assert.deepStrictEqual(decide(observation({ workers })).drain, ["a"])
   })
 
-  it("drains the workers that are idle longest first, and keeps min", () => {
+  it("drains the longest idle workers first, and keeps min", () => {
     const workers = [5, 1, 3].map((since) => worker(`w${since}`, "idle", { idleSince: since }))
     assert.deepStrictEqual(decide(observation({ workers, limits: { min: 1, max: 3, idleTimeoutMs: 10 } })).drain, ["w1", "w3"])
   })
@@ -231,7 +231,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "does not flap: a decision, once applied, leads to no further one, and no drained worker is replaced",
+    "does not flap: a decision, once applied, leads to no further decision, and no drained worker is replaced",
     holds((_, { drain }, after) => {
       const next = decide(after)
       assert.deepStrictEqual([next.start, next.drain, next.retire], [0, [], []])

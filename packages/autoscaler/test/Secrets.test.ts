@@ -39,7 +39,7 @@ describe("Autoscaler: secrets", () => {
       assert.deepStrictEqual(yield* values, ["value-number-1", "value-number-1"])
     }))
 
-  test("replaces the workers after a change of a secret that they use: idle ones at once, busy ones after their job", () =>
+  test("replaces the workers after a change to a secret that they use: idle ones at once, busy ones after their job", () =>
     Effect.gen(function*() {
       yield* set("version", "value-number-1")
       const endpoint = yield* deploy({ workers: { min: 2 }, env: USES })
@@ -67,7 +67,7 @@ describe("Autoscaler: secrets", () => {
       assert.strictEqual(yield* started, 2)
     }))
 
-  test("reports a secret that does not exist as the reason of the failed start, and starts at once when it is set", () =>
+  test("reports a secret that does not exist as the reason for the failed start, and starts at once when it is set", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: USES })

@@ -97,7 +97,7 @@ const sdkWorker = Effect.fnUntraced(
       )
       const [job] = jobs
       if (job === undefined) {
-        // A real worker also pauses here. Without it, a worker whose takes return nothing would loop forever while the test clock stands still.
+        // A real worker also pauses here. Otherwise, a worker whose takes return nothing would loop forever while the test clock stands still.
         if (exitRequested.pollUnsafe() !== undefined) return 0
         yield* Effect.sleep(100)
         continue

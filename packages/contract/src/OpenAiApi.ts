@@ -1,5 +1,5 @@
 /**
- * The OpenAI route: requests of OpenAI clients become jobs (docs/spec/openai-route.md#requests).
+ * The OpenAI route: requests from OpenAI clients become jobs (docs/spec/openai-route.md#requests).
  *
  * ```
  *   /v2/{endpoint}/openai/v1/{route}     GET, POST, DELETE
@@ -26,17 +26,17 @@ const OPENAI_PREFIX = "/openai"
  */
 export const REQUEST_ID_HEADER = "x-request-id"
 
-/** The value `false` makes OpenAI clients not retry. By default, they retry every 5xx response twice. */
+/** The value `false` stops OpenAI clients from retrying. By default, they retry every 5xx response twice. */
 export const SHOULD_RETRY_HEADER = "x-should-retry"
 
 /** The members of an OpenAI error. */
 export const OpenAiErrorBody = Schema.Struct({
   message: Schema.String,
-  /** `invalid_request_error`, `rate_limit_error`, `server_error`, `worker_error`, or a type of the handler. */
+  /** `invalid_request_error`, `rate_limit_error`, `server_error`, `worker_error`, or a type that the handler sets. */
   type: Schema.String,
   /** The invalid member of the body. */
   param: Schema.NullOr(Schema.String),
-  /** `invalid_api_key`, `endpoint_not_found`, ..., or a code of the handler. */
+  /** `invalid_api_key`, `endpoint_not_found`, ..., or a code that the handler sets. */
   code: Schema.NullOr(Schema.Union([Schema.String, Schema.Finite]))
 })
 export type OpenAiErrorBody = typeof OpenAiErrorBody.Type

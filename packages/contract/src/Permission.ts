@@ -4,10 +4,10 @@
  *
  * ```
  *   JobsAuthorization, OpenAiAuthorization    caller     the operation's own scope (jobScopeOf), for the endpoint in the URL
- *   BulkAuthorization                         manager    changes to jobs, kept to the endpoints of the key; reads: viewer
+ *   BulkAuthorization                         manager    changes to jobs, limited to the endpoints of the key; reads: viewer
  *   ViewerAuthorization                       viewer     the state of the endpoints of the key
  *   ControlAuthorization                      operator   every endpoint
- *   KeysAuthorization                         owner      the platform itself: keys, the audit, backups
+ *   KeysAuthorization                         owner      the platform itself: keys, the audit log, backups
  *   WorkerAuthorization                       worker     worker keys, for the endpoint in the URL
  * ```
  */
@@ -30,7 +30,7 @@ export const GUARD_SCOPES: { readonly [guard in Exclude<Guard, "caller">]: Reado
   worker: ["worker"]
 }
 
-/** The same for the guard of callers, by the scope of the operation. */
+/** Like {@link GUARD_SCOPES}, for the guard of callers, by the scope of the operation. */
 export const CALLER_SCOPES: { readonly [scope in JobsScope]: ReadonlyArray<KeyScope> } = {
   "jobs:submit": ["admin", "jobs", "jobs:submit"],
   "jobs:read": ["admin", "jobs", "jobs:read"],
@@ -47,7 +47,7 @@ export interface Permission {
   readonly scopes: ReadonlyArray<KeyScope>
 }
 
-/** The permission of each kind of guard, by the key of its middleware. */
+/** The guard that each middleware implements, by the middleware's key. */
 const guards: ReadonlyMap<string, (operation: string) => Guard> = new Map<string, (operation: string) => Guard>([
   [JobsAuthorization.key, () => "caller"],
   [OpenAiAuthorization.key, () => "caller"],

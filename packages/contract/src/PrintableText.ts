@@ -12,7 +12,7 @@ const UNPRINTABLE = String.raw`\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069`
 
 const PRINTABLE = new RegExp(`^[^${UNPRINTABLE}]*$`, "u")
 
-/** A string without control characters, line breaks and characters that reverse text. */
+/** A string without control characters, line breaks or characters that reverse text. */
 export const PrintableText = Schema.String.check(
   Schema.isPattern(PRINTABLE, {
     message: "expected text without control characters, line breaks and characters that reverse text"
@@ -25,7 +25,7 @@ const ESCAPED = new RegExp(`[${UNPRINTABLE}]`, "gu")
 const escapeCharacter = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`
 
 /**
- * Replaces the characters that are not safe in a terminal by JSON escapes (`\\u001b`). Line feeds and tabs stay. The value of JSON text does not
+ * Replaces the characters that are not safe in a terminal with JSON escapes (`\\u001b`). Keeps line feeds and tabs. The value of JSON text does not
  * change.
  */
 export const escapeUnprintable = (text: string): string =>
@@ -33,5 +33,5 @@ export const escapeUnprintable = (text: string): string =>
     ? text
     : text.replaceAll(ESCAPED, (character) => character === "\n" || character === "\t" ? character : escapeCharacter(character))
 
-/** The same for text that must stay on one line: escapes line feeds, too. */
+/** Like {@link escapeUnprintable}, for text that must stay on one line: escapes line feeds, too. */
 export const escapeLine = (text: string): string => escapeUnprintable(text).replaceAll("\n", "\\n")

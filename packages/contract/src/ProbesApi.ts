@@ -1,6 +1,6 @@
 /**
  * The probes of the process, for service managers, containers and load balancers (docs/operations/service.md#probes). They require no key and return
- * no data of the platform.
+ * none of the platform's data.
  */
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"

@@ -145,7 +145,7 @@ export class UnsupportedEncoding extends HttpApiError.Problem<UnsupportedEncodin
   title: "Unsupported media type"
 }, members) {}
 
-/** The errors of reading a body. */
+/** The errors that reading a body can cause. */
 export const bodyErrors = [PayloadTooLarge, UnsupportedEncoding] as const
 
 /**

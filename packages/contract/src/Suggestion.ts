@@ -22,7 +22,7 @@ const distance = (from: string, to: string): number => {
 
 const bare = (word: string) => word.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
 
-/** The minimum length of a prefix that counts as a match, such as `warn` of `warning`. Characters. */
+/** The minimum length of a prefix that counts as a match, in characters: `warn` matches `warning`. */
 const MIN_PREFIX = 3
 
 const isPrefix = (word: string, other: string) => word.length >= MIN_PREFIX && other.startsWith(word)

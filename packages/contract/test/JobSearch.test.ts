@@ -68,7 +68,7 @@ describe("the text query of jobs", () => {
     expect(parsed("tag:a:b").tag).toEqual(["a:b"])
   })
 
-  it("knows the names of the API, the console and the command line for each status", () => {
+  it("knows the names that the API, the console and the command line use for each status", () => {
     const names = ["IN_QUEUE", "waiting", "in_progress", "running", "done", "completed", "cancelled", "timed_out"]
     expect(names.map((name) => parsed(`status:${name}`).status[0])).toEqual([
       "IN_QUEUE",
@@ -98,7 +98,7 @@ describe("the text query of jobs", () => {
     expect(problemOf("since:0000-01-01T00:00:00+01:00")).toMatchObject({ position: 6 })
   })
 
-  it("ends for every text, with a query that prints the same again, or with a position within the text and a way out", () => {
+  it("ends for every text, with a query that prints the same again, or with a position within the text and advice", () => {
     const piece = fc.constantFrom(
       "status:",
       "failed",

@@ -13,7 +13,7 @@
 import type * as Clock from "effect/Clock"
 
 /**
- * A difference between the clocks that is ignored. Reading both clocks takes time on a busy machine. Far below the shortest lease (1 s).
+ * The largest difference between the clocks that is ignored, because reading both takes time on a busy machine. Far below the shortest lease (1 s).
  * Milliseconds.
  */
 const TOLERANCE_MILLIS = 500
@@ -21,7 +21,7 @@ const TOLERANCE_MILLIS = 500
 /** A check that is at least this late means that the process could not run. Shorter pauses count as time. Milliseconds. */
 const SUSPENDED_MILLIS = 5_000
 
-/** A jump of the wall clock, or a time in which the process did not run. */
+/** A jump of the wall clock, or a period in which the process did not run. */
 export interface ClockJump {
   readonly _tag: "ClockSet" | "Suspended"
   /** The time that must not count, in milliseconds; negative when the clock was set back. */
@@ -31,7 +31,7 @@ export interface ClockJump {
 export interface ClockWatch {
   /** Compares the clocks with the last accepted check. `plannedMillis`: when this check was due after the last one. */
   readonly check: (plannedMillis: number) => ClockJump | undefined
-  /** The clocks as of the last `check` are the new reference. Call it once the jump is handled; until then, `check` reports it again. */
+  /** Makes the clocks as of the last `check` the new reference. Call this once the jump is handled; until then, `check` reports the jump again. */
   readonly accept: () => void
 }
 

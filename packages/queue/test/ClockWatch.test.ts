@@ -3,7 +3,7 @@ import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as ClockWatch from "../src/ClockWatch.ts"
 
-/** A clock of which both times are set by hand. */
+/** A clock whose two times are set by hand. */
 const manualClock = Effect.sync(() => {
   const times = { wall: 1_700_000_000_000, monotonic: 50_000 }
   const wallNanos = () => BigInt(times.wall) * 1_000_000n
@@ -25,7 +25,7 @@ const manualClock = Effect.sync(() => {
 })
 
 describe("ClockWatch", () => {
-  it.effect("reports nothing while both clocks show the same, however long a check takes to come, up to 5 s", () =>
+  it.effect("reports nothing while both clocks agree, even if a check is up to 5 s late", () =>
     Effect.map(manualClock, ({ pass, watch }) => {
       for (const millis of [250, 250, 0, 5_200, 250, 4_000]) {
         pass(millis)
@@ -35,7 +35,7 @@ describe("ClockWatch", () => {
       assert.isUndefined(watch.check(250))
     }))
 
-  it.effect("reports a clock that was set, by how much, until the jump is accepted", () =>
+  it.effect("reports that a clock was set, and by how much, until the jump is accepted", () =>
     Effect.map(manualClock, ({ pass, watch }) => {
       pass(3_600_250, 250)
       assert.deepStrictEqual(watch.check(250), { _tag: "ClockSet", by: 3_600_000 })

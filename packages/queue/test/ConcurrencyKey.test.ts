@@ -25,7 +25,7 @@ describe("concurrency keys", () => {
     assert.strictEqual(keyOf("input", "\"\\ud800\""), "\ufffd")
   })
 
-  it("finds the same value as JSON.parse among any members, with any spaces", () => {
+  it("finds the same value as JSON.parse among any members, with any whitespace", () => {
     const values: ReadonlyArray<unknown> = [0, -1.5e7, true, "a", "\"", "\\", "\\\"", "{", "],", [], {}, [[{}]], { "": "," }, [
       "\"]"
     ]]

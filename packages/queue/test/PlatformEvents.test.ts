@@ -40,7 +40,7 @@ describe("the events of a platform", () => {
       }).pipe(Effect.provide(layer()))
     }))
 
-  it.effect("reach every reader and listener in order, from the moment in which it begins to read", () =>
+  it.effect("reach every reader and listener in order, from the moment it begins to read", () =>
     Effect.gen(function*() {
       const events = yield* PlatformEvents
       const heard: Array<string> = []
@@ -71,7 +71,7 @@ describe("the events of a platform", () => {
       assert.deepStrictEqual(jobsOf(yield* filtered.next), ["10"])
     }).pipe(Effect.provide(layer({ capacity: 4 }))))
 
-  it.effect("lose or invent none, in any order of publishing and reading", () =>
+  it.effect("are neither lost nor invented, in any order of publishing and reading", () =>
     Effect.gen(function*() {
       const events = yield* PlatformEvents
       const reader = yield* openReader()
@@ -105,7 +105,7 @@ describe("the events of a platform", () => {
       assert.deepStrictEqual(jobsOf(yield* second.next), ["2"])
       yield* second.end
       yield* TestClock.adjust("1 minute")
-      // Nobody has watched for a minute, so events are not kept any more.
+      // Nobody has watched for a minute, so events are no longer kept.
       events.publish(submitted(3))
       const third = yield* openReader({ after: id })
       events.publish(submitted(4))
@@ -147,7 +147,7 @@ describe("the events of a platform", () => {
       assert.deepStrictEqual(jobsOf(yield* Fiber.join(waiting)), ["0", "1", "2"])
     }).pipe(Effect.provide(layer())))
 
-  it.effect("end for each reader after its time, with the position from which another one reads on", () =>
+  it.effect("end for each reader after its time, with the position from which another reader continues", () =>
     Effect.gen(function*() {
       const events = yield* PlatformEvents
       const first = yield* openReader({ accepts: ofHello })
@@ -158,7 +158,7 @@ describe("the events of a platform", () => {
       yield* TestClock.adjust("1 second")
       assert.deepStrictEqual(yield* Fiber.join(waiting), [])
       events.publish(submitted(2))
-      // Its place is free, although its scope is still open.
+      // Its slot is free, although its scope is still open.
       const second = yield* openReader({ accepts: ofHello, after: first.position() ?? "" })
       assert.deepStrictEqual(jobsOf(yield* second.next), ["2"])
       assert.deepStrictEqual(yield* first.next, [])
@@ -176,7 +176,7 @@ describe("the events of a platform", () => {
       assert.deepStrictEqual(jobsOf(yield* resumed.next), ["3", "4"])
     }).pipe(Effect.provide(layer({ capacity: 2 }))))
 
-  it.effect("leave half of the places to readers of all endpoints", () =>
+  it.effect("leave half of the slots to readers of all endpoints", () =>
     Effect.gen(function*() {
       const events = yield* PlatformEvents
       yield* Effect.replicateEffect(events.open({ isLimited: true }), 2)

@@ -20,7 +20,7 @@ const RUN = JobId.make(uuidV7At(0))
 const lost = () =>
   Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "test", cause: new Error("no answer") }) }))
 
-/** A store whose answers to writes are lost. */
+/** A store whose responses to writes are lost. */
 const layerLost = Layer.effect(
   RunStore,
   Effect.map(RunStore, (store) => RunStore.of({ ...store, journal: lost, define: lost, send: lost, retry: lost }))
@@ -32,7 +32,7 @@ const world = RunQueue.layer.pipe(
   Layer.provide(Layer.mergeAll(MemoryJobStore.layer, WorkerRegistry.layer, EndpointStore.layerMemory))
 )
 
-describe("a write to a run whose answer is lost", () => {
+describe("a write to a run whose response is lost", () => {
   const writes: ReadonlyArray<
     readonly [name: string, write: (runs: RunQueue.RunQueue["Service"]) => Effect.Effect<unknown, unknown>]
   > = [

@@ -25,7 +25,7 @@ const heard = Effect.fnUntraced(function*<A, E, R>(operation: Effect.Effect<A, E
 })
 
 describe("the events of the stores", () => {
-  it.effect("report an endpoint that is created, changed or removed, and nothing that changed nothing", () =>
+  it.effect("report an endpoint that is created, changed or removed, and nothing when nothing changed", () =>
     Effect.gen(function*() {
       const store = yield* EndpointStore.EndpointStore
       assert.deepStrictEqual(yield* heard(store.create(endpoint)), [{ type: "endpoint.changed", endpoint: "hello" }])
@@ -35,7 +35,7 @@ describe("the events of the stores", () => {
       assert.deepStrictEqual(yield* heard(store.remove(endpoint.id)), [])
     }).pipe(Effect.provide(stores)))
 
-  it.effect("report a release with its author, and how its roll ends, once", () =>
+  it.effect("report a release with its author, and how its rollout ends, once", () =>
     Effect.gen(function*() {
       const releases = yield* ReleaseStore
       const running = (program: string) => ({ ...endpoint, source: { type: "command" as const, command: [program] as const } })

@@ -91,7 +91,7 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
-  test("remembers when a pool requested, created and first heard of a worker, also after its removal", (registry) =>
+  test("remembers when a worker was requested, created and first heard from, even after its removal", (registry) =>
     Effect.gen(function*() {
       yield* TestClock.adjust(10)
       yield* registry.starting(E, "ann")
@@ -127,7 +127,7 @@ describe("WorkerRegistry", () => {
       assert.isDefined(registry.startOf(E, "w-2"))
     }))
 
-  test("forgets the idle workers that were silent for longest when there are too many, but no worker of a pool and none with a job", (registry) =>
+  test("forgets the longest silent idle workers when there are too many, but no worker of a pool and none with a job", (registry) =>
     Effect.gen(function*() {
       yield* registry.starting(E, "pooled")
       yield* registry.touch(E, "busy")
@@ -241,7 +241,7 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
-  test("separates the workers of endpoints, even workers of the same name", (registry) =>
+  test("keeps the workers of endpoints apart, even workers with the same name", (registry) =>
     Effect.gen(function*() {
       yield* registry.assigned(E, "ann", "a")
       yield* registry.touch(OTHER, "ann")

@@ -5,7 +5,7 @@
  *   settings + handler --freeze--> code --compare with the endpoint's release--> nothing differs: no release
  *                                              |  differs
  *                                              v
- *                                   release + endpoint, in one transaction --> the autoscaler rolls (ReleaseMachine)
+ *                                   release + endpoint, in one transaction --> the autoscaler rolls it out (ReleaseMachine)
  * ```
  *
  * One deployment runs at a time, because each deployment ends with the removal of old code, which would delete code whose release is not stored yet.
@@ -89,12 +89,12 @@ export class Releases extends Context.Service<Releases, {
    */
   readonly redeploy: (request: DeployRequest) => Effect.Effect<void, StoreError>
   /**
-   * Makes the first release of an endpoint as it is. Does nothing if the endpoint has one or no longer exists. If its code cannot be frozen, logs
-   * why, and its workers run the current files.
+   * Makes the first release of an endpoint, from its current state. Does nothing if the endpoint has one or no longer exists. If its code cannot be
+   * frozen, logs why, and its workers run the current files.
    */
   readonly adopt: (id: EndpointId, createdBy: string) => Effect.Effect<void, StoreError>
   readonly rollback: (request: RollbackRequest) => Effect.Effect<Release, ReleaseMissing | StoreError>
-  /** Promotes the endpoint's canary, which starts a roll. */
+  /** Promotes the endpoint's canary, which starts a rollout. */
   readonly promote: (id: EndpointId) => Effect.Effect<Release, CanaryMissing | StoreError>
   readonly get: (endpoint: EndpointId, number: number) => Effect.Effect<Release, ReleaseMissing | StoreError>
   readonly list: (endpoint: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
@@ -190,7 +190,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
     const { id, previousRelease, release: current = 0 } = endpoint
     // A rollback of a canary returns to the active release.
     if (endpoint.canary !== undefined && current > 0) return yield* get(id, current)
-    // During a roll, a rollback returns to the release that serves.
+    // During a rollout, a rollback returns to the release that serves.
     if (previousRelease !== undefined) return yield* get(id, previousRelease)
     let before = current
     while (true) {
@@ -250,7 +250,7 @@ const make = Effect.fnUntraced(function*({ sweepLock }: Options) {
             Effect.as(Effect.logError(`${message} Endpoint ${id} runs from its files until it is deployed.`), undefined)
           )
         )
-        // Stores nothing if the endpoint was deployed or deleted meanwhile.
+        // Stores nothing if the endpoint was deployed or deleted in the meantime.
         yield* store.deploy(0, {
           settings,
           createdAt: yield* Clock.currentTimeMillis,

@@ -2,8 +2,8 @@
  * The occurrences of a cron expression in a time zone.
  *
  * Daylight saving time follows cron(8). When the clock goes forward, an occurrence at a time that does not exist happens once, after the
- * skipped hour. When the clock goes back, an expression that names a single hour happens once, and any other one (`0 * * * *`, `0 1,2 * * *`)
- * happens in both hours.
+ * skipped hour. When the clock goes back, an expression that names a single hour happens once, and any other expression (`0 * * * *`,
+ * `0 1,2 * * *`) happens in both hours.
  */
 import { Cron } from "croner"
 

@@ -10,7 +10,7 @@
  *   open  <=>  the next end comes before the next start
  * ```
  *
- * This needs no memory of what happened before, so it is right after a restart and after a change of the clock. A start inside an open
+ * This needs no memory of what happened before, so it is correct after a restart and after a clock change. A start inside an open
  * window changes nothing, as long as the end of each window comes before the start of the next one.
  */
 import * as CronTimes from "./CronTimes.ts"

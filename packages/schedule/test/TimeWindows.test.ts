@@ -24,7 +24,7 @@ describe("time windows", () => {
     expect(windows(at("2026-11-24T06:30:00+01:00")).open).toEqual([early])
   })
 
-  it("are right when the clock is set back", () => {
+  it("are correct when the clock is set back", () => {
     const windows = TimeWindows.make([OFFICE])
     expect(windows(at("2026-11-23T12:00:00+01:00")).open).toEqual([OFFICE])
     expect(windows(at("2026-11-23T07:00:00+01:00")).open).toEqual([])
@@ -34,7 +34,7 @@ describe("time windows", () => {
     expect(TimeWindows.make([])(0)).toEqual({ open: [], changesAt: undefined })
   })
 
-  it("change only at the announced time, whatever the order of the questions", () => {
+  it("change only at the announced time, whatever the order of the calls", () => {
     const fresh = (now: number) => TimeWindows.make([OFFICE, NIGHT])(now)
     const windows = TimeWindows.make([OFFICE, NIGHT])
     const day = 86_400_000

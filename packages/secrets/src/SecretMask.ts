@@ -6,7 +6,7 @@
  */
 import { SHORTEST_MASKED } from "@stint/contract/Secret"
 
-/** Masks a text. */
+/** Masks the secrets in a text. */
 export type Mask = (text: string) => string
 
 const escapeRegExp = (text: string): string => text.replaceAll(/[\\^$.*+?()[\]{}|/-]/g, String.raw`\$&`)

@@ -9,9 +9,9 @@
  *                                                                   +--> maskOf: hides the values in what workers print and report
  * ```
  *
- * Without `Nodes`, only this process writes to the store, so memory and store agree. With them, the memory is read again every 5 s: a change
- * reaches the other nodes within that time. The key is read only if the store has secrets or when one is set, so a platform without secrets needs no
- * key.
+ * Without `Nodes`, only this process writes to the store, so memory and store agree. With `Nodes`, memory is refreshed from the store every 5 s:
+ * a change reaches the other nodes within that time. The key is read only if the store has secrets or when one is set, so a platform without
+ * secrets needs no key.
  */
 import { type Endpoint, secretsIn } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -35,7 +35,7 @@ import * as SecretCipher from "./SecretCipher.ts"
 import * as SecretMask from "./SecretMask.ts"
 import { type EncryptionKey, generate, SecretsKey, SecretsKeyError } from "./SecretsKey.ts"
 
-/** The request cannot be carried out. A repetition would also fail. */
+/** The request cannot be carried out. Repeating it would also fail. */
 export class SecretsError extends Schema.TaggedError<SecretsError>()("SecretsError", {
   message: Schema.String,
   hint: Schema.String
@@ -49,7 +49,7 @@ export type WorkerVariables =
   | { readonly _tag: "Resolved"; readonly env: Readonly<Record<string, string>> }
   | { readonly _tag: "Missing"; readonly variable: string; readonly secret: SecretName }
 
-/** The result of a rotation of the key. */
+/** The result of a key rotation. */
 export interface KeyRotation {
   readonly key: string
   readonly place: string
@@ -69,7 +69,7 @@ export interface SecretsService {
   ) => Effect.Effect<StoredSecret & { readonly changed: boolean }, SecretsError | SecretsKeyError | StoreError>
   /** Returns whether the secret existed. */
   readonly remove: (name: SecretName) => Effect.Effect<boolean, StoreError>
-  /** Encrypts all secrets with another key. Versions stay. */
+  /** Encrypts all secrets with another key. Their versions do not change. */
   readonly rotateKey: Effect.Effect<KeyRotation, SecretsError | SecretsKeyError | StoreError>
   /** Increases with every change of a secret. */
   readonly revision: () => number
@@ -83,7 +83,7 @@ export interface SecretsService {
   readonly maskOf: (endpoint: UsingSecrets) => SecretMask.Mask | undefined
 }
 
-/** The number of earlier values of a secret that are masked, because workers that run a long job may still have them. */
+/** The number of earlier values of a secret that are masked, because workers with a long-running job may still have them. */
 const EARLIER_VALUES = 20
 
 /** The number of secrets whose earlier values are kept, so that a caller that creates and deletes many secrets cannot fill the memory. */
@@ -246,7 +246,7 @@ const make = Effect.gen(function*() {
     return existed
   })
 
-  /** Encrypts the values in memory again, so that it works even if the old key is lost. */
+  /** Re-encrypts the values from memory, so that this works even if the old key is lost. */
   const seal = Effect.fnUntraced(function*(key: EncryptionKey) {
     const entries = [...known].map(([name, { record, value }]): readonly [string, Known] => [
       name,
@@ -308,7 +308,7 @@ const make = Effect.gen(function*() {
     return SecretMask.make(values)
   }
 
-  // A change in the store must reach the memory, too.
+  // A change in the store must reach memory, too.
   const exclusively = <A, E>(effect: Effect.Effect<A, E>) => changing.withPermit(Effect.uninterruptible(effect))
 
   /** Reads the changes of other nodes. */

@@ -5,7 +5,7 @@
  * There are several keys only during a rotation: the first key encrypts, and all of them decrypt.
  *
  * ```
- *   [A] --write--> [B, A] --secrets are encrypted again with B--> [B, A] --write--> [B]
+ *   [A] --write--> [B, A] --secrets are re-encrypted with B-----> [B, A] --write--> [B]
  * ```
  *
  * A crash at any point leaves keys that decrypt every secret.
@@ -41,7 +41,7 @@ export class SecretsKey extends Context.Service<SecretsKey, {
   readonly read: Effect.Effect<ReadonlyArray<EncryptionKey>, SecretsKeyError>
   /**
    * Replaces the keys durably. Undefined when only the operator can change them: the operator then adds a new key before the old one, and a
-   * rotation encrypts the secrets again with the first key.
+   * rotation re-encrypts the secrets with the first key.
    */
   readonly write: ((keys: ReadonlyArray<EncryptionKey>) => Effect.Effect<void, SecretsKeyError>) | undefined
 }>()("@stint/secrets/SecretsKey") {}
@@ -72,7 +72,7 @@ export const parse = (text: string): ReadonlyArray<EncryptionKey> | undefined =>
   return keys.every((key) => key !== undefined) ? keys : undefined
 }
 
-/** The text of keys, one a line. */
+/** The keys as text, one per line. */
 export const format = (keys: ReadonlyArray<EncryptionKey>): string =>
   keys.map(({ bytes }) => `${Buffer.from(Redacted.value(bytes)).toString("base64")}\n`).join("")
 

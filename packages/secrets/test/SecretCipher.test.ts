@@ -5,7 +5,7 @@ import { open, seal } from "../src/SecretCipher.ts"
 import { format, generate, parse } from "../src/SecretsKey.ts"
 
 describe("the cipher of secrets", () => {
-  it.effect("returns the value to the same key and name only, and never gives the same text twice", () =>
+  it.effect("returns the value only for the same key and name, and never gives the same text twice", () =>
     Effect.gen(function*() {
       const [key, other] = [yield* generate, yield* generate]
       for (const value of ["", "hf_0123456789", "Zürich \u{1F680}\n\"quoted\" \\ \u0000", "x".repeat(65_536)]) {
@@ -31,7 +31,7 @@ describe("the cipher of secrets", () => {
 })
 
 describe("the keys of secrets", () => {
-  it.effect("are read in base64, base64url and hexadecimal, one a line or separated by commas", () =>
+  it.effect("are read in base64, base64url and hexadecimal, one per line or separated by commas", () =>
     Effect.gen(function*() {
       const [one, two] = [yield* generate, yield* generate]
       const text = format([one, two])

@@ -6,7 +6,7 @@ const mask = (values: Readonly<Record<string, string>>) =>
   SecretMask.make(Object.entries(values).map(([name, value]) => [value, name])) ?? ((text: string) => text)
 
 describe("the mask of secrets", () => {
-  it("replaces every occurrence of a value by the name of its secret", () => {
+  it("replaces every occurrence of a value with the name of its secret", () => {
     const hide = mask({ "hf-token": "hf_abcdefgh", db: "p$ss^w.rd(1)" })
     assert.strictEqual(
       hide("hf_abcdefghhf_abcdefgh and p$ss^w.rd(1), not p$ss^wxrd(1)"),
@@ -19,7 +19,7 @@ describe("the mask of secrets", () => {
     assert.strictEqual(mask({ pin: "1234567", eight: "12345678" })("1234567 12345678"), "1234567 [secret eight]")
   })
 
-  it("finds values in JSON, in the JSON of Python, in URLs, and each line of a value with several lines", () => {
+  it("finds values in JSON, in Python's JSON, in URLs, and each line of a value with several lines", () => {
     const value = "p\"ä\\ss w/ord"
     const hide = mask({ db: value })
     assert.strictEqual(hide(JSON.stringify({ value })), "{\"value\":\"[secret db]\"}")

@@ -67,7 +67,7 @@ describe("secrets", () => {
       assert.deepStrictEqual(next.variablesOf(uses), { _tag: "Resolved", env: { HF_TOKEN: VALUE, MODE: "eu" } })
     }))
 
-  it.effect("get a new version with a new value only, also after they were deleted", () =>
+  it.effect("get a new version only with a new value, or when they are created again after a deletion", () =>
     Effect.gen(function*() {
       const secrets = yield* open(yield* newStore, makeKeys().service)
       const versions = new Set<string | undefined>()
@@ -97,7 +97,7 @@ describe("secrets", () => {
       assert.strictEqual(resolved._tag === "Resolved" && resolved.env, plain)
     }))
 
-  it.effect("are masked for the endpoints that use them, with the values that their workers received earlier", () =>
+  it.effect("are masked for the endpoints that use them, including the values that their workers received earlier", () =>
     Effect.gen(function*() {
       const secrets = yield* open(yield* newStore, makeKeys().service)
       assert.strictEqual(secrets.maskOf(endpoint({ MODE: "eu" })), undefined)
@@ -127,7 +127,7 @@ describe("secrets", () => {
       assert.strictEqual(secrets.maskOf(uses), undefined)
     }))
 
-  it.effect("stop the start with the wrong key, or without the key, and the error says which key is where", () =>
+  it.effect("prevent a start with the wrong key or without a key, and the error says which key is where", () =>
     Effect.gen(function*() {
       const store = yield* newStore
       const right = makeKeys()
@@ -149,7 +149,7 @@ describe("secrets", () => {
       assert.include(damaged.message, "its row in the database is damaged")
     }))
 
-  it.effect("are encrypted again by a rotation of the key, without a new version", () =>
+  it.effect("are re-encrypted when the key is rotated, without a new version", () =>
     Effect.gen(function*() {
       const store = yield* newStore
       const { file, service } = makeKeys()
@@ -184,7 +184,7 @@ describe("secrets", () => {
       }
     }))
 
-  it.effect("with a key of the operator are encrypted again with the first of two keys, and never with a generated one", () =>
+  it.effect("with an operator's key are re-encrypted with the first of two keys, and never with a generated one", () =>
     Effect.gen(function*() {
       const store = yield* newStore
       const [old, fresh] = [yield* generate, yield* generate]

@@ -25,7 +25,7 @@ const decodeCounts = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int, Schema.I
 const decodeTurn = Schema.decodeUnknownSync(Schema.Tuple([Schema.Int]))
 const decodeLimit = Schema.decodeUnknownSync(Schema.Tuple([Schema.String, Schema.NullOr(Schema.Int)]))
 
-/** The turns of one transaction. Those of later transactions are greater. */
+/** The number of turns in one transaction. The turns of later transactions are greater. */
 const TURNS = 4_096
 
 /** A loaded key. */
@@ -62,7 +62,7 @@ export interface ConcurrencySlots {
   readonly setTurn: (first: number) => void
   /** Gives a job the slot that it needs, or holds it. `before` is undefined for a new job. */
   readonly place: (entry: Entry, before: JobHead | undefined, after: JobHead) => JobHead
-  /** Releases held jobs of the key of a job that has freed its slot. Returns their number. */
+  /** Releases held jobs with the key of a job that has freed its slot. Returns their number. */
   readonly release: (before: JobHead, after: JobHead, now: number) => number
   /** The statement that writes the changed limits. */
   readonly statements: () => ReadonlyArray<readonly [text: string, values: ReadonlyArray<unknown>]>
@@ -70,7 +70,7 @@ export interface ConcurrencySlots {
 
 const nameOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key}`
 
-/** The name of the lock of a key. */
+/** The name of a key's lock. */
 export const slotLock = ({ endpoint, key }: Pick<WantedKey, "endpoint" | "key">): string => `slots\n${nameOf(endpoint, key)}`
 
 const byRelease = (a: Entry, b: Entry): number => b.head.priority - a.head.priority || a.seq - b.seq
@@ -223,7 +223,7 @@ export const load = async (
   }))
 }
 
-/** The slots of the key of a held job, and the held jobs before it. `$3`: the maximum count. */
+/** The slots of a held job's key, and the held jobs before it. `$3`: the maximum count. */
 export const KEY_USAGE = `SELECT
     (SELECT count(*) FROM stint.running s
      WHERE s.endpoint = d.endpoint AND s.concurrency_key = d.concurrency_key AND s.not_before IS NULL)::int,

@@ -2,7 +2,7 @@
  * One connection to PostgreSQL, on which statements are pipelined: a statement is sent without waiting for the results of earlier ones.
  *
  * The only module that knows the driver (docs/decisions/0046-postgresql.md). A connection on which no response arrives before the deadline is
- * destroyed. Otherwise, a network that drops packets would block its callers for the TCP timeout of many minutes.
+ * destroyed. Otherwise, a network that drops packets would block its callers until TCP times out, after many minutes.
  */
 import { hash } from "node:crypto"
 import { Socket } from "node:net"
@@ -33,7 +33,7 @@ export interface Connection {
   /** The server process that the login announced. A pooler announces a different process from the one that runs the statements. */
   readonly announcedProcess: number | undefined
   readonly query: Query
-  /** Sends statements without parameters as one text, such as `BEGIN; SET LOCAL ...`. */
+  /** Sends statements without parameters as one string, such as `BEGIN; SET LOCAL ...`. */
   readonly execute: (text: string) => Promise<void>
   readonly isOpen: () => boolean
   /** Calls `listener` for each notification. */

@@ -53,7 +53,7 @@ const decodeTable = Schema.decodeUnknownSync(Tuple([Text, Finite, Finite]))
 const decodeTransaction = Schema.decodeUnknownSync(Tuple([Int, Text, Finite]))
 const decodeSettings = Schema.decodeUnknownSync(Tuple([Text, Text, Int, Int, Int]))
 
-/** The indexes that the migrations create, by name, with the statement. Those of primary keys have the name of their table. */
+/** The statements with which the migrations create indexes, by index name. An index of a primary key has the name of its table. */
 const expectedIndexes: ReadonlyMap<string, string> = new Map(
   Migrations.steps.flatMap((step) => [
     ...[...step.matchAll(/CREATE (?:UNIQUE )?INDEX (\w+) ON [^;]+;/g)].map((found) =>

@@ -127,7 +127,7 @@ const Text = Schema.NullOr(JsonText)
 const Line = Schema.NullOr(Schema.String)
 const decodePayload = Schema.decodeUnknownSync(Schema.Tuple([Text, Text, Line, Line, Text, Text, Line, Line]))
 
-/** The decoded specifications by their text. The jobs of an endpoint have few different ones. */
+/** The maximum number of decoded specifications to cache, by their text. The jobs of an endpoint have few different ones. */
 const MAX_SPECS = 1_000
 const specs = new Map<unknown, ReturnType<typeof decodeSpec>>()
 
@@ -258,13 +258,13 @@ export const toStateRow = (row: Row): StateRow => {
   }
 }
 
-/** The complete job of a row of {@link RECORD}. */
+/** The complete job in a row of {@link RECORD}. */
 export const toRecord = ({ head, input: { input, ...rest }, outcome }: StateRow): JobRecord => {
   if (input === null) throw new Error(`the row of job ${head.id} has no input`)
   return { ...head, ...outcome, ...rest, input }
 }
 
-/** The job of a row of {@link REPORT}. */
+/** The job in a row of {@link REPORT}. */
 export const toReport = ({ head, outcome }: StateRow): JobReport => ({ ...head, ...outcome })
 
 /** What the row of a job's state contains. */

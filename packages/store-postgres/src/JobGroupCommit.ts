@@ -25,8 +25,8 @@ import type { UnreadableRows } from "./UnreadableRows.ts"
 const MAX_COMMANDS = 256
 
 /**
- * One transaction stores at most this number of characters, unless its first command alone stores more. All rows of a table are one statement, whose
- * size the driver and the server limit.
+ * One transaction stores at most this number of characters, unless its first command alone stores more. All rows of a table are sent in one
+ * statement, whose size the driver and the server limit.
  */
 const MAX_CHARACTERS = 64 * 1_048_576
 
@@ -88,7 +88,7 @@ const command = <A>(
   }
 }
 
-/** Deadlock, serialization failure, and a unique value that another transaction has inserted meanwhile. */
+/** Deadlock, serialization failure, and a unique value that another transaction has inserted in the meantime. */
 const CONFLICTS = new Set(["40P01", "40001", "23505", "22012"])
 
 /** Whether the command may succeed when it runs again. */

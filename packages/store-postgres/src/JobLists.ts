@@ -117,7 +117,7 @@ export const listJobs = async (
   endpoint: EndpointId,
   { after, createdAfter, createdBefore, limit, status, tag }: JobQuery
 ): Promise<JobPage> => {
-  // PostgreSQL refuses this character, so no tag and no id has it. A caller may ask for it.
+  // PostgreSQL refuses this character, so no tag and no id contains it. A caller may ask for it.
   if (tag?.includes("\0") === true || after?.id.includes("\0") === true) return { jobs: [], next: null }
   const range = {
     from: createdAfter ?? -LAST,

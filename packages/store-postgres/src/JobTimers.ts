@@ -24,7 +24,7 @@ const decodeId = Schema.decodeUnknownSync(Schema.Tuple([JobId]))
 const decodeDue = Schema.decodeUnknownSync(Schema.Tuple([JobId, Schema.Boolean]))
 const decodeCancel = Schema.decodeUnknownSync(Schema.Tuple([JobId, EndpointId]))
 
-/** The most runs, children and jobs with concurrency keys whose timers fire in one transaction. Each end of a run may change thousands of children. */
+/** How many runs, children and jobs with concurrency keys the timers handle in one transaction. The end of a run may change thousands of children. */
 const MAX_RELATED_PART = 20
 
 /** How many children of ended runs the timers cancel in one transaction. */
@@ -54,7 +54,7 @@ export const make = (
   db: PostgresDatabase["Service"]
 ): (event: Tick, limit: number) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> => {
   /**
-   * Keeps the runs whose retention has ended but whose nested runs have not: the job at the top is the lock of all of them (RunLoads.ts).
+   * Keeps the runs whose retention has ended but whose nested runs have not: the job at the top serves as the lock of all of them (RunLoads.ts).
    * Returns their ids.
    */
   const keepRoots = async ({ entries, query }: Work, ids: ReadonlyArray<JobId>, now: number) => {
@@ -129,8 +129,8 @@ export const make = (
     })
 
   /**
-   * The same for runs, their children and jobs with concurrency keys, in several transactions. If a transaction fails because of the server, for
-   * example because it takes too long, the next tick fires each timer in its own transaction.
+   * Fires the timers of runs, their children and jobs with concurrency keys, in several transactions. If a transaction fails because of the server,
+   * for example because it takes too long, the next tick fires each timer in its own transaction.
    */
   const fireRelated = (ids: ReadonlyArray<JobId>, event: Tick): Effect.Effect<Fired, StoreError> => {
     if (ids.length === 0) return Effect.succeed([])

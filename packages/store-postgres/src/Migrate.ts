@@ -1,6 +1,6 @@
 /**
- * Brings the tables of a database to the version of this program, without a node: before nodes of this version start, or as a user with more
- * rights than theirs. A node that finds the tables up to date changes none.
+ * Brings the tables of a database to the version of this program, without a node: before nodes of this version start, or as a user with more rights
+ * than the nodes have. A node that finds the tables up to date changes none.
  */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -10,7 +10,7 @@ import { migrateTables } from "./OpenTables.ts"
 import { nameOf, openError, type Options } from "./PostgresDatabase.ts"
 import type { PostgresOpenError } from "./PostgresOpenError.ts"
 
-/** How long one statement may take. Nodes have 10 s, and an index of a large table takes longer. Milliseconds. */
+/** How long one statement may take. Nodes have 10 s, and an index on a large table takes longer. Milliseconds. */
 const DEADLINE = 600_000
 
 /** Returns the address without the password, and the version of the tables. */
@@ -23,7 +23,7 @@ export const migrate = (
     url: address,
     ...(password === undefined ? {} : { password: Redacted.value(password) }),
     deadlineMs,
-    // Also behind a pooler that does not know prepared statements.
+    // Works even behind a pooler without support for prepared statements.
     prepare: false
   }
   return Effect.tryPromise({

@@ -15,8 +15,8 @@
  * ```
  *
  * Rows move between the four tables, so the hot tables `ready`, `delayed` and `running` stay small however many jobs have ended. The lease of a
- * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). The sweep reads all
- * jobs that workers hold instead.
+ * running job has no index: a heartbeat changes no index, and PostgreSQL then writes the new row into the same page (HOT). Instead, the sweep reads
+ * all jobs that workers hold.
  *
  * A released step never changes. Changes are appended as new steps.
  */
@@ -250,7 +250,7 @@ ALTER TABLE stint.nodes ADD COLUMN report text, ADD COLUMN leaving boolean NOT N
 ALTER TABLE stint.nodes SET (fillfactor = 50);
 `
 
-/** The audit. Ids are never reused, so that a cursor stays valid after old entries are removed. */
+/** The audit log. Ids are never reused, so that a cursor stays valid after old entries are removed. */
 const v3 = `
 CREATE TABLE stint.audit (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -271,7 +271,7 @@ CREATE INDEX audit_times ON stint.audit (at);
 
 /**
  * Runs of pipelines: their journals, child jobs, waits, events and definitions. `is_run` shows without a lookup whether a job is a run, and is exact
- * under the lock of the job. `root` is the job at the top of nested runs, whose row is the lock of all of them (RunLoads.ts).
+ * under the lock of the job. `root` is the job at the top of nested runs, whose row serves as the lock for all of them (RunLoads.ts).
  */
 const v4 = `
 ALTER TABLE stint.ready ADD COLUMN is_run boolean NOT NULL DEFAULT false;
@@ -367,7 +367,7 @@ CREATE INDEX schedules_checked ON stint.schedules (checked_at) WHERE due_at IS N
 `
 
 /**
- * Columns that nodes of an earlier version neither read nor write, so that they can run beside newer nodes until they are replaced.
+ * Columns that nodes of an earlier version neither read nor write, so that they can run alongside newer nodes until they are replaced.
  *
  * `running` gets two partial indexes. Their columns never change while a row stays, so that heartbeats still change no index.
  */
@@ -432,7 +432,7 @@ CREATE INDEX bulk_listed ON stint.bulk (created_at, id);
 CREATE INDEX bulk_unended ON stint.bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
-/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated addition is not added again. */
 const usage = `
 CREATE TABLE stint.usage_hours (
   hour bigint NOT NULL,
@@ -454,7 +454,7 @@ CREATE TABLE stint.usage_sources (
 ) WITH (fillfactor = 50);
 `
 
-/** Error groups, the number of those that were removed because an endpoint had too many, and the group of each failed job. */
+/** Error groups, the number of groups removed because an endpoint had too many, and the group of each failed job. */
 const v9 = `
 CREATE TABLE stint.error_groups (
   endpoint text COLLATE "C" NOT NULL,

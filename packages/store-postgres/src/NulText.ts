@@ -1,6 +1,6 @@
 /**
- * PostgreSQL stores no NUL character in a text, but an error of a handler or the address of a webhook may contain one. Such a text is stored with an
- * escape character from Unicode's private use area, which rarely has to be escaped itself.
+ * PostgreSQL stores no NUL character in text, but a handler's error or a webhook's address may contain one. Such a text is stored with an escape
+ * character from Unicode's private use area, which rarely has to be escaped itself.
  */
 const ESCAPE = "\uF8FE"
 

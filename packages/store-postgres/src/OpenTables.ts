@@ -37,7 +37,7 @@ const migrate = async (connection: Connection, database: string) => {
 
 const DEADLOCK = "40P01"
 
-/** The maximum number of attempts of a migration. Transactions of older nodes lock the same tables in a different order, which can deadlock. */
+/** The maximum number of attempts at a migration. Transactions of older nodes lock the same tables in a different order, which can deadlock. */
 const MAX_TRIES = 5
 
 const migrateRepeatedly = async (connection: Connection, database: string) => {

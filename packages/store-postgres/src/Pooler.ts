@@ -3,7 +3,7 @@
  * statements, session settings and notifications are lost.
  *
  * A pooler announces its own process id at login, so one statement shows whether there is a pooler. In session mode, a client keeps its server
- * connection. In transaction mode, another client that begins a transaction takes the connection over.
+ * connection. In transaction mode, another client that begins a transaction takes over the connection.
  */
 import type { Connection } from "./Connection.ts"
 
@@ -39,7 +39,7 @@ export const detect = async (open: () => Promise<Connection>): Promise<Pooling> 
       await other.execute("BEGIN")
       if (await processOf(other) === first) return "transaction"
     }
-    // The pooler may assign connections in turn.
+    // The pooler may assign connections in rotation.
     return await processOf(connection) === first ? "session" : "transaction"
   } finally {
     await Promise.all(opened.map((connection) => connection.end()))

@@ -1,5 +1,5 @@
 /**
- * The audit in PostgreSQL.
+ * The audit log in PostgreSQL.
  */
 import { AuditEntry } from "@stint/contract/Audit"
 import { AUDIT_KINDS, AuditStore } from "@stint/store/AuditStore"
@@ -65,5 +65,5 @@ const make = Effect.map(PostgresDatabase, (db) =>
       })
   }))
 
-/** The audit of a database. */
+/** The audit log of a database. */
 export const layer: Layer.Layer<AuditStore, never, PostgresDatabase> = Layer.effect(AuditStore, make)

@@ -29,7 +29,7 @@ import { endpointLock, type Transaction } from "./Transaction.ts"
 /** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
 
-/** The requests of one transaction that turns them into jobs: about this number of bytes. */
+/** One transaction turns requests with about this number of bytes into jobs. */
 const MAX_ENQUEUED_BYTES = 64 * 1_048_576
 
 const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false, isHeld: false }
@@ -37,7 +37,7 @@ const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false, isHeld: false }
 const visible = (batch: BatchRecord | undefined, endpoint: EndpointId, owner: string | undefined): BatchRecord | undefined =>
   batch?.endpoint === endpoint && isVisibleTo(owner, batch.owner) ? batch : undefined
 
-/** Serializes the limits of open batches of an endpoint. */
+/** The name of the lock under which the open batches of an endpoint are counted. */
 const openLock = (endpoint: string): string => `batches\n${endpoint}`
 
 const readBatch = async (query: Query, id: string): Promise<BatchRecord | undefined> => {

@@ -8,7 +8,7 @@
  *   hints    1 connection     heartbeat and notifications                     (PostgresNodes.ts)
  * ```
  *
- * A lost connection is opened again by the next operation. While the database is unavailable, operations fail with `StoreUnavailable`, at
+ * The next operation reopens a lost connection. While the database is unavailable, operations fail with `StoreUnavailable`, at
  * once or after `deadlineMs`, and the log says when the outage begins and ends.
  */
 import type { ClaimResult } from "@stint/store/JobStore"
@@ -35,7 +35,7 @@ export interface Options {
   /** Replaces the password of the address, so that the address can be stored in a file that others may read. */
   readonly password?: Redacted.Redacted | undefined
   /**
-   * How long a statement may take, in milliseconds. Then its connection is closed and the operation fails. Default: 10,000. A shorter time
+   * How long a statement may take, in milliseconds. After that, its connection is closed and the operation fails. Default: 10,000. A shorter time
    * detects an unresponsive network sooner, but also ends long statements of a busy server.
    */
   readonly deadlineMs?: number | undefined

@@ -25,10 +25,10 @@ import * as PostgresErrorGroups from "./PostgresErrorGroups.ts"
 import * as PostgresReleases from "./PostgresReleases.ts"
 import { endpointLock, lockNumber } from "./Transaction.ts"
 
-/** The longest time until a change of an endpoint reaches the other nodes. */
+/** The longest time until a change to an endpoint reaches the other nodes. */
 const REFRESH: Duration.Input = "1 second"
 
-/** How long an unknown id is not looked up again, so that requests for unknown endpoints do not load the database. */
+/** How long to wait before an unknown id is looked up again, so that requests for unknown endpoints do not load the database. */
 const UNKNOWN_MILLIS = 500
 const MAX_UNKNOWN = 1_000
 

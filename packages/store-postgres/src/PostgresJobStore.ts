@@ -107,8 +107,8 @@ const oldestQueuedAt = async (query: Query, endpoint: EndpointId): Promise<numbe
 }
 
 /**
- * IN_QUEUE jobs of an endpoint, in order of submission. The `seq` of a ready job with a concurrency key is the turn of its slot, so all jobs of the
- * same time are read.
+ * IN_QUEUE jobs of an endpoint, in order of submission. The `seq` of a ready job with a concurrency key is the turn of its slot, so all jobs with the
+ * same submission time are read.
  */
 const WAITING = `SELECT s.id FROM (
     (SELECT id, created_at FROM stint.ready WHERE endpoint = $1 AND id <> ALL($3::text[]) AND concurrency_key IS NULL
@@ -188,7 +188,7 @@ const make = Effect.gen(function*() {
     return row === undefined ? undefined : toStateRow(row)
   }
 
-  /** Applies an event that may end them to the jobs of a worker, which include runs or their children. */
+  /** Applies an event to the jobs of a worker, which include runs or their children. The event may end them. */
   const applyRunningFamily = (filter: WorkerOf, event: JobMachineEvent): Effect.Effect<ReadonlyArray<ApplyResult>, StoreError> =>
     db.alone("applyRunning", async ({ lockRuns, work }) => {
       // Without locks, because runs must be locked before their children.

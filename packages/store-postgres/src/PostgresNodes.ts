@@ -5,7 +5,7 @@
  *   every second    write the heartbeat, read the live nodes            one round trip, on a connection of its own
  *   publish         NOTIFY, at most once in 5 ms, with all hints since
  *   notification    wake the waiters of the named keys
- *   new connection, node gone or come, every 15 s                       wake all waiters: hints may have been lost
+ *   new connection, node gone or added, every 15 s                      wake all waiters: hints may have been lost
  * ```
  *
  * A node is alive while its heartbeat is younger than {@link DEAD_AFTER}: after kill -9, the others take over its duties within 4 s. Each
@@ -25,10 +25,10 @@ import { hash } from "node:crypto"
 import type { Connection } from "./Connection.ts"
 import { PostgresDatabase } from "./PostgresDatabase.ts"
 
-/** The time after its last heartbeat when a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
+/** How long after its last heartbeat a node counts as dead. Three heartbeats, so that a single late one causes no takeover. */
 export const DEAD_AFTER = "3 seconds"
 
-/** The number of connections of a node, including the one of this module (PostgresDatabase.ts). */
+/** The number of connections of a node, including that of this module (PostgresDatabase.ts). */
 export const CONNECTIONS = 5
 
 const HEARTBEAT = "1 second"
@@ -146,7 +146,7 @@ const make = Effect.gen(function*() {
       if (connection === opened) connection = undefined
     })
     try {
-      // Losing a hint or a heartbeat in a crash of the server does no harm.
+      // Losing a hint or a heartbeat in a server crash does no harm.
       await opened.execute(`SET synchronous_commit = off; LISTEN ${CHANNEL}`)
       return opened
     } catch (cause) {
@@ -198,10 +198,10 @@ const make = Effect.gen(function*() {
   yield* Effect.addFinalizer(() =>
     Effect.promise(async () => {
       try {
-        // So the other nodes take over at once, instead of waiting until this node counts as dead.
+        // Lets the other nodes take over at once, instead of waiting until this node counts as dead.
         await connection?.query(`UPDATE stint.nodes SET seen_at = '-infinity', report = NULL WHERE no = $1`, [node])
       } catch {
-        // The other nodes notice the shutdown without it.
+        // The other nodes notice the shutdown even without this.
       }
       await connection?.end()
     })

@@ -21,7 +21,7 @@ const ENTRIES = `SELECT ${listOf("e", ENTRY)} FROM stint.run_entries e JOIN stin
 /** The number of columns of {@link RUN}. */
 const RUN_WIDTH = Object.keys(RUN).length
 
-/** The runs of an endpoint whose jobs have not ended. They are found by the open jobs, because there may be many more ended runs. */
+/** The runs of an endpoint whose jobs have not ended. They are found through the open jobs, because there may be many more ended runs. */
 const OPEN_RUNS = `WITH open AS MATERIALIZED (
     ${
   STATE_TABLES.filter((place) => place !== "ended")

@@ -8,7 +8,7 @@
  *   an event arrives   run                        its entry, the wake
  * ```
  *
- * **Locks.** Every transaction that may do one of these locks, in this order, so that the transactions of several nodes do not deadlock:
+ * **Locks.** Every transaction that may do one of these takes its locks in this order, so that the transactions of several nodes do not deadlock:
  *
  * 1. advisory locks: an endpoint's events, then a name and key of events. So an event and a wait for it cannot miss each other.
  * 2. jobs without a parent. The job at the top of nested runs (`root`) is the lock for all rows of these runs, which are read only after it is locked.
@@ -121,7 +121,7 @@ const childOf = (entry: RunEntry): JobId | undefined => {
 /** Loaded entries and their runs. */
 type Found = ReadonlyArray<readonly [run: JobId, entry: RunEntry]>
 
-/** The sends by the key of their event, and how many each key has. */
+/** The sends by event key, and their number for each key. */
 const groupSends = (sends: Required<RunNeeds>["sends"]) => {
   const groups = new Map<string, { readonly endpoint: EndpointId; readonly event: RunEvent; readonly count: number }>()
   for (const { endpoint, event } of sends) {
@@ -131,7 +131,7 @@ const groupSends = (sends: Required<RunNeeds>["sends"]) => {
   return groups
 }
 
-/** The waits of the writes by the key of their event, how many each key has, and the earliest time of one. */
+/** The waits in the writes by event key, with their number and the earliest time of their writes for each key. */
 const groupWaits = (journals: Required<RunNeeds>["journals"]) => {
   const groups = new Map<
     string,
@@ -282,7 +282,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   }
 
-  /** The earliest timer beside the loaded entries. */
+  /** The earliest timer of the entries that are not loaded. */
   const loadTimer = async (run: JobId) => {
     const state = work.runs.get(run)
     if (state === undefined) return
@@ -394,7 +394,7 @@ export const make = (query: Query, work: RunWork, isBatched: (job: JobId) => boo
     )
   }
 
-  /** The children of a transaction's runs that may be cancelled, and the children of their runs. */
+  /** The children of a transaction's runs that may be cancelled, and the children of those that are runs. */
   const loadChildren = async (entries: Found): Promise<ReadonlyArray<JobId>> => {
     const jobs: Array<JobId> = []
     let count = 0

@@ -68,9 +68,9 @@ export interface NewWait extends Wait {
 export interface RunWork {
   readonly tables: RunTables
   readonly runs: Map<JobId, RunState>
-  /** Adds a run as it is stored, unless it was added before. */
+  /** Adds a run as it is stored, unless it was already added. */
   readonly addRun: (run: JobId, root: JobId, stored: RunRecord | undefined) => RunState
-  /** Adds a stored entry, unless it was added before. */
+  /** Adds a stored entry, unless it was already added. */
   readonly addEntry: (run: JobId, entry: RunEntry) => void
   /** The parents of child jobs; undefined: the job has none. */
   readonly places: Map<JobId, RootedPlace | undefined>

@@ -16,7 +16,7 @@ const pairs = (rows: ReadonlyArray<readonly [unknown, unknown]>): ReadonlyArray<
 ]
 
 /**
- * The ended children of removed runs become due, because they were kept only as long as their run. This is the only change of a job's settings. The
+ * The ended children of removed runs become due, because they were kept only as long as their run. This is the only change to a job's settings. The
  * pattern is exact, because the members before `retentionMs` are numbers.
  */
 const RELEASED = `SELECT job FROM stint.run_children WHERE run = ANY($1::text[])`

@@ -75,7 +75,7 @@ export interface Transaction {
   readonly work: Work.Work
   /** Loads what commands need, in one round trip. */
   readonly prepare: (needs: ReadonlyArray<Needs>) => Promise<void>
-  /** Locks jobs, wherever they are. */
+  /** Locks jobs, in whichever tables they are. */
   readonly lockJobs: (ids: ReadonlyArray<JobId>) => Promise<void>
   /** Locks jobs and loads their runs, for commands that may end, cancel or retry them. */
   readonly lockRuns: (needs: RunLoads.RunNeeds) => Promise<void>
@@ -84,7 +84,7 @@ export interface Transaction {
   readonly lockBatches: (ids: ReadonlyArray<string>) => Promise<void>
   /** Locks and loads the concurrency keys of all loaded jobs, and of jobs that will be inserted. After all other locks. */
   readonly lockSlots: (insertions?: ReadonlyArray<JobHead>) => Promise<void>
-  /** Waits until no other transaction has these locks, and takes them until the commit. */
+  /** Waits until no other transaction has these locks, and holds them until the commit. */
   readonly lockNames: (names: ReadonlyArray<string>, shared?: "shared") => Promise<void>
   readonly isRemoved: (endpoint: EndpointId) => boolean
   /** The job of an idempotency key: that of the owner, or else one without an owner. Includes its record if it was stored before. */
@@ -104,7 +104,7 @@ export interface Transaction {
   readonly isAlone: boolean
   /** Endpoints that have isolated jobs. */
   readonly isolated: ReadonlySet<string>
-  /** Whether more ready jobs than the loaded ones may exist; undefined: the position of the last loaded one. */
+  /** The last loaded ready job of each endpoint that may have further ready jobs. */
   readonly lastReady: Map<EndpointId, Work.Entry>
 }
 
@@ -136,7 +136,7 @@ const BEGIN = [
 const lockedState = (place: StateTable) =>
   `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.${place} s JOIN stint.jobs j ON j.id = s.id WHERE s.id = ANY($1::text[]) ORDER BY s.id FOR UPDATE OF s`
 
-/** The same for running jobs, with those of workers: one statement, so that all rows are locked in the order of their ids. */
+/** Like {@link lockedState} for running jobs, plus those of workers: one statement, so that all rows are locked in the order of their ids. */
 const RUNNING = `SELECT ${WITH_WEBHOOK_PAYLOADS} FROM stint.running s JOIN stint.jobs j ON j.id = s.id
   WHERE s.id IN (
     SELECT unnest($1::text[])
@@ -254,7 +254,7 @@ export const begin = (
     await lockBatchesOfJobs()
   }
 
-  /** `begin` of the runs has been sent. */
+  /** Called after `begin` of the runs has been sent. */
   const lockRunRows = async (needs: Required<RunLoads.RunNeeds>, others: ReadonlyArray<JobId>) => {
     await lockRows([...others, ...runs.roots(needs)].filter((id) => !isChild(id)))
     await runs.reload(needs)
@@ -492,7 +492,7 @@ export const begin = (
 }
 
 /**
- * The loaded ready jobs of an endpoint in claim order, up to the position after which unloaded ones may exist. `all`: also after it. Excludes expired
+ * The loaded ready jobs of an endpoint in claim order, up to the position after which unloaded ones may exist. `all`: all of them. Excludes expired
  * runs and children: their ends change other jobs, so their timers end them.
  */
 export const readyEntries = (

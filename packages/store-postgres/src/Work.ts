@@ -91,7 +91,7 @@ export interface Work {
   readonly nextSeq: () => number
   /** The loaded job of an endpoint. */
   readonly find: (endpoint: EndpointId, id: JobId) => Entry | undefined
-  /** Adds a loaded row, unless it was added before. */
+  /** Adds a loaded row, unless it was already added. */
   readonly add: (row: StateRow) => Entry
   readonly addBatch: (batch: BatchMachine.BatchRecord) => void
   readonly batch: (id: BatchId | string | null) => BatchMachine.BatchRecord | undefined

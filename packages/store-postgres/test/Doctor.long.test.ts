@@ -107,7 +107,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       assert.include(yield* fails(address, "clocks of nodes"), "node 900 is 5.0 s behind the database")
     }))
 
-  rule("finds a wrong clock of this machine", (address) =>
+  rule("finds a wrong clock on this machine", (address) =>
     Effect.gen(function*() {
       const surroundings = { connect, now: () => Date.now() + 7_000 }
       const { findings } = yield* Doctor.examine(options(address), {}, surroundings)
@@ -115,7 +115,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       assert.include(findings.find(({ check }) => check === "clock")?.found ?? "", "7.0 s ahead of the database")
     }))
 
-  rule("finds missing and invalid indexes, and says how to create them again", (address) =>
+  rule("finds missing and invalid indexes, and says how to recreate them", (address) =>
     Effect.gen(function*() {
       yield* sql(address, "DROP INDEX stint.running_leased")
       assert.include(yield* fails(address, "indexes"), "running_leased")
@@ -144,7 +144,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the doctor", () => {
       yield* sql(address, "VACUUM stint.keys", "ALTER TABLE stint.keys RESET (autovacuum_enabled)")
     }))
 
-  rule("finds a transaction that has been open for long, by the name of its program", (address) =>
+  rule("finds a transaction that has been open for a long time, and names its program", (address) =>
     Effect.gen(function*() {
       const other = new Client({ connectionString: address, application_name: "report" })
       yield* Effect.acquireRelease(Effect.promise(() => other.connect()), () => Effect.promise(() => other.end()))

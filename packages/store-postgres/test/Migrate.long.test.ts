@@ -1,4 +1,4 @@
-/** The tables without a node, for nodes whose user may not create any. */
+/** Migrates the tables without a node, for nodes whose user may not create tables. */
 import { assert, describe, it, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

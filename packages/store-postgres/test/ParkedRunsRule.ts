@@ -62,7 +62,7 @@ export const parkedRunsRule = (parked: number): void => {
         const [woken, readWoken] = yield* tick(WAKES_AT)
         assert.strictEqual(woken.length, DUE)
         assert.isAtMost(readWoken, 20 * DUE, "five runs were due")
-        // Also when the planner knows how many there are.
+        // The same holds when the planner knows how many there are.
         yield* sql("ANALYZE")
         const [late, readLate] = yield* tick(WAKES_AT + 1)
         assert.deepStrictEqual(late, [])

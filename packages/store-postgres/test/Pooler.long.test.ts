@@ -26,7 +26,7 @@ const missing = missingServer ??
 describe.skipIf(missing !== undefined)(missing ?? "pgbouncer", () => {
   const cluster = testCluster()
 
-  /** The address of a pooler before the cluster, which listens on a socket in its folder. */
+  /** The address of a pooler in front of the cluster, which listens on a socket in its folder. */
   const pooler = (mode: "session" | "transaction", port: number) =>
     Effect.gen(function*() {
       const { folder } = cluster

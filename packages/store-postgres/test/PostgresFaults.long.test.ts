@@ -35,7 +35,7 @@ describe.skipIf(missing !== undefined)(missing ?? "faults of one job, node or co
   const HOLD = (id: string) => `SELECT 1 FROM stint.ready WHERE id = '${id}' FOR UPDATE`
 
   rule(
-    "continues with the jobs of a node that stops in the middle of a transaction, before its own commands fail",
+    "gets the jobs of a node that stops in the middle of a transaction before its own commands fail",
     (address) =>
       Effect.gen(function*() {
         const store = yield* JobStore

@@ -20,7 +20,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 
 const ENDPOINTS = Array.from({ length: 100 }, (_, n) => `endpoint-${n}`)
 
-/** Until a node sees what another one did. */
+/** Waits until a node sees what another one did. */
 const eventually = (condition: () => boolean) =>
   Effect.suspend(() => condition() ? Effect.void : Effect.fail("not yet")).pipe(Effect.retry(Schedule.spaced("20 millis")))
 
@@ -41,7 +41,7 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
   const rule = (title: string, body: (address: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
     it.live(title, () => Effect.scoped(Effect.flatMap(url, body)))
 
-  rule("each endpoint has one owner, and another one when its node leaves or ends", (address) =>
+  rule("each endpoint is owned by one node, and by another when that node leaves or ends", (address) =>
     Effect.gen(function*() {
       const first = yield* node(address)
       assert.isTrue(ENDPOINTS.every(first.nodes.owns))
@@ -87,7 +87,7 @@ describe.skipIf(missing !== undefined)(missing ?? "nodes of a database", () => {
       })
   )
 
-  rule("nodes agree on a shared setting, also when they start together", (address) =>
+  rule("nodes agree on a shared setting, even when they start together", (address) =>
     Effect.gen(function*() {
       const settings = Effect.map(
         Layer.build(Layer.fresh(

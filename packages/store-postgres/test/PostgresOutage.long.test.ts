@@ -16,7 +16,7 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 120_000 })
 const storeAt = (url: string, deadlineMs?: number) =>
   PostgresJobStore.layer.pipe(Layer.provide(PostgresDatabase.layer({ url: Redacted.make(url), deadlineMs })))
 
-/** Until the database is back. */
+/** Retries until the database is back. */
 const patiently = Effect.retry(Schedule.spaced("100 millis"))
 
 /** Inserts jobs one after the other, and returns the acknowledged ones. A job whose insertion failed is left out: it may exist. */
@@ -69,7 +69,7 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
   const countRows = (address: string) =>
     Effect.promise(async () => Number((await execute(address, "SELECT count(*)::int FROM stint.ready"))[0]?.[0]))
 
-  /** Stops the server's processes of all connections until the end of the scope. */
+  /** Stops the server processes of all connections until the end of the scope. */
   const freeze = Effect.acquireRelease(
     Effect.promise(async () => {
       const rows = await execute(
@@ -127,7 +127,7 @@ describe.skipIf(missing !== undefined)(missing ?? "outages of PostgreSQL", () =>
     }).pipe(Effect.provide(storeAt(address, 1_000))))
 
   rule(
-    "fails reads at the deadline also while more of them are sent on the same connections",
+    "fails reads at the deadline even while more of them are sent on the same connections",
     (address) =>
       Effect.gen(function*() {
         const store = yield* JobStore

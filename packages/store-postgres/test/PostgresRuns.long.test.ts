@@ -81,7 +81,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
       assert.isBelow(kept, ids.length)
     }).pipe(Effect.scoped))
 
-  it.live("an event wakes the oldest wait that is stored when commands of the same transaction close all that were loaded", () =>
+  it.live("an event wakes the oldest stored wait when commands of the same transaction close all loaded ones", () =>
     Effect.gen(function*() {
       const { ids, one } = yield* world(12)
       const oldest = ids.toSorted()
@@ -202,7 +202,7 @@ describe.skipIf(missing !== undefined)(missing ?? "runs on two nodes at the same
           const entries = yield* two.runs.entries(ENDPOINT, run, 0, 20)
           assert.deepStrictEqual(entries.map(({ n }) => n), entries.map((_, at) => at + 1))
           assert.isAtMost(entries.length, 2 * spawned)
-          // Each end is stored once, unless the run had ended before.
+          // Each end is stored once, unless the run had already ended.
           assert.strictEqual(new Set(entries.map(({ kind, path }) => `${kind} ${path}`)).size, entries.length)
         }
       }

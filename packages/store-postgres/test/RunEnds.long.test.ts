@@ -52,7 +52,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the ends of runs", () => {
       yield* cancel(root)
       const status = (id: JobId) => Effect.map(one.jobs.get(ENDPOINT, id), (job) => job?.status)
       assert.deepStrictEqual([yield* status(root), yield* status(nested.id)], ["CANCELLED", "IN_PROGRESS"])
-      // Its worker stops, so that the undo waits for another one.
+      // Its worker stops, so that the undo waits for another worker.
       yield* two.jobs.apply(ENDPOINT, nested.id, { _tag: "Return", endpoint: ENDPOINT, worker: "carl", now: 0 })
 
       const later = 600_001
@@ -76,7 +76,7 @@ describe.skipIf(missing !== undefined)(missing ?? "the ends of runs", () => {
       assert.deepStrictEqual([yield* status(root), yield* status(nested.id)], [undefined, undefined])
     }).pipe(Effect.scoped))
 
-  it.live("the end of a run with many children cancels a part of them, and the timers the others", () =>
+  it.live("the end of a run with many children cancels some of them, and the timers cancel the rest", () =>
     Effect.gen(function*() {
       const { begin, cancel, count, one, tick, two } = yield* world()
       const extra = 150
@@ -124,14 +124,14 @@ describe.skipIf(missing !== undefined)(missing ?? "the ends of runs", () => {
       yield* sql("DROP FUNCTION stint.stall CASCADE")
     }).pipe(Effect.scoped))
 
-  it.live("a child of a run that was left to the timers is not cancelled twice", () =>
+  it.live("a run's child that was left to the timers is not cancelled twice", () =>
     Effect.gen(function*() {
       const { begin, cancel, count, one, tick, two } = yield* world()
       const root = yield* begin()
       yield* one.write(root, { records: spawnMany(MAX_CANCELS + 10) })
       const claimed = yield* two.claim(CHILDREN, "bob")
       yield* cancel(root)
-      // Some end by themselves before the timers.
+      // Some end by themselves before the timers cancel them.
       yield* Effect.forEach(claimed, ({ id }) => two.finish(id))
       yield* tick(0)
       assert.strictEqual(yield* count("ended"), MAX_CANCELS + 11)

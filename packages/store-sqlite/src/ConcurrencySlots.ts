@@ -26,7 +26,7 @@ const decodeCount = Schema.decodeUnknownSync(Schema.Struct({ count: Schema.Int }
 
 /** The slots of a database file. All methods except `isLimit` and `usage` run within a transaction. */
 export interface ConcurrencySlots {
-  /** Whether this limit is the recorded one of an endpoint's keys. Undefined: the endpoint has no limit. */
+  /** Whether this is the recorded limit of an endpoint's keys. Undefined: the endpoint has no limit. */
   readonly isLimit: (endpoint: EndpointId, limit: number | undefined) => boolean
   /** Records the current limit of an endpoint's keys. */
   readonly setLimit: (endpoint: EndpointId, limit: number | undefined) => void
@@ -34,9 +34,9 @@ export interface ConcurrencySlots {
   readonly insert: (seq: number, job: JobHead) => JobHead
   /** Gives a changed job the slot that it needs, or holds it. Called before the job is saved. Returns the job to save. */
   readonly place: (row: Row, after: JobHead, now: number) => JobHead
-  /** Releases held jobs of the key of a job that freed its slot. Called after the job is saved. Returns the number of released jobs. */
+  /** Releases held jobs with the key of a job that freed its slot. Called after the job is saved. Returns the number of released jobs. */
   readonly release: (job: JobHead, now: number) => number
-  /** The jobs of the key of a held job; `held` counts those before it, up to `limit`. */
+  /** The usage of a held job's key; `held` counts the held jobs before it, up to `limit`. */
   readonly usage: (row: Row, limit: number) => KeyUsage
 }
 

@@ -46,7 +46,7 @@ CREATE TABLE build_logs (
 ) STRICT;
 `
 
-/** The audit. Ids are never reused, so that a cursor stays valid after old entries are removed. */
+/** The audit log. Ids are never reused, so that a cursor stays valid after old entries are removed. */
 export const audit = `
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -66,7 +66,7 @@ CREATE INDEX audit_times ON audit (at);
 `
 
 /**
- * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, it
+ * Schedules. `due_at` is when a schedule has something to decide, `checked_at` when that time was computed: when the clock is set back far, `due_at`
  * must be computed again.
  */
 export const schedules = `
@@ -97,7 +97,7 @@ CREATE INDEX bulk_listed ON bulk (created_at, id);
 CREATE INDEX bulk_unended ON bulk (created_at, id) WHERE ended_at IS NULL;
 `
 
-/** What ran. `usage_sources`: the last addition of each process, so that a repeated one is not added again. */
+/** What ran. `usage_sources`: the last addition of each process, so that a repeated addition is not added again. */
 export const usageHours = `
 CREATE TABLE usage_hours (
   hour INTEGER NOT NULL,
@@ -119,7 +119,7 @@ CREATE TABLE usage_sources (
 ) STRICT, WITHOUT ROWID;
 `
 
-/** Error groups, the number of those that were removed because an endpoint had too many, and the group of each failed job. */
+/** Error groups, the number of groups removed because an endpoint had too many, and the group of each failed job. */
 export const errorGroups = `
 CREATE TABLE error_groups (
   endpoint TEXT NOT NULL,

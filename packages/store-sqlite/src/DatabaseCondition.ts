@@ -202,7 +202,7 @@ export const make = (file: string, identity: FileIdentity, space: DiskSpace | un
     failed: (operation, cause) => {
       if (cause instanceof NotAllowed) return refused(operation, cause.reason)
       if (isDamage(cause)) foundDamage(cause instanceof Error ? cause.message : String(cause))
-      // An error of a file that is missing or damaged has that as its cause, whatever SQLite calls it.
+      // If the file is missing or damaged, that is the cause of the error, whatever SQLite calls it.
       const problem = brokenProblem()
       if (problem !== undefined) return refused(operation, problem)
       if (isFull(cause)) {

@@ -4,7 +4,7 @@
  * - Every `intervalMs`: whether the file is in its place, and how much space is free. A platform without writes would notice neither. Writes
  *   the reserve file when there is space for it, and a {@link RescueCopy} when the file is gone.
  * - Once a day, and for large files also after the start: {@link IntegrityCheck}. Also after the modification time has changed without a
- *   write of the platform, but then at most once a minute: some file systems over a network change it late.
+ *   write by the platform, but then at most once a minute: some network file systems change it late.
  */
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import * as Clock from "effect/Clock"
@@ -30,7 +30,7 @@ export interface Options {
   readonly condition: DatabaseCondition
   readonly identity: FileIdentity
   readonly space: DiskSpace
-  /** Default: 1000. A look takes a few microseconds. */
+  /** Default: 1000. Each check takes a few microseconds. */
   readonly intervalMs: number | undefined
 }
 
@@ -100,7 +100,7 @@ export const start = (
 
     // Before the first submission.
     yield* update
-    // The file and the disk do not follow a test clock: moving it by a week must not look 600,000 times.
+    // The file and the disk do not follow a test clock: moving it by a week must not check them 600,000 times.
     const onSystemClock = Effect.provideService(Clock.Clock, Clock.Clock.defaultValue())
     yield* look.pipe(Effect.repeat(AlignedSleep.schedule(intervalMs)), onSystemClock, Effect.forkScoped)
     const isLarge = statSync(file).size > IntegrityCheck.MAX_START_BYTES

@@ -30,7 +30,7 @@ import { promisify } from "node:util"
 /** Settings of the free space. */
 export interface Options {
   /**
-   * New jobs are rejected while less is free, in bytes. Default: 512 MiB, or a twentieth of the file system if that is less. 0: never. A
+   * New jobs are rejected while less than this is free, in bytes. Default: 512 MiB, or a twentieth of the file system if that is less. 0: never. A
    * higher value leaves more room for the results and logs of accepted jobs, and for other programs.
    */
   readonly minFreeBytes?: number | undefined
@@ -39,7 +39,7 @@ export interface Options {
    * adds.
    */
   readonly reserveBytes?: number | undefined
-  /** Milliseconds for which new jobs are rejected after a full disk that reports enough free space. Default: 30000. */
+  /** Milliseconds for which new jobs are rejected after a write failed on a disk that is full but reports enough free space. Default: 30000. */
   readonly holdMs?: number | undefined
   /** Milliseconds between two reads of the free space. Default: 1000. */
   readonly intervalMs?: number | undefined

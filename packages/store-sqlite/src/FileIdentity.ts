@@ -12,7 +12,7 @@
  * | the file or its WAL is truncated | it is smaller than after the last commit |
  * | another program writes into the file | its modification time differs ({@link FileIdentity.wasTouched}) |
  *
- * A modification time alone is not proof: a file system over the network may set it late. It causes a check of the file's structure instead
+ * A modification time alone is not proof: a network file system may set it late. It causes a check of the file's structure instead
  * ({@link IntegrityCheck}).
  */
 import { type Stats, statSync } from "node:fs"

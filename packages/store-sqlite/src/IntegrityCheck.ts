@@ -30,7 +30,7 @@ const problemsOf = (rows: unknown): string | undefined => {
 /** The problems of an open database; undefined when there are none. Blocks the process. May throw for a badly damaged file. */
 export const checkNow = (db: DatabaseSync): string | undefined => problemsOf(db.prepare(`PRAGMA quick_check(${LIMIT})`).all())
 
-/** The text of the thread. `immutable` opens the file without locks: the platform holds an exclusive one. */
+/** The code of the thread. `immutable` opens the file without locks: the platform holds an exclusive lock. */
 const THREAD = `
 const { parentPort, workerData } = require("node:worker_threads")
 const { DatabaseSync } = require("node:sqlite")

@@ -112,7 +112,7 @@ const fromJson = (value: unknown): unknown => typeof value === "string" ? JSON.p
 /**
  * Decodes the head of a job from an array in the order of `HEAD`. The claim decodes one for each job.
  *
- * SQLite's objects with named columns have no fixed shape, nor have the objects that an interpreted schema builds. Reading and copying them
+ * SQLite's objects with named columns have no fixed shape, nor do the objects that an interpreted schema builds. Reading and copying them
  * takes V8 many times longer: 6.2 instead of 2.5 µs for reading, decoding and claiming a job. A process that may not compile code interprets
  * the schema (docs/decisions/0028-compiled-schemas.md).
  */

@@ -70,13 +70,13 @@ export interface JobRows {
   readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
   readonly traceOf: (endpoint: EndpointId, id: JobId) => JobTraceContext | undefined
-  /** The job with an idempotency key: the owner's, else the one without an owner. */
+  /** The job with an idempotency key: the owner's job, or else the job without an owner. */
   readonly ofKey: (endpoint: EndpointId, key: SubmissionKey) => { readonly row: Row; readonly fingerprint: string } | undefined
   /** Whether the endpoint was removed. */
   readonly isEndpointRemoved: (endpoint: EndpointId) => boolean
   /** Ready jobs of an endpoint, in claim order. Postpones unreadable rows. */
   readonly ready: (endpoint: EndpointId, limit: number, now: number) => FoundRows
-  /** The same without isolated jobs. */
+  /** Like `ready`, but without isolated jobs. */
   readonly readyShared: (endpoint: EndpointId, limit: number, now: number) => FoundRows
   /** The workers that run jobs of an endpoint. */
   readonly busyWorkers: (endpoint: EndpointId) => ReadonlyArray<BusyWorker>

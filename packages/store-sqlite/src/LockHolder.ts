@@ -1,5 +1,5 @@
 /**
- * The description of the process that has the database file open, for the error of a second process.
+ * The description of the process that has the database file open, for the error that a second process gets.
  *
  * SQLite holds the lock, which is released when the process ends. The description is stored in the file `<file>.holder`. It is read only
  * while the lock is held, and each new holder overwrites it, so the description of a dead process is never shown.

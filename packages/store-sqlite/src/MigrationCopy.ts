@@ -11,7 +11,7 @@ export type MigrationCopy =
   | { readonly _tag: "Copied"; readonly path: string }
   | { readonly _tag: "NoRoom"; readonly needed: number; readonly free: number }
 
-/** The path of the copy of a file with tables of a version. */
+/** The path of the copy of a file with this version of the tables. */
 export const pathOf = (file: string, version: number): string => `${file}.v${version}.bak`
 
 /** The newest copy that a program with this table version can open; null if there is none. */

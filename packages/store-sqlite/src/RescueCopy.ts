@@ -1,8 +1,8 @@
 /**
  * Saves the content of a database whose file was deleted or replaced while it is open.
  *
- * The open file still has all data, but it ends with the process. `<file>.rescued` is a complete copy: when it is moved to the place of the
- * file, the platform starts with it.
+ * The open file still has all data, but the data is lost when the process ends. `<file>.rescued` is a complete copy: when it is moved into the file's
+ * place, the platform starts with it.
  */
 import { existsSync, mkdirSync } from "node:fs"
 import { dirname } from "node:path"

@@ -117,7 +117,7 @@ export const make = (db: SqliteDatabase["Service"]): RunRows => {
   const define = db.statement(`INSERT OR IGNORE INTO definitions (endpoint, hash, graph, at) VALUES (?, ?, ?, ?)`)
 
   const definitions = db.statement(`SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at DESC, hash LIMIT ? + 0`)
-  // Sorts the open jobs of the endpoint, for a person who asks. An index would cost every run a write.
+  // Sorts the open jobs of the endpoint, only when a person asks for them. An index would cost every run a write.
   const openRuns = db.statement(
     `SELECT run, runs.endpoint AS endpoint, definition, phase, undo, last, wanted, held
      FROM jobs INDEXED BY jobs_listed JOIN runs ON run = jobs.id

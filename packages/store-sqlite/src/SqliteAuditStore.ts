@@ -1,5 +1,5 @@
 /**
- * The audit in SQLite.
+ * The audit log in SQLite.
  */
 import { AuditEntry } from "@stint/contract/Audit"
 import { AUDIT_KINDS, AuditStore } from "@stint/store/AuditStore"
@@ -17,7 +17,7 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const sql = yield* db.read("open audit", () => ({
     append: db.statement(`INSERT INTO audit (kind, ${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`),
-    // One statement for all combinations of filters. The bounds of the audit limit the number of rows that it reads. Its parameters have names,
+    // One statement for all combinations of filters. The bounds of the audit log limit the number of rows that it reads. Its parameters have names,
     // because Node 22 refuses numbered ones.
     list: db.statement(
       `SELECT id, ${COLUMNS} FROM audit WHERE id < $before AND at >= $since
@@ -57,5 +57,5 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** The audit of a database file. */
+/** The audit log of a database file. */
 export const layer: Layer.Layer<AuditStore, StoreError, SqliteDatabase> = Layer.effect(AuditStore, make)

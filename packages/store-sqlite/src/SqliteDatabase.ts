@@ -67,7 +67,7 @@ export interface Options {
 export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly file: string
   readonly durability: "D2" | "D1"
-  /** The prepared statement for an SQL text. Values must be bound, never be part of the text. */
+  /** The prepared statement for an SQL text. Values must be bound, never part of the text. */
   readonly statement: (sql: string) => StatementSync
   /** Reads committed data at once. When `run` throws, the effect fails with `StoreUnavailable`, or with `StoreBroken` for a damaged file. */
   readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
@@ -81,7 +81,7 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly writeNew: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Whether `writeNew` fails for lack of space. */
   readonly isLow: () => boolean
-  /** Like `read`, but fails with `StoreBroken` also when the file was deleted, replaced or damaged and only later reads would fail. */
+  /** Like `read`, but also fails with `StoreBroken` when the file was deleted, replaced or damaged and only later reads would fail. */
   readonly readUsable: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Adds a participant to all later transactions. */
   readonly join: (participant: GroupCommit.Participant) => void
@@ -112,7 +112,7 @@ const checkStructure = (db: DatabaseSync, file: string): void => {
   if (problems !== undefined) throw new SqliteOpenError({ file, reason: new FileDamaged({ problems }) })
 }
 
-/** A migration that was applied, and the copy of the file from before. */
+/** A migration that was applied, and the copy of the file from before it. */
 interface Migrated {
   readonly from: number
   readonly copy: MigrationCopy.MigrationCopy
@@ -153,14 +153,14 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): Migra
   // Before SQLite creates the WAL, which gets the file's permissions.
   if (file !== ":memory:") FilePermissions.restrict(file)
 
-  // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created. Later it would still write, so
-  // the file could not be opened on a full disk.
+  // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created. Later, it would have no effect but still
+  // write, so the file could not be opened on a full disk.
   if (isEmpty) db.exec("PRAGMA auto_vacuum = INCREMENTAL")
   const mode = db.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"]
   if (mode !== "wal" && mode !== "memory") throw new Error(`the journal mode is ${String(mode)} instead of WAL`)
   db.exec(`PRAGMA synchronous = ${durability === "D2" ? "FULL" : "NORMAL"}`)
-  // Checkpoint after 16 MiB of WAL. With the default of 4 MiB, the same pages would be written and synced four times as often. A larger
-  // value makes each checkpoint slower, and also the start after a crash.
+  // Checkpoint after 16 MiB of WAL. With the default of 4 MiB, the same pages would be written and synced four times as often. A larger value makes
+  // each checkpoint, and the start after a crash, slower.
   db.exec(`PRAGMA wal_autocheckpoint = ${DatabaseWatch.CHECKPOINT_PAGES}`)
   // Cache up to 64 MiB of pages, so that the frequently used pages of a large file stay in memory.
   db.exec("PRAGMA cache_size = -65536")

@@ -56,7 +56,7 @@ const make = Effect.gen(function*() {
     unmarkRemoved: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
   }))
 
-  /** All endpoints by id, until one changes: the autoscaler compares the list itself, four times a second. */
+  /** All endpoints, by id. The same array until one changes, because the autoscaler compares it by identity, four times a second. */
   let sorted: ReadonlyArray<Endpoint> | undefined
   const changed = () => {
     sorted = undefined

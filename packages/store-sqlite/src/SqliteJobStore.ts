@@ -126,7 +126,7 @@ const make = Effect.gen(function*() {
   }
 
   /**
-   * Whether an earlier change of this transaction may have changed the job after its row was read: it may have released a held job, woken a run whose
+   * Whether an earlier change in this transaction may have changed the job after its row was read: it may have released a held job, woken a run whose
    * child has ended, or cancelled a child whose run has ended.
    */
   const mayBeStale = (head: JobHead): boolean => head.concurrency?.held === true || isChild(head.id) || isRunOf(head)

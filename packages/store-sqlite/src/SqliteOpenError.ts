@@ -30,7 +30,7 @@ export class DatabaseLost extends Schema.TaggedError<DatabaseLost>()("DatabaseLo
   rescued: Schema.Boolean
 }) {}
 
-/** The file is damaged. `problems`: the findings of SQLite. */
+/** The file is damaged. `problems`: SQLite's findings. */
 export class FileDamaged extends Schema.TaggedError<FileDamaged>()("FileDamaged", {
   problems: Schema.String
 }) {}
@@ -38,7 +38,7 @@ export class FileDamaged extends Schema.TaggedError<FileDamaged>()("FileDamaged"
 /** The disk is full, and opening the file requires space. */
 export class DiskFull extends Schema.TaggedError<DiskFull>()("DiskFull", {}) {}
 
-/** The file cannot be created, opened or read, because of its permissions or an error of the disk. */
+/** The file cannot be created, opened or read, because of its permissions or a disk error. */
 export class FileUnusable extends Schema.TaggedError<FileUnusable>()("FileUnusable", {
   cause: Schema.Defect()
 }) {}

@@ -8,7 +8,7 @@
  *   first submission without      --> the counter is removed
  * ```
  *
- * A counter covers the jobs with row numbers up to `counted`. Changes of later jobs are ignored until the count reaches them, so the counter is
+ * A counter covers the jobs with row numbers up to `counted`. Changes to later jobs are ignored until the count reaches them, so the counter is
  * exact at every step. Without counters, operations only check that there are none.
  */
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
@@ -76,14 +76,14 @@ export interface UsageCounters {
   readonly stop: (scope: QuotaScope, id: string) => void
   /** Whether a counter covers the job. */
   readonly covers: (row: Row) => boolean
-  /** The size of the outcome of a job, and of its chunks if `withChunks`. */
+  /** The size of a job's outcome, and of its chunks if `withChunks`. */
   readonly sizeOf: (seq: number, withChunks: boolean) => number
   readonly inserted: (seq: number, job: JobRecord) => void
   /** Counts a change by `bytes`. */
   readonly changed: (row: Row, after: JobHead, bytes: number) => void
   /** Called before the rows of the job are removed. */
   readonly removing: (row: Row) => void
-  /** Counts a change of the log of a job. */
+  /** Counts a change to a job's log. */
   readonly logged: (seq: number, endpoint: string, owner: string, bytes: number) => void
   readonly takeCorrections: () => ReadonlyArray<Correction>
 }

@@ -1,5 +1,5 @@
 /**
- * Disk errors and power failures at the counts of the reliability figures (docs/spec/figures.md#reliability). `strace` makes system calls on
+ * Disk errors and power failures, as many as the reliability figures require (docs/spec/figures.md#reliability). `strace` makes system calls on
  * the database file and its WAL fail.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -18,7 +18,7 @@ import { tempFile } from "./TestDatabase.ts"
 import { cutWal } from "./WalCuts.ts"
 
 /**
- * Which calls fail, with which error: a range of calls, then every so many calls for ever. The numbers count the calls of the whole process on
+ * Which calls fail, and with which error: first a range of calls, then every n-th call, forever. The numbers count the calls of the whole process on
  * the file and its WAL.
  */
 const faults = [
@@ -43,7 +43,7 @@ const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}.ts`, i
 /** Submits jobs while system calls fail. Returns what the submitter printed, and the acknowledged jobs that are not stored. */
 const submitUnder = Effect.fnUntraced(function*(fault: string, nodeOptions: ReadonlyArray<string> = []) {
   const file = yield* tempFile
-  // The migrations have no part in this: a failed one is an error of the start.
+  // The migrations run before the faults: a failed migration would be a startup error.
   yield* Effect.provide(Effect.void, SqliteDatabase.layer({ file }), { local: true })
   const strace = ["-f", "-qq", "-o", "/dev/null", "-P", file, "-P", `${file}-wal`, "-e", `inject=${fault}`]
   const command = [process.execPath, ...nodeOptions, fixture("faultySubmitter"), file]
@@ -75,7 +75,7 @@ describe("R11: system calls that fail", () => {
       Effect.gen(function*() {
         const { acknowledged, logged, missing, rejected } = yield* submitUnder(fault)
         assert.isAtLeast(acknowledged.length, 100)
-        // Single failures may pass unnoticed: after a failed transaction, each of its jobs gets its own.
+        // Single failures may pass unnoticed: after a failed transaction, each of its jobs gets its own transaction.
         if (fault.includes("..")) assert.isAbove(rejected.length, 0)
         assert.isAtMost(logged.length, 2 * (rejected.length + 1))
         assert.deepStrictEqual(missing, [])

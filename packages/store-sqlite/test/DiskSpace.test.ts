@@ -35,7 +35,7 @@ it.effect("rejects new jobs below the limit, and accepts them again at a tenth a
     assert.isFalse(space.isLow())
   }))
 
-it.effect("uses a twentieth of a small disk as the limit, and none with 0", () =>
+it.effect("uses a twentieth of a small disk as the limit, and no limit with 0", () =>
   Effect.gen(function*() {
     const { disk, space } = yield* onDisk({ minFreeBytes: undefined })
     disk.free = 5e7 - 1
@@ -65,7 +65,7 @@ it.live("deletes the reserve on a full disk, reports that once, and writes it ag
     assert.strictEqual(statSync(reserve).size, 50_000)
   }))
 
-it.effect("rejects new jobs for a while after a full disk that reports enough free space", () =>
+it.effect("rejects new jobs for a while when a disk is full but reports enough free space", () =>
   Effect.gen(function*() {
     const held = yield* onDisk({ holdMs: 60_000 })
     assert.strictEqual(held.space.full().change?._tag, "Full")

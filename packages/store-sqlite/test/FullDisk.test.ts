@@ -44,7 +44,7 @@ const { id: endpoint } = Scenario.endpoint()
 
 const large = () => Scenario.record({ input: Scenario.text("x".repeat(100_000)) })
 
-/** Submits until a submission fails. Returns the stored jobs and the reason of the failure. */
+/** Submits until a submission fails. Returns the stored jobs and the reason for the failure. */
 const fillUp = Effect.gen(function*() {
   const store = yield* JobStore
   const stored: Array<ReturnType<typeof large>> = []
@@ -151,7 +151,7 @@ describe.runIf(!isLeftOut)("a disk that is full", () => {
     }))
 
   for (const reserveBytes of [0, 2 * MEBIBYTE]) {
-    it.live(`starts on a full disk ${reserveBytes === 0 ? "without" : "with"} a reserve, answers reads and rejects new jobs`, () =>
+    it.live(`starts on a full disk ${reserveBytes === 0 ? "without" : "with"} a reserve, serves reads and rejects new jobs`, () =>
       Effect.gen(function*() {
         const disk = yield* smallDisk("16m")
         const file = join(disk, "stint.db")

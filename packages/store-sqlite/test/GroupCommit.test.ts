@@ -113,7 +113,7 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual((await all(group, [1, 2].map(add))).map(causeOf), ["the file is gone", "the file is gone"])
     durable = true
     assert.deepStrictEqual((await all(group, [3].map(add))).map((one) => one.ok), [true])
-    // The database has all three: the first two are like writes whose answer was lost.
+    // The database has all three: the first two are like writes whose response was lost.
     assert.deepStrictEqual(committed(), [1, 2, 3])
   })
 

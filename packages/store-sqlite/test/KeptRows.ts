@@ -1,5 +1,5 @@
 /**
- * The rows of a file of a released version: compared column by column, and read through the stores (fixtures/schemaRows.ts).
+ * The rows of a file that a released version wrote: compared column by column, and read through the stores (fixtures/schemaRows.ts).
  */
 import { assert } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"

@@ -48,7 +48,7 @@ const waitFor = (condition: () => boolean) => eventually(Effect.suspend(() => co
 /** The problem of a broken store; the tag of every other reason. */
 const problemOf = ({ reason }: StoreError) => reason._tag === "StoreBroken" ? reason.problem : reason._tag
 
-/** Overwrites all pages from a number on. */
+/** Overwrites all pages from the page `from` on. */
 const damage = (file: string, from: number) => {
   const handle = openSync(file, "r+")
   for (let page = from; page < statSync(file).size / 4096; page++) {
@@ -202,7 +202,7 @@ describe("a damaged file", () => {
       assert.notInclude(lines[0], "free space")
     }))
 
-  it.live("accepts no job soon after another program has overwritten pages of it", () =>
+  it.live("accepts no job soon after another program has overwritten some of its pages", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(
@@ -223,7 +223,7 @@ describe("a damaged file", () => {
       )
     }))
 
-  it.live("is rejected at the start with what to do", () =>
+  it.live("is rejected at the start, with advice", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(

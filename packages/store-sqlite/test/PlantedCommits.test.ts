@@ -27,7 +27,7 @@ vi.mock(import("../src/GroupCommit.ts"), async (original) => {
             try {
               commitNow()
             } catch {
-              // The database was closed before.
+              // The database was already closed.
             }
           })
         }

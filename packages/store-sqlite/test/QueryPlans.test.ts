@@ -61,7 +61,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     // An endpoint has as many definitions as its pipeline had versions.
     const isVersions = ({ sql }: (typeof suspicious)[number]) =>
       sql.startsWith("SELECT hash, at FROM definitions WHERE endpoint = ? ORDER BY at")
-    // The open runs of an endpoint are sorted by their ids, for a person who asks. An index would cost every run a write.
+    // The open runs of an endpoint are sorted by their ids, only when a person asks for them. An index would cost every run a write.
     const isOpenRuns = ({ detail, sql }: (typeof suspicious)[number]) =>
       detail === "USE TEMP B-TREE FOR ORDER BY" &&
       sql.endsWith("AND status IN ('IN_QUEUE', 'IN_PROGRESS') ORDER BY run LIMIT ? + 0")
@@ -77,7 +77,7 @@ it.live("P5: no statement scans ended jobs, and none sorts rows that an index al
     assert.strictEqual(suspicious.filter(isListOrder).length, 5)
   }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))
 
-it.live("prepares no statement again for a bound LIMIT", () =>
+it.live("re-prepares no statement for a bound LIMIT", () =>
   Effect.gen(function*() {
     const texts = yield* statements
     assert.deepStrictEqual(texts.filter((sql) => /LIMIT \?(?! \+ 0)/.test(sql)), [])

@@ -19,7 +19,7 @@ const commits = SqliteDatabase.SqliteDatabase.use((db) => db.commits)
 /** Runs SQL directly, bypassing the store. */
 const tamper = (sql: string) => SqliteDatabase.SqliteDatabase.use((db) => db.write("tamper", () => void db.statement(sql).run()))
 
-describe("a worker that waits", () => {
+describe("a waiting worker", () => {
   it.effect("claims a job in the commit that stores it", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()

@@ -42,7 +42,7 @@ const life = <A, E>(
   return Effect.provide(body, world)
 }
 
-it.effect("R1: continues a partly enqueued, run or cancelled batch after a restart", () =>
+it.effect("R1: continues a batch that was partly enqueued, run or cancelled after a restart", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const requests = Array.from(

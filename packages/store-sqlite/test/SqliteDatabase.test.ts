@@ -35,7 +35,7 @@ const alter = (file: string, sql: string) => {
 }
 
 describe("opening", () => {
-  it.live("creates the file, its directory for its owner only, and the tables, once", () =>
+  it.live("creates the file, its directory (for its owner only) and the tables, once", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       for (let round = 0; round < 2; round++) {
@@ -117,7 +117,7 @@ describe("opening", () => {
       yield* open(file, Effect.void)
     }))
 
-  it.live("names the version that wrote a newer file and the copy from before its migration, whose commands bring the old tables back", () =>
+  it.live("names the version that wrote a newer file, and the commands that bring back the copy from before its migration", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)
@@ -386,7 +386,7 @@ describe.skipIf(process.platform === "win32")("permissions", () => {
       ).pipe(Effect.ensuring(Effect.sync(() => process.umask(umask))))
     }))
 
-  it.live("corrects files that other users can read, also those that a killed process left", () =>
+  it.live("corrects files that other users can read, including those that a killed process left behind", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)

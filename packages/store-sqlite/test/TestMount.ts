@@ -17,7 +17,7 @@ const temporaryFolder = () => mkdtempSync(join(tmpdir(), "stint-mount-"))
 /** Why this process cannot mount a file system. */
 export interface MountProblem {
   readonly reason: string
-  /** Whether the system forbids it, as in a container or without root, so that nothing that could be installed would help. */
+  /** Whether the system forbids it, as in a container or without root, so that installing something would not help. */
   readonly isForbidden: boolean
 }
 

@@ -1,4 +1,4 @@
-/** Cuts of the WAL at random places, as a power failure leaves it behind. */
+/** Cuts the WAL at random places, as a power failure may. */
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"

@@ -1,5 +1,5 @@
 /**
- * Passes the counts of a test for rare faults to the program that runs the tests, which prints them (`pnpm chaos`).
+ * Passes the counts of a test for rare faults to the test runner, which prints them (`pnpm chaos`).
  */
 
 /** Counts by name, such as `jobs` and `lost`. */

@@ -1,5 +1,5 @@
 /**
- * A test clock whose wall time can be set without the passing of time, as a system clock can.
+ * A test clock whose wall time can be set, like that of a system clock, without time passing.
  *
  * ```
  *   TestClock.adjust(1 second)    wall time + 1 s, monotonic time + 1 s, sleeps end

@@ -91,17 +91,17 @@ export const reasonOf = <A, E extends { readonly _tag: string }, R>(
     onSuccess: () => undefined
   })
 
-/** The cursor with which a reader resumes after its last event: encoded and decoded, as it is over HTTP. */
+/** The cursor with which a reader resumes after its last event, encoded and decoded as over HTTP. */
 export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
-/** {@link settle} ends after this number of idle turns of the event loop in a row, or of waits for the store. */
+/** {@link settle} ends after this many consecutive idle turns of the event loop, or waits for the store. */
 const IDLE_TURNS = 20
 const STORE_WAITS = 40
 
 /**
- * Runs every fiber that can run without time passing, including those that wait for the store. Fibers that read the store all the time do not keep
- * it from ending.
+ * Runs every fiber that can run without time passing, including those that wait for the store. Fibers that read the store continuously do not keep it
+ * from ending.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
   for (let idle = 0, waits = 0; idle < IDLE_TURNS && waits < STORE_WAITS;) {
@@ -116,7 +116,7 @@ export const settle: Effect.Effect<void> = Effect.promise(async () => {
   }
 })
 
-/** The maximum duration and the maximum number of the steps of {@link pass}. */
+/** The maximum duration and the maximum number of steps in {@link pass}. */
 const STEP_MILLIS = 500
 const MAX_STEPS = 200
 
@@ -182,7 +182,7 @@ export interface Scenario {
   readonly status: (id: string) => Effect.Effect<string, StoreError | JobMissing>
 }
 
-/** A scenario with an endpoint of these settings. */
+/** A scenario with an endpoint that has these settings. */
 export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}): Effect.fn.Return<
   Scenario,
   never,

@@ -1,5 +1,5 @@
 /**
- * Knows the operations that are in flight at the store under test, so that `Scenario.settle` can wait for a store behind a network as it waits
+ * Tracks the operations in flight at the store under test, so that `Scenario.settle` can wait for a store behind a network as it waits
  * for one in memory.
  */
 import { JobLogStore } from "@stint/store/JobLogStore"
@@ -24,7 +24,7 @@ const counted = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
       }))
   })
 
-/** The same services, with the operations of the job store counted. */
+/** The same services, counting the operations of the job store. */
 export const counting = <A, E, R>(store: Layer.Layer<A | JobStore, E, R>): Layer.Layer<A | JobStore, E, R> =>
   Layer.merge(
     store,
@@ -52,7 +52,7 @@ export const counting = <A, E, R>(store: Layer.Layer<A | JobStore, E, R>): Layer
     ).pipe(Layer.provide(store))
   )
 
-/** The same services, with the operations of the store of log lines counted. */
+/** The same services, counting the operations of the store of log lines. */
 export const countingLogs = <A, E, R>(store: Layer.Layer<A | JobLogStore, E, R>): Layer.Layer<A | JobLogStore, E, R> =>
   Layer.merge(
     store,

@@ -1,6 +1,6 @@
 /**
  * Each scenario of the simulation runs over a store with a planted bug and must report the broken rule. A scenario that stays green here
- * could not detect such a bug. apps/cli/test/PlantedBugs.long.test.ts does the same between real processes.
+ * could not detect such a bug. apps/cli/test/PlantedBugs.long.test.ts does the same with real processes.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -78,7 +78,7 @@ const handsOutTwice = planted((store) => {
 /** Never fires a timer, so that the jobs of silent workers stay where they are. */
 const firesNoTimers = planted(() => ({ tick: () => Effect.succeed([]) }))
 
-/** Does not move leases and timers when the wall clock was set. */
+/** Does not move leases and timers when the wall clock is set. */
 const ignoresClockJumps = planted((store) => ({
   applyRunning: (filter, event) => event._tag === "Recover" ? Effect.succeed([]) : store.applyRunning(filter, event)
 }))
@@ -119,7 +119,7 @@ const countsNoBytes = planted((store) => ({
     )
 }))
 
-/** Never frees the bytes of chunks, because it keeps the job of an ended retention. */
+/** Never frees the bytes of chunks, because it keeps jobs after their retention. */
 const freesNothing = planted((store) => ({
   tick: (event, limit) => store.tick({ ...event, now: Math.min(event.now, 500_000) }, limit)
 }))

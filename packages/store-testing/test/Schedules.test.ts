@@ -156,7 +156,7 @@ describe("firing", () => {
       assert.strictEqual(yield* count, 1)
     }).pipe(Effect.provide(world)))
 
-  it.effect("delays each firing by a jitter of its own, which all servers agree on", () =>
+  it.effect("delays each firing by its own jitter, on which all servers agree", () =>
     Effect.gen(function*() {
       const { count, show, tickAt } = yield* start("2026-11-22T12:00:30Z", { jitterMs: 600_000, overlap: "allow" })
       const delays = new Set<number>()
@@ -199,7 +199,7 @@ describe("firing", () => {
   )
 })
 
-describe("after the platform did not run", () => {
+describe("after the platform was down", () => {
   it.effect.each<{ readonly settings: Settings; readonly jobs: number; readonly last: string; readonly outcome: string }>([
     { settings: { catchUp: "none" }, jobs: 0, last: "2026-11-22T15:00", outcome: "missed" },
     { settings: { catchUp: "last" }, jobs: 1, last: "2026-11-22T15:00", outcome: "submitted" },
@@ -335,7 +335,7 @@ describe("while the previous job has not ended", () => {
       assert.deepInclude((yield* show).last, { outcome: "failed" })
     }).pipe(Effect.provide(world)))
 
-  it.effect("replace leaves the previous job, also a waiting one, when other jobs fill the queue", () =>
+  it.effect("replace leaves the previous job, even a waiting one, when other jobs fill the queue", () =>
     Effect.gen(function*() {
       const { set, show, statuses, submitOther, take, tickAt } = yield* replacing()
       yield* submitOther
@@ -374,7 +374,7 @@ describe("while the previous job has not ended", () => {
       assert.deepStrictEqual((yield* show).waiting, [])
     }).pipe(Effect.provide(world)))
 
-  it.effect("allow submits the job as well", () =>
+  it.effect("allow submits the job anyway", () =>
     Effect.gen(function*() {
       const { count, tickAt } = yield* start("2026-11-22T12:30:00Z", { overlap: "allow" })
       yield* tickAt("2026-11-22T13:00:00Z")
@@ -383,7 +383,7 @@ describe("while the previous job has not ended", () => {
     }).pipe(Effect.provide(world)))
 })
 
-describe("changes of a schedule", () => {
+describe("changes to a schedule", () => {
   it.effect("a paused schedule does not fire, and makes up for nothing when it is resumed", () =>
     Effect.gen(function*() {
       const { count, schedules, set, show, tickAt } = yield* start("2026-11-22T12:30:00Z", { catchUp: "all" })
@@ -413,7 +413,7 @@ describe("changes of a schedule", () => {
       assert.strictEqual(iso((yield* show).next[0]), "2026-11-22T14:15")
     }).pipe(Effect.provide(world)))
 
-  it.effect("runs now without a change of its times, also while it is paused or its job runs", () =>
+  it.effect("runs now without changing its times, even while it is paused or its job is running", () =>
     Effect.gen(function*() {
       const { count, schedules, show, status } = yield* start("2026-11-22T12:30:00Z")
       const { next } = yield* show
@@ -427,7 +427,7 @@ describe("changes of a schedule", () => {
       assert.deepInclude((yield* show).last, { trigger: "manual", outcome: "submitted" })
     }).pipe(Effect.provide(world)))
 
-  it.effect("skips while the job of an earlier firing runs beside one that was asked for", () =>
+  it.effect("skips while the job of an earlier firing has not ended, even after jobs that were run by hand", () =>
     Effect.gen(function*() {
       const { count, end, jobs, schedules, show, tickAt } = yield* start("2026-11-22T12:30:00Z")
       yield* tickAt("2026-11-22T13:00:00Z")
@@ -446,7 +446,7 @@ describe("changes of a schedule", () => {
       assert.strictEqual(yield* count, 4)
     }).pipe(Effect.provide(world)))
 
-  it.effect("replaces every job that has not ended, also those that were asked for", () =>
+  it.effect("replaces every job that has not ended, including those that were run by hand", () =>
     Effect.gen(function*() {
       const { jobs, schedules, tickAt } = yield* start("2026-11-22T12:30:00Z", { overlap: "replace" })
       yield* tickAt("2026-11-22T13:00:00Z")

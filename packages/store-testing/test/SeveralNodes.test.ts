@@ -1,6 +1,6 @@
 /**
- * Two queues over one store, which tell each other where to look (`Nodes`). No time passes in these tests unless they say so: a wake-up that does
- * not cross would leave a call waiting for ever.
+ * Two queues over one store that tell each other where to look (`Nodes`). No time passes in these tests unless they say so: a wake-up that does
+ * not reach the other queue would leave a call waiting forever.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -42,7 +42,7 @@ const network = () => {
   return { join, state }
 }
 
-/** A queue with a registry of its own. */
+/** A queue with its own registry. */
 const queueOf = Effect.fnUntraced(function*(stores: Context.Context<JobStore>, nodes: Nodes["Service"]) {
   const layer = JobQueue.layer.pipe(
     Layer.provideMerge(WorkerRegistry.layer),
@@ -106,7 +106,7 @@ describe("several nodes", () => {
   )
 
   rule(
-    "a lost stop signal is repaired by the worker's next heartbeat, at whichever node",
+    "a lost stop signal is repaired by the worker's next heartbeat, at any node",
     Effect.scoped(Effect.gen(function*() {
       const { first, second, state } = yield* twoQueues
       const job = yield* second.started("ann")
@@ -120,7 +120,7 @@ describe("several nodes", () => {
   )
 
   rule(
-    "all nodes list a worker that takes a job from one and delivers it to another once, and as idle afterwards",
+    "all nodes list a worker that takes a job from one node and delivers it to another only once, and as idle afterwards",
     Effect.scoped(Effect.gen(function*() {
       const { first, second } = yield* twoQueues
       const job = yield* second.started("ann")

@@ -52,7 +52,7 @@ const world = (
 
 const memory = world(UsageStore.layerMemory)
 
-/** Builds the world at a time. Built earlier, its timers would fire for all the years until then. */
+/** Builds the world at this time. If it were built earlier, its timers would fire for all the years in between. */
 const from = <E, R, Provided>(time: number, body: Effect.Effect<void, E, R>, layer: Layer.Layer<Provided, StoreError>) =>
   Effect.andThen(TestClock.setTime(time), Effect.provide(body, layer, { local: true }))
 
@@ -108,7 +108,7 @@ describe("usage of attempts", () => {
       memory
     ))
 
-  it.effect("divides an attempt between the hours in which it ran, and counts it where it ended", () =>
+  it.effect("divides an attempt between the hours in which it ran, and counts it in the hour in which it ended", () =>
     from(
       NOON - 1,
       Effect.gen(function*() {
@@ -129,7 +129,7 @@ describe("usage of attempts", () => {
         assert.deepStrictEqual(
           (yield* stored).map(({ attempts, executionMs, hour }) => [(hour - NOON) / HOUR, attempts, executionMs]),
           [
-            // It ended at noon: the hour before has its time, and the hour that begins then has its end.
+            // It ended at noon: its time counts in the hour before, and its end in the hour that begins then.
             [-1, 0, 1],
             [0, 1, HOUR],
             [1, 0, HOUR],
@@ -140,7 +140,7 @@ describe("usage of attempts", () => {
       memory
     ))
 
-  it.effect("has the sum of all attempts, however they overlap, also when responses of additions are lost", () =>
+  it.effect("has the sum of all attempts, however they overlap, even when responses to additions are lost", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(
@@ -196,7 +196,7 @@ describe("usage of attempts", () => {
 })
 
 describe("usage of workers", () => {
-  it.effect("counts a worker of an earlier platform from its adoption, without the processor time that was counted before", () =>
+  it.effect("counts a worker of an earlier platform from its adoption, without the CPU time that was counted before", () =>
     from(
       NOON,
       Effect.gen(function*() {
@@ -214,7 +214,7 @@ describe("usage of workers", () => {
       memory
     ))
 
-  it.effect("counts the last time of a worker for its release, also when the platform no longer knows it", () =>
+  it.effect("counts the last time of a worker for its release, even when the platform no longer knows the worker", () =>
     from(
       NOON,
       Effect.gen(function*() {
@@ -238,7 +238,7 @@ describe("usage of workers", () => {
       memory
     ))
 
-  it.effect("counts all the time of a worker that became ready while the store did not answer", () =>
+  it.effect("counts all the time of a worker that became ready while the store did not respond", () =>
     from(
       NOON,
       Effect.gen(function*() {
@@ -269,7 +269,7 @@ describe("usage of workers", () => {
       Layer.empty
     ))
 
-  it.effect("asks for processor times within a limit, however many engines do not answer, and counts the rest meanwhile", () =>
+  it.effect("asks for CPU times within a limit, however many engines do not respond, and counts the rest meanwhile", () =>
     from(
       NOON,
       Effect.gen(function*() {
@@ -278,14 +278,14 @@ describe("usage of workers", () => {
         for (let index = 0; index < 40; index++) {
           yield* watch({ endpoint: endpoint.id, worker: `w-${index}`, gpus: 0, cpuMillis: Effect.never, isReady: true })
         }
-        // The first question lasts 5 s, and the second begins 10 s later.
+        // The first request lasts 5 s, and the second begins 10 s later.
         yield* TestClock.adjust(20_000)
         assert.deepStrictEqual((yield* stored).map(({ workerMs }) => workerMs), [40 * 20_000])
       }).pipe(Effect.scoped),
       memory
     ))
 
-  it.effect("counts a worker from its first request for a job until its exit, and its processor time from the start", () =>
+  it.effect("counts a worker from its first request for a job until its exit, and its CPU time from the start", () =>
     from(
       NOON + HOUR - 25_000,
       Effect.gen(function*() {
@@ -303,7 +303,7 @@ describe("usage of workers", () => {
         yield* TestClock.adjust(15_000)
         assert.deepStrictEqual((yield* stored).map(({ cpuMs, workerMs }) => [cpuMs, workerMs]), [[700, 0]])
         yield* queue.take({ endpoint: endpoint.id, worker: "w-1", limit: 1, waitMs: 0, holding: false })
-        // A child that the worker leaves behind takes its processor time with it.
+        // A child that the worker leaves behind takes its CPU time with it.
         cpu = 500
         yield* TestClock.adjust(17_000)
         yield* Scope.close(life, Exit.void)
@@ -326,7 +326,7 @@ const PRICES: Prices = {
 }
 
 describe("costs", () => {
-  it("multiplies seconds by prices, of which an endpoint may have its own", () => {
+  it("multiplies seconds by prices, which an endpoint may replace with its own", () => {
     const times = { executionMs: 1_000, workerMs: 2_000, cpuMs: 500, gpuMs: 4_000 }
     assert.strictEqual(costOf(PRICES, "hello", times), 1 + 1 + 1 + 12)
     assert.strictEqual(costOf(PRICES, "cheap", times), 1 + 0 + 1 + 12)
@@ -367,7 +367,7 @@ describe("budgets", () => {
   const endpoint = Scenario.endpoint()
   const budgeted = (budgets: ReadonlyArray<Budgets.Budget>) => world(UsageStore.layerMemory, Budgets.layer(PRICES, budgets))
 
-  it.effect("refuses new jobs once the budget of the endpoint is spent, lets accepted ones go on, and renews at midnight UTC", () =>
+  it.effect("refuses new jobs once the budget of the endpoint is spent, lets accepted ones continue, and renews at midnight UTC", () =>
     from(
       Date.parse("2026-11-22T23:50:00Z"),
       Effect.gen(function*() {
@@ -387,14 +387,14 @@ describe("budgets", () => {
         assert.strictEqual((yield* takeOne("ann")).id, accepted.id)
         yield* TestClock.setTime(Date.parse("2026-11-22T23:59:59.999Z"))
         assert.strictEqual((yield* Effect.flip(submit()))._tag, "BudgetReached")
-        // The running job has spent nothing of the new day yet.
+        // The running job has spent nothing of the new day's budget yet.
         yield* TestClock.setTime(Date.parse("2026-11-23T00:00:00Z"))
         yield* submit()
       }),
       budgeted([{ scope: "endpoint", id: endpoint.id, period: "daily", limit: 2.5 }])
     ))
 
-  it.effect("refuses a key alone, and knows what was spent before a restart", () =>
+  it.effect("refuses only that key, and knows what was spent before a restart", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(NOON)
       const usage = yield* UsageStore.UsageStore
@@ -420,7 +420,7 @@ describe("budgets", () => {
       }).pipe(Effect.provide(world(Layer.succeed(UsageStore.UsageStore, usage), Budgets.layer(PRICES, limits)), { local: true }))
     }).pipe(Effect.provide(UsageStore.layerMemory)))
 
-  it.effect("refuses a key whose budget of the month is spent, also when the budget of the day of its endpoint has just renewed", () =>
+  it.effect("refuses a key whose monthly budget is spent, even when its endpoint's daily budget has just been renewed", () =>
     from(
       Date.parse("2026-11-22T23:59:30Z"),
       Effect.gen(function*() {

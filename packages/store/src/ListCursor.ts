@@ -1,7 +1,7 @@
 /**
  * The cursor of a list that is paged newest first: by creation time, then by id when creation times are equal.
  *
- * Neither value ever changes. A reader that follows the cursor therefore sees every item that exists from start to end exactly once, even
+ * Neither value ever changes. A reader that follows the cursor therefore sees every item that exists the whole time exactly once, even
  * while other items are created, changed or removed. The item at the cursor may have been removed in the meantime.
  */
 

@@ -20,8 +20,8 @@ export interface OutageLog {
   /** Reports a success. */
   readonly succeeded: Effect.Effect<void>
   /**
-   * Runs the effect, reports its outcome, and returns whether it succeeded. A defect counts as a failure, so that a loop over many rows
-   * continues after an unreadable one. Interruption passes through.
+   * Runs the effect, reports its outcome, and returns whether it succeeded. A defect counts as a failure, so that a loop over many rows continues
+   * after an unreadable row. Interruption passes through.
    */
   readonly watch: <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<boolean, never, R>
 }

@@ -38,7 +38,7 @@ export class StoreBroken extends Schema.TaggedError<StoreBroken>()("StoreBroken"
 export class PayloadUnavailable extends Schema.TaggedError<PayloadUnavailable>()("PayloadUnavailable", {
   operation: Schema.Literals(["put", "get"]),
   problem: Schema.String,
-  /** The payload does not exist any more, so that it can never be read. Default: it may be read later. */
+  /** The payload no longer exists, so it can never be read. Default: it may be readable later. */
   isLost: Schema.optionalKey(Schema.Literal(true))
 }) {}
 

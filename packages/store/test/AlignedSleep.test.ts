@@ -8,7 +8,7 @@ import * as AlignedSleep from "../src/AlignedSleep.ts"
 const { alignedMillis } = AlignedSleep
 
 describe("an aligned sleep", () => {
-  it("ends at a multiple of its interval, after at most one and a quarter of it", () => {
+  it("ends at a multiple of its interval, after at most 5/4 of the interval", () => {
     fc.assert(
       fc.property(fc.double({ min: 0, max: 1e9, noNaN: true }), fc.integer({ min: 1, max: 60_000 }), (now, interval) => {
         const millis = alignedMillis(now, interval)

@@ -24,10 +24,10 @@ const hex = (length: number) =>
   fc.string({ unit: fc.constantFrom(...Array.from("0123456789abcdef")), minLength: length, maxLength: length })
 const letters = (min: number, max: number) =>
   fc.string({ unit: fc.constantFrom(...Array.from("abcdefghijklmnopqrstuvwxyz")), minLength: min, maxLength: max })
-/** Ids as services make them: of letters and digits, with a digit at each end. */
+/** Ids in the form that services use: letters and digits, with a digit at each end. */
 const serviceId = fc.tuple(fc.nat(9), letters(3, 6), fc.nat(9), letters(3, 6), fc.nat(9)).map((parts) => `cus_${parts.join("")}`)
 
-/** Names of workers. One that is an ordinary word would also be replaced where the message has this word. */
+/** Names of workers. A name that is an ordinary word would also be replaced wherever the message contains that word. */
 const worker = letters(4, 8).map((name) => `w-${name}`)
 
 /** What differs between two runs of one fault. */
@@ -47,7 +47,7 @@ const VALUES: Readonly<Record<string, fc.Arbitrary<string>>> = {
   email: fc.tuple(letters(2, 8), letters(2, 8)).map(([name, host]) => `${name}@${host}.example`)
 }
 
-/** A text with places for values: `no such user {id} in {path}`. */
+/** A text with placeholders for values: `no such user {id} in {path}`. */
 const template = fc.array(fc.oneof(letters(2, 9), fc.constantFrom(...Object.keys(VALUES)).map((name) => `{${name}}`)), {
   minLength: 1,
   maxLength: 12
@@ -116,7 +116,7 @@ describe("the fingerprint of an error", () => {
     expect(of(error).message).toBe(message)
   })
 
-  it("is the same for the last attempt, the only one and the one before the end of the time to live", () => {
+  it("is the same for a last attempt, an only attempt and an attempt whose successor would exceed the time to live", () => {
     const ends = [
       "This was attempt 2 of 3.",
       "This was the only attempt allowed.",
@@ -125,7 +125,7 @@ describe("the fingerprint of an error", () => {
     expect(new Set(ends.map((end) => of(`Worker w-1 left. ${end}`).fingerprint)).size).toBe(1)
   })
 
-  it("takes the first frames of the handler's own code from a stack of JavaScript", () => {
+  it("takes the first frames of the handler's own code from a JavaScript stack", () => {
     const stack = [
       "TypeError: x",
       "    at parse (node:internal/json:1:1)",
@@ -142,7 +142,7 @@ describe("the fingerprint of an error", () => {
     })
   })
 
-  it("takes the innermost frames from a traceback of Python, which prints them last", () => {
+  it("takes the innermost frames from a Python traceback, which lists them last", () => {
     const traceback = [
       "Traceback (most recent call last):",
       "  File \"/usr/lib/python3.11/runpy.py\", line 1, in run",
@@ -164,14 +164,14 @@ describe("the fingerprint of an error", () => {
     })
   })
 
-  it("reads an exception that is too long to be read whole, and any other JSON as text", () => {
+  it("reads an exception that is too long to be read in full, and reads all other JSON as text", () => {
     const long = exception("RangeError", `too long: ${"x".repeat(100_000)}`)
     expect(of(long)).toMatchObject({ type: "RangeError" })
     expect(of("{\"code\":7}")).toMatchObject({ type: null, message: "{<value>:<n>}" })
     expect(of("").fingerprint).toMatch(/^[0-9a-f]{16}$/)
   })
 
-  it("property: reads any text, and keeps no control characters and bounded parts of it", () => {
+  it("property: reads any text, and keeps only bounded parts without control characters", () => {
     fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 3_000 }), fc.boolean(), (text, isException) => {
       const { fingerprint, frames, message, type } = of(isException ? exception(text, text, text) : text)
       expect(fingerprint).toMatch(/^[0-9a-f]{16}$/)
@@ -217,7 +217,7 @@ describe("the fingerprint of an error", () => {
           return performance.now() - start
         }
         time(10_000)
-        // 30 MB: reading more than the first characters, or any backtracking over them, takes seconds.
+        // 30 MB: reading more than the first characters, or backtracking over them, would take seconds.
         expect(Math.min(time(30_000_000 / 10), time(30_000_000 / 10)), JSON.stringify(one)).toBeLessThan(100)
       }
     }

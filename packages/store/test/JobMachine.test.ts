@@ -159,7 +159,7 @@ describe("invariants for every sequence of events", () => {
     })
   })
 
-  it("never rejects an event of the lease holder", () => {
+  it("never rejects an event from the lease holder", () => {
     always(({ decided, event, job }) => {
       if (!("worker" in event) || event._tag === "Claim" || job.status !== "IN_PROGRESS") return
       if (event.worker !== job.worker || event.endpoint !== job.endpoint) return
@@ -364,7 +364,7 @@ describe("single transitions", () => {
     assert.include(outcomeOf(fresh, { _tag: "Tick", now: 61_000 }).error ?? "", "while it was waiting for a worker")
   })
 
-  it("restores the full lease after a restart, and no longer one when the clock was set back", () => {
+  it("restores the full lease after a restart, and no more than that when the clock was set back", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(after(running, { _tag: "Recover", now: 50_000 }).leaseExpiresAt, 55_000)
     assert.strictEqual(after(running, { _tag: "Recover", now: 2_000 }).leaseExpiresAt, 7_000)
@@ -375,7 +375,7 @@ describe("single transitions", () => {
     const running = claim(fresh, 3_000)
     const forward = after(running, { _tag: "Recover", now: 104_000, by: 100_000 })
     assert.deepInclude(forward, { startedAt: 103_000, expiresAt: 161_000, leaseExpiresAt: 109_000, createdAt: 1_000 })
-    // The answer to the first recovery was lost, so it is repeated.
+    // The response to the first recovery was lost, so the recovery is repeated.
     assert.deepInclude(after(forward, { _tag: "Recover", now: 104_500, by: 100_000 }), { startedAt: 103_000, expiresAt: 161_000 })
     const back = after(running, { _tag: "Recover", now: 4_000 - 100_000, by: -100_000 })
     assert.deepInclude(back, { startedAt: -97_000, expiresAt: -39_000, leaseExpiresAt: -91_000 })
@@ -515,7 +515,7 @@ describe("a job of a batch", () => {
     assert.deepStrictEqual(Result.getOrThrow(transition(job, { _tag: "Tick", now: late })), { _tag: "Remove" })
   })
 
-  it("has all timers before its end, and cannot be detached then", () => {
+  it("has all timers until its end, and cannot be detached before it", () => {
     const waiting: JobHead = { ...fresh, batchId }
     assert.strictEqual(dueAt(waiting), dueAt(fresh))
     assert.isTrue(Result.isFailure(transition(waiting, { _tag: "LeaveBatch", now: 5_000 })))

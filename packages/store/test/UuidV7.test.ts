@@ -19,7 +19,7 @@ describe("uuidV7At", () => {
     assert.deepStrictEqual([...ids].sort(), ids)
   })
 
-  it("puts the slot into the id and reads it back behind any prefix", () => {
+  it("puts the slot into the id and reads it back after any prefix", () => {
     for (const slot of [0, 1, 255, 4_095]) {
       for (const prefix of ["", "sync-", "batch_"]) assert.strictEqual(slotOfId(prefix + uuidV7At(0, slot)), slot)
     }
@@ -35,7 +35,7 @@ describe("uuidV7At", () => {
     for (const id of ["", "job-1", "0af76519-16cd-43dd-8448-eb211c80319c"]) assert.strictEqual(slotOfId(id), undefined)
   })
 
-  it("gives an idempotency key the same slot forever, and another endpoint's key another one", () => {
+  it("always gives an idempotency key the same slot, and the same key of another endpoint another slot", () => {
     assert.strictEqual(slotOfKey("letters", "order-1"), 1653)
     assert.notStrictEqual(slotOfKey("numbers", "order-1"), 1653)
   })

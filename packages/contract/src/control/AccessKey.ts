@@ -200,7 +200,7 @@ export type KeyRotation = typeof KeyRotation.Type
 
 /** The body of `POST /api/v1/keys/{key}/revoke`, which may be empty. */
 export const KeyRevocation = Schema.Struct({
-  /** Whether the keys that were issued with this key end, too. Default: false. */
+  /** Whether the keys that were issued with this key are revoked, too. Default: false. */
   withIssued: Schema.optionalKey(Schema.Boolean)
 })
 export type KeyRevocation = typeof KeyRevocation.Type
@@ -210,7 +210,7 @@ export const RevokedKey = Schema.Struct({
   ...AccessKey.fields,
   /**
    * The keys that were created or rotated with this key, or with a key in this list, and that were ACTIVE before the call. Their status is
-   * the one after the call.
+   * that after the call.
    */
   issued: Schema.Array(AccessKey)
 })

@@ -1,5 +1,5 @@
 /**
- * The audit: who changed what, from where, and with which result (docs/operations/audit.md).
+ * The audit log: who changed what, from where, and with which result (docs/operations/audit.md).
  *
  * Every operation of the `HttpApi` that is not a GET is audited, unless its declaration says otherwise with {@link Audited}. A new operation
  * is therefore audited without further registration.

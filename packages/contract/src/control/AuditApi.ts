@@ -1,5 +1,5 @@
 /**
- * The operation that reads the audit, a part of the control API (docs/operations/audit.md).
+ * The operation that reads the audit log, a part of the control API (docs/operations/audit.md).
  *
  * ```
  *   /api/v1/audit   GET   newest first: ?action ?key ?target ?result ?since ?limit ?cursor
@@ -27,7 +27,7 @@ const integer = (description: string, minimum: number, maximum: number) =>
     )
   )
 
-/** Filters and pagination of the audit. All keys are optional. */
+/** Filters and pagination of the audit log. All keys are optional. */
 const AuditQuery = {
   action: filter("Only this operation, or only operations of this group: `keys.createKey`, `keys`."),
   key: filter("Only operations with this key: its id, or its name at the time."),
@@ -38,7 +38,7 @@ const AuditQuery = {
   cursor: integer("The `cursor` of the previous page.", 1, Number.MAX_SAFE_INTEGER)
 }
 
-/** One page of the audit, newest first. */
+/** One page of the audit log, newest first. */
 export const AuditPage = Schema.Struct({
   entries: Schema.Array(AuditEntry),
   /** The cursor of the next page. Null at the end of the list. */
@@ -46,7 +46,7 @@ export const AuditPage = Schema.Struct({
 })
 export type AuditPage = typeof AuditPage.Type
 
-/** The operation that reads the audit. */
+/** The operation that reads the audit log. */
 export class AuditApi extends HttpApiGroup.make("audit")
   .add(
     HttpApiEndpoint.get("listAudit", "/audit", {

@@ -7,7 +7,7 @@
  *      +-----------+----cancelled--> cancelled
  * ```
  *
- * A build has a copy of the endpoint's build settings from the moment in which it was created. Changed settings affect only later builds.
+ * A build has a copy of the endpoint's build settings from the moment it was created. Changed settings affect only later builds.
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
@@ -131,7 +131,7 @@ export const BuildLogLine = Schema.Struct({
 })
 export type BuildLogLine = typeof BuildLogLine.Type
 
-/** An event of the log of a build. */
+/** An event in a build's log. */
 export const BuildLogEvent = Schema.Union([
   /** `id`: the line's number. */
   Schema.Struct({ id: Schema.String, event: Schema.tag("line"), data: Schema.fromJsonString(BuildLogLine) }),
@@ -143,7 +143,7 @@ export const BuildLogEvent = Schema.Union([
 export const BuildHookResult = Schema.Struct({
   /** The number of the started build. Absent if none was started. */
   build: Schema.optionalKey(BuildNumber),
-  /** Why. */
+  /** Why a build was started or not. */
   reason: Schema.String
 })
 export type BuildHookResult = typeof BuildHookResult.Type

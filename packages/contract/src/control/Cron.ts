@@ -19,14 +19,14 @@ const problemOf = (expression: string): string | undefined => {
 }
 
 /**
- * A cron expression with five fields: minute, hour, day of the month, month, day of the week; or a name such as `@daily`. Names of months and
- * days, `L` (last) and `#` (nth day of the week) are allowed; seconds are not. When the day of the month and the day of the week are both
+ * A cron expression: either five fields (minute, hour, day of the month, month, day of the week) or a name such as `@daily`. Names of months
+ * and days, `L` (last) and `#` (nth day of the week) are allowed; seconds are not. When the day of the month and the day of the week are both
  * restricted, a day that matches either one matches, as in cron(8).
  */
 export const CronExpression = Schema.String.check(
   Schema.isMaxLength(MAX_LENGTH),
   Schema.makeFilter((expression) => {
-    // A longer text is never parsed.
+    // Longer expressions are never parsed.
     const problem = expression.length > MAX_LENGTH ? undefined : problemOf(expression)
     return problem === undefined || `is not a cron expression of five fields, such as "0 8 * * 1-5": ${problem}`
   })

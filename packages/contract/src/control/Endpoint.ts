@@ -15,8 +15,8 @@ import { SecretName } from "./Secret.ts"
 /** A volume of a container. */
 const ContainerVolume = Schema.Struct({
   /**
-   * An absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or otherwise the name
-   * of a volume of the engine.
+   * The absolute path of a folder that the operator allowed (`STINT_ENGINE_VOLUMES`), the name of a volume in `STINT_VOLUMES`, or otherwise the name
+   * of one of the engine's volumes.
    */
   source: Schema.String.check(
     Schema.isPattern(/^(?:\/[^\0]*|[A-Za-z0-9][\w.-]*)$/, { message: "Expected an absolute path or the name of a volume" })
@@ -123,7 +123,7 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** A recurring time in which more workers always run, for example office hours (docs/spec/endpoints.md#warm-times). */
+/** A recurring time during which more workers always run, for example office hours (docs/spec/endpoints.md#warm-times). */
 const WarmTime = Schema.Struct({
   /** When it begins. */
   start: CronExpression,
@@ -131,7 +131,7 @@ const WarmTime = Schema.Struct({
   end: CronExpression,
   /** The time zone of `start` and `end`. Default UTC. */
   timeZone: withDefault(TimeZone, "UTC"),
-  /** The number of workers that always run in this time. When several warm times overlap, the largest number applies. */
+  /** The number of workers that always run during this time. When several warm times overlap, the largest number applies. */
   min: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))
 })
 
@@ -206,14 +206,14 @@ const Concurrency = Schema.Struct({
       message: "Expected a path such as input.customer, or a text that is the key of all jobs"
     })
   ),
-  /** The number of running jobs of a key. */
+  /** The maximum number of running jobs with the same key. */
   limit: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))
 })
 
-/** A variable whose value is a secret. An object, because every text is a valid value of a variable. */
+/** A variable whose value is a secret. An object, because every string is a valid value of a variable. */
 const SecretReference = Schema.Struct({ secret: SecretName })
 
-/** The variables of an endpoint's workers: texts, and references to secrets. */
+/** The variables of an endpoint's workers: strings, and references to secrets. */
 export const WorkerVariables = Schema.Record(Schema.String, Schema.Union([Schema.String, SecretReference]))
 export type WorkerVariables = typeof WorkerVariables.Type
 
@@ -322,7 +322,7 @@ export const Endpoint = Schema.Struct({
   createdAt: Schema.Int,
   /** The release that the endpoint runs or is about to run. Absent if its workers always run the current files, as in `stint dev`. */
   release: Schema.optionalKey(Schema.Int),
-  /** The release that serves until the first worker of `release` is ready. Absent when no roll is in progress. */
+  /** The release that serves until the first worker of `release` is ready. Absent when no rollout is in progress. */
   previousRelease: Schema.optionalKey(Schema.Int),
   /** The release that runs a part of the jobs, and that part in percent. Absent without a canary. */
   canary: Schema.optionalKey(Schema.Struct({ release: Schema.Int, percent: Schema.Int }))

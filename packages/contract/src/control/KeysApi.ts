@@ -2,9 +2,12 @@
  * The operations on access keys, a part of the control API.
  *
  * ```
- * /api/v1/keys GET all keys; expired and revoked ones for 30 days POST create; returns the secret, once /api/v1/keys/{key} GET PATCH name,
- * scopes, endpoints, expiry, limits /api/v1/keys/{key}/rotate POST replace the secret; returns it, once /api/v1/keys/{key}/revoke POST
- * permanently
+ *   /api/v1/keys                GET     all keys; expired and revoked ones for 30 days
+ *                               POST    create; returns the secret, once
+ *   /api/v1/keys/{key}          GET
+ *                               PATCH   name, scopes, endpoints, expiry, limits
+ *   /api/v1/keys/{key}/rotate   POST    replace the secret; returns it, once
+ *   /api/v1/keys/{key}/revoke   POST    permanently
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

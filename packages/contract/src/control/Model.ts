@@ -1,8 +1,8 @@
 /**
- * Models of a model hub, which the platform stores once for all workers of its machine (docs/operations/models.md).
+ * Models from a model hub, which the platform stores once for all workers of its machine (docs/operations/models.md).
  *
  * ```
- *   absent --prepare--> downloading --all files are there and correct--> ready --least recently used, space is needed--> absent
+ *   absent --prepare--> downloading --all files present and correct---> ready --least recently used, space is needed--> absent
  *                          ^    |
  *                          |    v
  *                         failed: retried at `retryAt`, while an endpoint needs it
@@ -15,7 +15,7 @@ import { SecretName } from "./Secret.ts"
 const NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,94}[A-Za-z0-9_-])?"
 const REVISION = "[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,198}[A-Za-z0-9_-])?"
 
-/** Names of valid characters that would point to another folder in the cache. */
+/** Names with valid characters that would nevertheless point to another folder in the cache. */
 const isAmbiguous = (text: string): boolean => /--|\.\.|\/\.|\.\/|\/\/|\.lock(?:\/|$)/.test(text)
 
 const modelText = (pattern: RegExp, message: string) =>
@@ -78,7 +78,7 @@ export const ModelDownload = Schema.Struct({
   totalBytes: Schema.optionalKey(Schema.Int),
   /** Why it failed. */
   reason: Schema.optionalKey(Schema.String),
-  /** When it is tried again, if an endpoint needs it. Milliseconds since 1970. */
+  /** When it is retried, if an endpoint needs it. Milliseconds since 1970. */
   retryAt: Schema.optionalKey(Schema.Int)
 })
 export type ModelDownload = typeof ModelDownload.Type

@@ -1,5 +1,5 @@
 /**
- * The operations on the cache of models, a part of the control API (docs/operations/models.md).
+ * The operations on the model cache, a part of the control API (docs/operations/models.md).
  *
  * ```
  *   /api/v1/models                  GET     the models in the cache, and the downloads

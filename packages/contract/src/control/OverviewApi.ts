@@ -82,7 +82,7 @@ export const WorkerOverview = Schema.Struct({
   heartbeatAt: Schema.optionalKey(Schema.Int),
   /** The number of results that it has delivered. */
   results: Count,
-  /** The id of the job that it ran last. Absent before the end of its first one. */
+  /** The id of the job that it ran last. Absent before the end of its first job. */
   lastJob: Schema.optionalKey(Schema.String),
   /** The release that it runs. Absent when it is unknown, and for an endpoint without releases. */
   release: Schema.optionalKey(Schema.Int),

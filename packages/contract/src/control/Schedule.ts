@@ -68,7 +68,7 @@ export const ScheduleSpec = Schema.Struct({
   /** How many missed firings the catch-up policy `all` fires: 1 to 100. Default: 10. */
   catchUpLimit: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: MAX_CATCH_UP })), 10),
   /**
-   * Delays each firing by a different time of less than this many milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
+   * Delays each firing by a different amount, less than this many milliseconds: 0 to 1 hour. Default: 0. Each delay ends before the next time.
    */
   jitterMs: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_JITTER_MILLIS })), 0)
 }).check(
@@ -114,7 +114,7 @@ export const Schedule = Schema.Struct({
   updatedBy: Schema.String,
   /** The next firings, at most five, without jitter. Milliseconds since 1970. Empty for a paused schedule, or if none follows. */
   next: Schema.Array(Schema.Int),
-  /** Firings that were due and whose jobs wait for the end of the previous one (overlap `queue`). */
+  /** Firings that were due and whose jobs wait for the previous job to end (overlap `queue`). */
   waiting: Schema.Array(Schema.Int),
   /** The latest firing. */
   last: Schema.NullOr(ScheduleFiring)

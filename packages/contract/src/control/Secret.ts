@@ -2,7 +2,7 @@
  * Secrets: named values that workers receive as environment variables (docs/operations/secrets.md).
  *
  * A value can be set, replaced and deleted, but the platform never returns it. Endpoints refer to a secret by its name, so a new value requires no
- * change of the endpoint.
+ * change to the endpoint.
  */
 import * as Schema from "effect/Schema"
 import { EndpointId } from "../Ids.ts"
@@ -47,13 +47,13 @@ export const SecretChange = Schema.Struct({
 })
 export type SecretChange = typeof SecretChange.Type
 
-/** The result of a rotation of the key that encrypts the secrets. */
+/** The result of rotating the key that encrypts the secrets. */
 export const SecretsKeyRotation = Schema.Struct({
   /** Identifies the key that encrypts all secrets now. It is derived from the key, but does not reveal it. */
   key: Schema.String,
   /** Where the key is stored, for messages. */
   place: Schema.String,
-  /** The number of secrets that were encrypted again. */
+  /** The number of secrets that were re-encrypted. */
   secrets: Schema.Int
 })
 export type SecretsKeyRotation = typeof SecretsKeyRotation.Type

@@ -42,9 +42,9 @@ export const UsageSums = Schema.Struct({
 })
 export type UsageSums = typeof UsageSums.Type
 
-/** The sums of one endpoint, release or key, in one step of the time. Times are in milliseconds since 1970. */
+/** The sums of one endpoint, release or key, for one time step. Times are in milliseconds since 1970. */
 export const UsageRow = Schema.Struct({
-  /** The beginning of the step, or of the whole time. */
+  /** The beginning of the step, or of the whole period. */
   from: Schema.Int,
   /** Absent in sums by key. */
   endpoint: Schema.optionalKey(Schema.String),

@@ -1,5 +1,5 @@
 /**
- * Times and costs as the command line and the console print them. Without Schema, because the console is loaded by browsers.
+ * Times and costs as the command line and the console print them. Without Schema, because browsers load this module with the console.
  */
 
 /** `93784.5` seconds: `26:03:04.5`. */
@@ -10,5 +10,5 @@ export const timeText = (seconds: number): string => {
   return `${Math.floor(tenths / 36_000)}:${rest}`
 }
 
-/** `12.50`; below one with two significant digits, so that a small cost does not look like none: `0.00042`. */
+/** `12.50`; below one, two significant digits, so that a small cost does not look like zero: `0.00042`. */
 export const costText = (cost: number): string => cost >= 1 || cost === 0 ? cost.toFixed(2) : String(Number(cost.toPrecision(2)))

@@ -19,7 +19,7 @@ import { MAX_SEARCH_LENGTH } from "./JobSearch.ts"
 export const BulkAction = Schema.Literals(["retry", "cancel", "rerun"])
 export type BulkAction = typeof BulkAction.Type
 
-/** How long an operation is held by default. Until then it can be cancelled before it has changed a job: 10 s. */
+/** How long an operation is held by default, so that it can be cancelled before it changes a job: 10 s. */
 export const DEFAULT_HOLD_MILLIS = 10_000
 
 /** The maximum hold: 10 minutes. */

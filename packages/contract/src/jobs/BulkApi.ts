@@ -1,5 +1,5 @@
 /**
- * Jobs of all endpoints by a text query (JobSearch.ts), and bulk operations on them (Bulk.ts).
+ * Finds jobs of all endpoints by a text query (JobSearch.ts), and runs bulk operations on them (Bulk.ts).
  *
  * ```
  *   /api/v1/jobs                  GET     ?query ?limit ?cursor

@@ -1,5 +1,5 @@
 /**
- * Error groups: the failures of an endpoint by the fingerprint of their error (docs/operations/errors.md).
+ * Error groups: an endpoint's failures, grouped by error fingerprint (docs/operations/errors.md).
  *
  * ```
  *   first failure ---> open ---resolve---> resolved ---failure of a later release---> open
@@ -8,11 +8,11 @@
 import * as Schema from "effect/Schema"
 import { ListedJob } from "./JobList.ts"
 
-/** Whether an operator has marked the fault as corrected. */
+/** Whether an operator has marked the fault as fixed. */
 export const ErrorGroupState = Schema.Literals(["open", "resolved"])
 export type ErrorGroupState = typeof ErrorGroupState.Type
 
-/** The number of a release: 1 for the first one of an endpoint. */
+/** The number of a release: 1 for the first release of an endpoint. */
 const ReleaseNumber = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** A group. Times are in milliseconds since 1970. */
@@ -42,13 +42,13 @@ export const ErrorGroup = Schema.Struct({
   })),
   /** The ids of the last failed jobs, newest first, at most 5. They may have been removed since. */
   jobs: Schema.Array(Schema.String),
-  /** Who resolved it, when, and up to which release failures do not open it again. Only while it is resolved. */
+  /** Who resolved it, when, and up to which release failures do not reopen it. Only while it is resolved. */
   resolved: Schema.optionalKey(Schema.Struct({
     at: Schema.Int,
     by: Schema.String,
     release: Schema.optionalKey(Schema.Int)
   })),
-  /** When a failure opened it again after it was resolved. */
+  /** When a failure reopened it after it was resolved. */
   reopenedAt: Schema.optionalKey(Schema.Int)
 })
 export type ErrorGroup = typeof ErrorGroup.Type
@@ -62,7 +62,7 @@ export const ErrorGroupList = Schema.Struct({
   groups: Schema.Array(ErrorGroup),
   /** More groups match than `limit` permits. */
   more: Schema.Boolean,
-  /** The number of groups that are missing because an endpoint keeps only the last seen 200. Endpoints without such groups are absent. */
+  /** The number of groups that are missing because an endpoint keeps only the 200 seen last. Endpoints without such groups are absent. */
   removed: Schema.Array(Schema.Struct({ endpoint: Schema.String, groups: Schema.Natural }))
 })
 export type ErrorGroupList = typeof ErrorGroupList.Type

@@ -4,7 +4,7 @@
  * ```
  *   /api/v1/errors                                   GET     ?endpoint ?state ?since ?release ?sinceRelease ?limit
  *   /api/v1/errors/{endpoint}/{fingerprint}          GET     with the last failed jobs
- *   /api/v1/errors/{endpoint}/{fingerprint}/resolve  POST    the fault is corrected
+ *   /api/v1/errors/{endpoint}/{fingerprint}/resolve  POST    the fault is fixed
  *   /api/v1/errors/{endpoint}/{fingerprint}/reopen   POST    undoes the resolution
  * ```
  */

@@ -7,13 +7,24 @@ import { RunStep } from "../runs/RunSteps.ts"
 /**
  * What a job waits for.
  *
- * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `scheduled` | its start time | | `backoff` | the time of its
- * next attempt | | `concurrency` | the end of a job with the same concurrency key | | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
- * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
- * for another worker | | `model` | the endpoint's model, which is being downloaded | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
- * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
- * nothing else: an idle worker will take it, or the platform will start a worker | | `parked` | runs of pipelines: an event, jobs of other
- * endpoints, or a time | | `held` | runs of pipelines: a worker whose definition fits what the run has recorded |
+ * | reason | the job waits for |
+ * |---|---|
+ * | `ended` | nothing, because the job has ended |
+ * | `running` | its worker |
+ * | `scheduled` | its start time |
+ * | `backoff` | the time of its next attempt |
+ * | `concurrency` | the end of a job with the same concurrency key |
+ * | `paused` | a change of `workers.max` to a value above 0, which an operator must make |
+ * | `external` | an external worker, because the platform does not start workers for this endpoint |
+ * | `failing` | a worker, but workers fail to start or crash |
+ * | `throttled` | capacity for another worker |
+ * | `model` | the endpoint's model, which is being downloaded |
+ * | `low-priority` | a worker that is started for another job, because no worker is started for this job |
+ * | `behind` | the jobs ahead of it: every worker is busy, and `workers.max` is reached |
+ * | `starting` | a worker that is starting |
+ * | `next` | nothing else: an idle worker will take it, or the platform will start a worker |
+ * | `parked` | runs of pipelines: an event, jobs of other endpoints, or a time |
+ * | `held` | runs of pipelines: a worker whose definition fits what the run has recorded |
  */
 export const WaitReason = Schema.Literals([
   "ended",
@@ -38,11 +49,14 @@ export type WaitReason = typeof WaitReason.Type
 /** A part of a wait, without the parts that took less than a millisecond. */
 export const WaitPart = Schema.Struct({
   /**
-   * | | | |---|---| | `queue` | from when the job was ready until the platform requested the start of its worker | | `create` | until the
-   * worker's process existed, or until a standby process had become the worker | | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they
-   * ask for a job, as Stint's SDK does | | `setup` | until its setup had ended and it asked for a job, for workers that report the
-   * start of a setup, as Stint's SDK does | | `prepare` | until it asked for a job, for workers that send heartbeats before | | `take` | until
-   * it took the job. The only part when the worker was already running |
+   * | phase | the part of the wait |
+   * |---|---|
+   * | `queue` | from when the job was ready until the platform requested the start of its worker |
+   * | `create` | until the worker's process existed, or until a standby process had become the worker |
+   * | `start` | until its first call: Node, imports, and the fitness checks of workers that call first when they ask for a job, as Stint's SDK does |
+   * | `setup` | until its setup had ended and it asked for a job, for workers that report the start of a setup, as Stint's SDK does |
+   * | `prepare` | until it asked for a job, for workers that send heartbeats before that |
+   * | `take` | until it took the job. The only part when the worker was already running |
    */
   phase: Schema.Literals(["queue", "create", "start", "setup", "prepare", "take"]),
   millis: Schema.Int
@@ -60,7 +74,7 @@ export const WaitBreakdown = Schema.Struct({
   /** True when the worker started in a standby process (`STINT_SPARE_WORKERS`). */
   standby: Schema.optionalKey(Schema.Boolean),
   /**
-   * Why the parts are unknown. `restarted`: the platform was restarted since. `unknown-worker`: the platform did not start the worker, or has
+   * Why the parts are unknown. `restarted`: the platform has been restarted since. `unknown-worker`: the platform did not start the worker, or has
    * started 1,000 others since.
    */
   unknown: Schema.optionalKey(Schema.Literals(["restarted", "unknown-worker"]))
@@ -72,7 +86,7 @@ export const RollState = Schema.Struct({
   /** `rolling`: the first worker of the release is starting. `canary`: a part of the jobs runs on it. `failed`: it did not start, or failed jobs. */
   state: Schema.Literals(["rolling", "canary", "failed"]),
   release: Schema.Int,
-  /** The release that serves meanwhile. */
+  /** The release that serves in the meantime. */
   serving: Schema.Int,
   /** Why the release failed. */
   reason: Schema.optionalKey(Schema.String)
@@ -117,7 +131,7 @@ export const Explanation = Schema.Struct({
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
   /** The release that ran the last attempt, if the platform started its worker. */
   release: Schema.optionalKey(Schema.Int),
-  /** Waiting jobs only: a roll of the endpoint that is in progress, or the last one, if it failed. */
+  /** Waiting jobs only: the endpoint's rollout in progress, or its last rollout if that failed. */
   roll: Schema.optionalKey(RollState),
   /** Absent while the job waits, and if no worker has taken it. */
   wait: Schema.optionalKey(WaitBreakdown),

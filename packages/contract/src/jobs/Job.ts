@@ -85,8 +85,7 @@ export const Retry = Schema.Struct({
   /** The number of attempts: 1 to 100. */
   maxAttempts: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 }))),
   /**
-   * Whether to retry after an error of the handler as well. Default: false, so that an error fails the job. A job is always retried after
-   * the loss of its worker.
+   * Whether to retry after a handler error as well. Default: false, so that an error fails the job. A job is always retried when its worker is lost.
    */
   onError: Schema.optionalKey(Schema.Boolean),
   /** The wait before the next attempt. Default: no wait. */
@@ -222,10 +221,10 @@ export const RunRequest = Schema.Struct({
   tags: Schema.optionalKey(Tags),
   /**
    * When the job may start (docs/spec/jobs-api.md#delayed-jobs): milliseconds since 1970, or ISO 8601 with a time zone. The job is IN_QUEUE until
-   * then, and its ttl starts then. Default, also for a time in the past: at once. An extension of Stint.
+   * then, and its ttl starts then. Default, and for a time in the past: at once. An extension of Stint.
    */
   startAt: Schema.optionalKey(PointInTime),
-  /** The same as a duration from the submission, in milliseconds: 0 to 30 days. Cannot be combined with `startAt`. */
+  /** The start time as a duration from the submission, in milliseconds: 0 to 30 days. Cannot be combined with `startAt`. */
   startAfterMs: Schema.optionalKey(millis(0, MAX_START_DELAY_MILLIS)),
   /** Has the same effect as the header `Idempotency-Key`, which takes precedence. */
   idempotencyKey: Schema.optionalKey(IdempotencyKey)

@@ -27,9 +27,9 @@
  * the current state: a reader may miss intermediate statuses, but always receives the status of an attempt before the attempt's first
  * chunk, and receives only the latest progress. A reader that resumes after the end receives 204, which makes browsers stop reconnecting.
  *
- * Log lines arrive through the worker's pipes, separately from its chunks and results. A line follows the chunk that was the latest one
- * when the line arrived. The end event is delayed by up to half a second to wait for lines that the worker wrote before the end. Lines that
- * arrive even later are sent only to readers that resume.
+ * Log lines arrive through the worker's pipes, separately from its chunks and results. A line follows the chunk that was the latest when the line
+ * arrived. The end event is delayed by up to half a second to wait for lines that the worker wrote before the end. Lines that arrive even later are
+ * sent only to readers that resume.
  *
  * `?events=status,chunk` selects the kinds of events. The end is always sent.
  */

@@ -226,7 +226,7 @@ const add = (search: JobSearch, { at, key: name, value, valueAt }: Term): Parsed
   }
 }
 
-/** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query may be longer than the text of its author. */
+/** Parses a query. An empty one matches all jobs. `maxLength`: the canonical text of a query may be longer than what its author wrote. */
 export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH): ParsedSearch => {
   if (text.length > maxLength) {
     return problem(maxLength, `The query has ${text.length} characters.`, `Use at most ${maxLength}.`)

@@ -30,7 +30,7 @@ export const BOX_HEIGHT = 40
 /** The maximum number of characters of a line in a box. */
 const MOST_CHARACTERS = 40
 
-/** A text that fits into a box. */
+/** Shortens a text to fit into a box. */
 export const cut = (text: string): string => text.length > MOST_CHARACTERS ? `${text.slice(0, MOST_CHARACTERS - 1)}…` : text
 
 const linesOf = ({ address, endpoint, kind, label }: GraphNode, note: string | undefined): ReadonlyArray<string> => {
@@ -100,7 +100,7 @@ const boxOf = (node: GraphNode, note: string | undefined): Block => {
   return { width, height: BOX_HEIGHT, boxes: [{ node, lines, x: 0, y: 0, width }], passages: [] }
 }
 
-/** An additional text in the box of a node, such as `3 of 12`, by the node's address. */
+/** Additional text in the boxes of nodes, such as `3 of 12`, by the node's address. */
 type Notes = ReadonlyMap<string, string>
 
 /** Lays out a sequence: its nodes, each followed by the nodes inside it. */
@@ -165,7 +165,7 @@ export interface Layout {
   readonly parts: ReadonlyArray<PartName>
 }
 
-/** Lays out a graph from top to bottom. `notes`: additional texts of nodes, by their addresses. */
+/** Lays out a graph from top to bottom. `notes`: additional text for nodes, by their addresses. */
 export const layoutOf = (graph: PipelineGraph, notes: Notes = new Map()): Layout => {
   const block = sequence(graph.nodes, notes)
   const { boxes, passages } = moved(block, MARGIN, MARGIN)

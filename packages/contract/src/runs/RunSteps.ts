@@ -39,8 +39,14 @@ export type EventReceipt = typeof EventReceipt.Type
 /**
  * What a run recorded at a path.
  *
- * | `kind` | | |---|---| | `step` | a function of the pipeline | | `run` | a job of another endpoint | | `sleep` | a time | | `waitFor` | an event | | `choice` | the
- * branch that was taken, or the items of a list | | `undo` | a compensation |
+ * | `kind` | what it records |
+ * |---|---|
+ * | `step` | a function of the pipeline |
+ * | `run` | a job of another endpoint |
+ * | `sleep` | a time |
+ * | `waitFor` | an event |
+ * | `choice` | the branch that was taken, or the items of a list |
+ * | `undo` | a compensation |
  */
 export const RunStep = Schema.Struct({
   path: Schema.String,

@@ -80,7 +80,7 @@ export const SpawnBody = Schema.Struct({
 /** The body of a `sleep` record: a duration, or a time in milliseconds since 1970. */
 export const SleepBody = Schema.Union([Schema.Struct({ ms: duration }), Schema.Struct({ until: millis })])
 
-/** The maximum length of the name and of the key of an event, in characters. */
+/** The maximum length of an event's name and of its key, in characters. */
 const MAX_EVENT_NAME = 255
 
 /** The name or key of an event. */
@@ -97,9 +97,9 @@ export const WaitBody = Schema.Struct({
 /** The body of a `failed` record. */
 export const FailedBody = Schema.Struct({ error: Schema.String, attempts: Schema.optionalKey(Schema.Int) })
 
-/** The body of an `end` entry. A timer's has no members. */
+/** The body of an `end` entry. That of a timer has no members. */
 export const EndBody = Schema.Struct({
-  /** `TIMED_OUT` without `job`: the time of a `wait` is over. */
+  /** `TIMED_OUT` without `job`: a `wait` has timed out. */
   status: Schema.optionalKey(Schema.Literals(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])),
   job: Schema.optionalKey(Schema.String),
   endpoint: Schema.optionalKey(Schema.String),
@@ -217,7 +217,7 @@ export type RunPhase = typeof RunPhase.Type
 
 /**
  * The state of a run after a write. `parked`: it occupies no worker. `held`: parked until a worker with a fitting definition starts. `ended`: the job
- * has ended. `lost`: the worker does not hold the lease, and nothing was stored. The worker drops the activation in all of them.
+ * has ended. `lost`: the worker does not hold the lease, and nothing was stored. In each of these states, the worker drops the activation.
  */
 export const RunState = Schema.Literals(["running", "parked", "ended", "lost", "held"])
 export type RunState = typeof RunState.Type

@@ -158,7 +158,7 @@ export const Ping = Schema.Struct({
   /** The fitness check that failed. */
   check: Schema.optionalKey(Schema.NullOr(Schema.String)),
   reason: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  /** With `setup`: how long it may take, in milliseconds. In a query, a text. */
+  /** With `setup`: how long it may take, in milliseconds. In a query, a string. */
   setup_timeout: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Number])))
 })
 export type Ping = typeof Ping.Type

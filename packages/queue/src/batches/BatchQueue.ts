@@ -115,7 +115,7 @@ export class BatchQueue extends Context.Service<BatchQueue, {
 
   /**
    * Starts a batch. When this returns, all requests of the batch have become jobs, or as many as the quotas admit: `tick` enqueues the rest when the
-   * quotas admit more. A disconnect of the caller does not interrupt this operation, and a repeated call changes nothing. Fails with `WrongStatus`
+   * quotas admit more. This operation continues if the caller disconnects, and a repeated call changes nothing. Fails with `WrongStatus`
    * when the batch was cancelled, with `QueueFull`, and with `BudgetReached`. A budget that is reached later does not stop the remaining requests.
    */
   readonly finalize: (

@@ -57,7 +57,7 @@ export class BulkBusy extends Schema.TaggedError<BulkBusy>()("BulkBusy", { limit
   }
 }
 
-/** The most operations that may be held or running. */
+/** The maximum number of operations that may be held or running. */
 const MAX_UNENDED = 20
 
 /** The number of jobs in one page of an operation. The server does other work between its commits. */
@@ -178,7 +178,7 @@ const make = Effect.gen(function*() {
         () => Effect.sync(() => stopping.delete(id))
       ))
 
-  /** The job that repeats another one, with the present settings of its endpoint. */
+  /** The job that repeats another one, with the current settings of its endpoint. */
   const submissionOf = (
     { by, id }: BulkRecord,
     job: JobSummary,

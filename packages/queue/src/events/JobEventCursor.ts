@@ -8,7 +8,7 @@
  *         the next Status IN_PROGRESS names its attempt, and its chunks start again at 1
  * ```
  *
- * Log lines come in between. Each line follows the chunk that was the latest one when the line was stored, and the lines of an attempt
+ * Log lines come in between. Each line follows the chunk that was the latest when the line was stored, and the lines of an attempt
  * precede the next attempt.
  *
  * Each event's cursor covers it and everything before it. A reader that resumes from its last cursor receives every later chunk and line

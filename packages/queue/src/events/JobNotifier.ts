@@ -5,7 +5,7 @@
  *   wait list        key        waits here                           woken when
  *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready; on an endpoint with isolated jobs: a job ends
  *   readers          job        callers that wait for output         a chunk arrives, the job ends
- *   followers        job        readers of events                    anything of the job changes
+ *   followers        job        readers of events                    anything about the job changes
  *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end; the worker may exit
  *   demand           endpoint   autoscalers                          a job becomes ready, is claimed, ends
  *   webhookSenders   (one)      webhook senders                      a job with a webhook changes
@@ -14,8 +14,8 @@
  * With several nodes, wake-ups and stop signals also reach the other nodes, except for webhook senders: the node that stores a change sends its
  * deliveries. When that node has ended, another node sends them when they are due.
  *
- * Every change of a job's status on this node passes here once, after its commit, so it is also published here as a platform event, and the end of an
- * attempt is counted as usage.
+ * Every change of a job's status on this node passes through here once, after its commit, so it is also published here as a platform event, and
+ * the end of an attempt is counted as usage.
  *
  * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
  * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
@@ -63,7 +63,7 @@ export interface JobNotifier {
    */
   readonly preWake: (endpoint: EndpointId) => void
   /**
-   * Records whether an endpoint has isolated jobs, from the result of a claim. If it has, not every worker may take every job: each ready job
+   * Records whether an endpoint has isolated jobs, from the result of a claim. If it does, not every worker may take every job: each ready job
    * and each ended attempt then wakes all waiting workers. Returns true when the endpoint was not known to have isolated jobs: the caller
    * must claim again before it waits, because an attempt may have ended in between.
    */
@@ -114,8 +114,8 @@ const STOP_REPEAT_MILLIS = 1_000
 const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
 /**
- * The maximum number of stop signals per worker, and of workers with stop signals. A heartbeat that names jobs that do not exist creates
- * signals, for any worker id, and a worker may never ask for them.
+ * The maximum number of stop signals per worker, and of workers with stop signals. A heartbeat that names missing jobs creates signals, under any
+ * worker id, and perhaps no worker ever asks for them.
  */
 const MAX_STOPS = 1_000
 const MAX_STOPPED_WORKERS = 10_000
@@ -142,7 +142,7 @@ export const make = (
   attemptEnded: (before: JobHead, after: JobHead) => void,
   nodes?: Nodes["Service"]
 ): JobNotifier => {
-  /** Jobs that this node alone has claimed. */
+  /** The waiting workers of this node alone. */
   const localWorkers = WaitList.make()
   const waitingWorkers = WaitList.shared(localWorkers, "workers", nodes)
   const readers = WaitList.shared(WaitList.make(), "readers", nodes)
@@ -297,7 +297,7 @@ export const make = (
       return { jobs, nextAt }
     },
     discardStopSignals: (endpoint, worker, job) => {
-      // Called for each job that is taken or finished, and almost always there is no signal at all.
+      // Called for each job that is taken or finished, when there is almost always no signal at all.
       if (pendingStops.size === 0) return
       const key = workerKey(endpoint, worker)
       const stops = pendingStops.get(key)

@@ -1,5 +1,5 @@
 /**
- * The event of a change of a job's status, and of a claim.
+ * The events for a change of a job's status and for a claim.
  */
 import { isTerminal } from "@stint/contract/Job"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -14,7 +14,7 @@ export const startedEvent = ({ attempt, endpoint, id, worker }: JobHead): NewPla
   attempt
 })
 
-/** The job has another status than before. */
+/** The job's status has changed. */
 export const changedEvent = (after: JobHead): NewPlatformEvent => {
   const { attempt, endpoint, id, status } = after
   if (isTerminal(status)) return { type: "job.ended", endpoint, job: id, status }

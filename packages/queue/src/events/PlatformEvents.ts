@@ -122,7 +122,7 @@ interface Reader {
 
 const ID = /^([a-z0-9]+-\d+)-(\d{1,15})$/
 
-/** Whether a text has the form of an event id. */
+/** Whether a string has the form of an event id. */
 export const isEventId = (text: string): boolean => ID.test(text)
 
 const makeHub = (
@@ -140,7 +140,7 @@ const makeHub = (
   let series = 0
   /** Whether events are kept. */
   let keeping = false
-  /** When the last reader went; 0 while there are readers. */
+  /** When the last reader left; 0 while there are readers. */
   let leftAt = 0
   let closed = false
 

@@ -1,5 +1,5 @@
 /**
- * Publishes what happens in the stores of endpoints, releases and builds. None of their changes is frequent. The job queue publishes job changes
+ * Publishes what happens in the stores of endpoints, releases and builds. Their changes are rare. The job queue publishes job changes
  * itself, because each of them passes through it exactly once.
  */
 import type { Build } from "@stint/contract/Build"
@@ -57,7 +57,7 @@ const make = Effect.gen(function*() {
   const releases = yield* ReleaseStore
   const builds = yield* BuildStore
 
-  /** Publishes what an operation did, if it did something. */
+  /** Publishes what an operation did, if anything. */
   const published = <A, E>(operation: Effect.Effect<A, E>, eventsOf: (result: A) => ReadonlyArray<NewPlatformEvent>) =>
     Effect.tap(operation, (result) =>
       Effect.sync(() => {

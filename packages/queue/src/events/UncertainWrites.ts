@@ -43,7 +43,7 @@ export const notifyOnUncertainWrite = (
   }
 }
 
-/** The same for runs: an entry may start, end and cancel jobs of any endpoint. */
+/** Like {@link notifyOnUncertainWrite}, for runs: an entry may start, end and cancel jobs of any endpoint. */
 export const notifyOnUncertainRun = (store: RunStore["Service"], notifyUncertain: Effect.Effect<void>): RunStore["Service"] => ({
   ...store,
   journal: (endpoint, worker, writes, now) =>

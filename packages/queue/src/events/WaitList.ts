@@ -41,8 +41,8 @@ interface Waiter {
 }
 
 /**
- * A list whose wake-ups also reach the waiters of other nodes, and which receives theirs. Without nodes, returns the list itself, so there
- * is no extra cost.
+ * A list that shares its wake-ups with the other nodes: each node's wake-ups reach the waiters of all. Without nodes, returns the list itself, so
+ * there is no extra cost.
  */
 export const shared = (list: WaitList, topic: string, nodes: Nodes["Service"] | undefined): WaitList => {
   if (nodes === undefined) return list

@@ -1,7 +1,7 @@
 /**
  * Finds the concurrency key of a job in its input (docs/spec/endpoints.md#concurrency-keys).
  *
- * Inputs are checked JSON texts that may be megabytes long, so the value is cut out of the text and nothing else is parsed.
+ * Inputs are validated JSON that may be megabytes long, so the value is cut out of the text and nothing else is parsed.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JsonText } from "@stint/contract/Json"
@@ -84,7 +84,7 @@ const keyText = (value: string | undefined): string => {
 }
 
 /**
- * The key of an input. A setting `input` or `input.PATH` names a value of the input: a string as it is, any other value as JSON, and the empty text
+ * The key of an input. A setting `input` or `input.PATH` names a value of the input: a string as it is, any other value as JSON, and the empty string
  * for null or a missing value. Any other setting is itself the key of all jobs.
  */
 export const concurrencyKey = (setting: string, input: JsonText): string => {

@@ -64,7 +64,7 @@ export class QuotaExceeded extends Schema.TaggedError<QuotaExceeded>()("QuotaExc
   scope: Schema.Literals(["endpoint", "key"]),
   resource: Schema.Literals(["waitingJobs", "storedBytes"]),
   limit: Schema.Int,
-  /** The waiting jobs, or the stored bytes without this job. */
+  /** The waiting jobs, or the stored bytes, not counting this job. */
   used: Schema.Int,
   /** The size of this job, in bytes. */
   size: Schema.Int

@@ -105,10 +105,10 @@ export class JobQueue extends Context.Service<
      */
     readonly fire: (submission: Submission, schedule: ScheduleRecord) => Effect.Effect<InsertResult, StoreError>
 
-    /** Stores the job of a step of a bulk operation, and the operation after it, in one step. The submission must have an idempotency key. */
+    /** Stores the job that a bulk operation submits, together with the operation after this job. The submission must have an idempotency key. */
     readonly submitStep: (submission: Submission, bulk: BulkRecord) => Effect.Effect<InsertResult, StoreError>
 
-    /** Cancels or retries the job of a step of a bulk operation, and stores the operation after it, in one step. */
+    /** Cancels or retries a job for a bulk operation, and stores the operation after this job in the same commit. */
     readonly applyStep: (
       endpoint: EndpointId,
       id: JobId,
@@ -155,7 +155,7 @@ export class JobQueue extends Context.Service<
     readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, StoreError | JobMissing>
 
     /**
-     * Cancels a waiting or running job. The worker of a running job receives a stop signal. Returns a job that has already ended unchanged.
+     * Cancels a waiting or running job. The worker of a running job receives a stop signal. Returns an ended job unchanged.
      */
     readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing>
 

@@ -7,8 +7,8 @@
  *   endpoint b, FAILED     --index range--/        at most SCAN_LIMIT jobs
  * ```
  *
- * The stores find the jobs of an endpoint, of a status, of a time and with a tag by their indexes. The other terms are compared here, on the rows of
- * the list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its cursor
+ * The stores use indexes to find jobs by endpoint, status, time and tag. The other terms are compared here, on the rows of the
+ * list, so that every store finds the same jobs. A page examines at most {@link SCAN_LIMIT} jobs. At that limit it ends early, and its cursor
  * continues after the last examined job.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -61,13 +61,13 @@ const FAILED: ReadonlyArray<JobStatus> = ["FAILED", "TIMED_OUT"]
 /** The statuses in which a job may change while it is searched, in the order in which it has them. */
 const CHANGING: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS"]
 
-/** First the statuses that a job has first, so that a job whose status changes between two reads is found by the second one. */
+/** Puts the statuses that a job has first at the front, so that a job whose status changes between two reads is found by the second read. */
 const inOrder = (statuses: ReadonlyArray<JobStatus>): ReadonlyArray<JobStatus> => [
   ...CHANGING.filter((status) => statuses.includes(status)),
   ...statuses.filter((status) => !CHANGING.includes(status))
 ]
 
-/** The most jobs that a count examines. */
+/** The maximum number of jobs that a count examines. */
 const COUNT_SCAN_LIMIT = 50_000
 
 /** An index range that is read in steps. */

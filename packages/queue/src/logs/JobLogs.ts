@@ -91,7 +91,7 @@ const TRACKED_WORKERS_LIMIT = 10_000
 /** The number of event loop turns after which all available data in a pipe has been read. */
 const INPUT_TURNS = 3
 
-/** The default page size, and the most lines that one `read` scans. */
+/** The default page size, and the maximum number of lines that one `read` scans. */
 const READ_LIMIT = 200
 const SCAN_LIMIT = 1_000
 

@@ -69,7 +69,7 @@ export interface RunRequest extends Omit<JournalWrite, "records" | "isHeld"> {
   readonly records: ReadonlyArray<RunRecordRequest>
 }
 
-/** The run's definition has no node of this name, or the job is not a run. `nodes`: the nodes that it has. */
+/** The run's definition has no node with this name, or the job is not a run. `nodes`: the nodes that it has. */
 export class NodeUnknown extends Schema.TaggedError<NodeUnknown>()("NodeUnknown", {
   id: Schema.String,
   node: Schema.String,
@@ -99,7 +99,7 @@ export class RunQueue extends Context.Service<RunQueue, {
 
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
-  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  /** The definitions of an endpoint, newest first, up to `limit`. */
   readonly definitions: RunStore["Service"]["definitions"]
 
   /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */

@@ -8,7 +8,7 @@
  *                `----------------'
  * ```
  *
- * A time is due when it has passed, with its jitter. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
+ * A time is due when the time plus its jitter has passed. Times that are due move from `nextAt` to `waiting` at once, so that a later change of the
  * clock cannot make them due again. Each decision is one new version of the record.
  */
 import type { JobId } from "@stint/contract/Ids"
@@ -26,7 +26,7 @@ const MAX_WAITING = 100
 /** The maximum number of earlier jobs that a schedule follows. */
 const MAX_EARLIER_JOBS = 100
 
-/** The number of upcoming firings in the description of a schedule. */
+/** The number of upcoming firings in a schedule's description. */
 const SHOWN = 5
 
 const timesOf = ({ at, cron, timeZone }: ScheduleSpec): CronTimes.CronTimes =>

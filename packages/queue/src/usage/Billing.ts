@@ -9,21 +9,21 @@ const Price = Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1_000_
 const perSecond = {
   /** A second in which a handler ran. For workers that the platform does not start, no other time is known. */
   execution: Schema.optionalKey(Price),
-  /** A second in which a worker was ready, also while it was idle. */
+  /** A second in which a worker was ready, even while it was idle. */
   worker: Schema.optionalKey(Price),
-  /** A second of processor time. */
+  /** A second of CPU time. */
   cpu: Schema.optionalKey(Price),
   /** A second of one GPU, while its worker was ready. */
   gpu: Schema.optionalKey(Price)
 }
 
-/** Prices per second. An absent price of the platform is 0; an absent price of an endpoint is that of the platform. */
+/** Prices per second. A missing platform price is 0; for a missing endpoint price, the platform's price applies. */
 export const PricesPerSecond = Schema.Struct(perSecond)
 export type PricesPerSecond = typeof PricesPerSecond.Type
 
 /** The prices of a platform. */
 export interface Prices {
-  /** A label: `EUR`, `credits`. */
+  /** A label, such as `EUR` or `credits`. */
   readonly currency: string
   readonly perSecond: PricesPerSecond
   readonly endpoints: Readonly<Record<string, PricesPerSecond>>

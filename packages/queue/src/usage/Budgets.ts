@@ -3,12 +3,12 @@
  * (docs/operations/usage.md#budgets).
  *
  * ```
- *   every 10 s: UsageStore --> costs of the periods --> spent >= limit --> submissions are refused; jobs that were accepted go on
+ *   every 10 s: UsageStore --> costs of the periods --> spent >= limit --> submissions are refused; accepted jobs continue
  * ```
  *
  * A submission only looks up whether its endpoint or key is over its budget. Usage reaches the store within `UsageMeter.INTERVAL_MILLIS`, and
- * each node reads it within {@link INTERVAL_MILLIS}. A budget is exceeded by submissions during this delay, on every node, and by jobs that were
- * accepted before.
+ * each node reads it within {@link INTERVAL_MILLIS}. Submissions during this delay, on every node, and jobs that were accepted before can exceed a
+ * budget.
  */
 import * as OutageLog from "@stint/store/OutageLog"
 import { HOUR_MILLIS, UsageStore } from "@stint/store/UsageStore"
@@ -147,7 +147,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
       const ofEndpoint = reached.endpoint.get(endpoint)
       const ofKey = reached.key.get(key)
       if (ofEndpoint === undefined && ofKey === undefined) return undefined
-      // A budget may have renewed a few seconds before the next read.
+      // A budget may have been renewed a few seconds before the next read.
       const at = now()
       return [ofEndpoint, ofKey].find((state) => state !== undefined && state.renewsAt > at)
     }

@@ -6,7 +6,7 @@ import { HOUR_MILLIS } from "@stint/store/UsageStore"
 /** A longer span means that the wall clock was set. Its first part is counted in one hour. */
 const MAX_HOURS = 31 * 24
 
-/** The beginning of the hour of a time. */
+/** The beginning of the hour that contains a time. */
 export const hourOf = (at: number): number => Math.floor(at / HOUR_MILLIS) * HOUR_MILLIS
 
 /** Calls `add` with each hour of the span and the part of the span within it. Does nothing if the span ends before it begins. */

@@ -4,12 +4,12 @@
  * ```
  *   attempt ends (JobNotifier) --------> execution time, by the job's key    \
  *   worker is ready ... has ended -----> time of the worker and its GPUs      > sums in memory --every 10 s--> UsageStore.add
- *   processor time that a pool reports > the difference to the last report   /
+ *   CPU time that a pool reports ------> the difference from the last report /
  * ```
  *
  * An attempt only adds to a map in memory. A platform that is killed loses what it has counted since the last write: at most {@link INTERVAL_MILLIS}
- * plus the time of one write. Nothing is counted twice: a change of a job passes the notifier once, and the store ignores a repeated addition with
- * the same number.
+ * plus the time of one write. Nothing is counted twice: a change of a job passes through the notifier once, and the store ignores a repeated addition
+ * with the same number.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -33,7 +33,7 @@ export interface MeteredWorker {
   readonly endpoint: EndpointId
   readonly worker: string
   readonly gpus: number
-  /** Its processor time so far; undefined when it is unknown. */
+  /** Its CPU time so far; undefined when it is unknown. */
   readonly cpuMillis: Effect.Effect<number | undefined>
   /** Whether an earlier process of the platform started the worker. */
   readonly isReady: boolean
@@ -74,10 +74,10 @@ const TRIM_INTERVAL = "1 hour"
 /** The maximum number of records that one write removes. */
 const TRIM_LIMIT = 500
 
-/** How many workers are asked for their processor time at once. */
+/** How many workers are asked for their CPU time at once. */
 const CPU_CONCURRENCY = 8
 
-/** How long the engines may take to report all processor times. Missing ones are counted later. */
+/** How long the engines may take to report all CPU times. Missing ones are counted later. */
 const CPU_LIMIT = "5 seconds"
 
 type Amounts = Omit<UsageRecord, keyof UsageKey>
@@ -115,7 +115,7 @@ interface Watched extends MeteredWorker {
   readonly watchedAt: number
   /** The time up to which it was counted. Monotonic; null before it is ready. */
   countedAt: number | null
-  /** The processor time that was counted; null while the part that an earlier platform counted is unknown. */
+  /** The CPU time that was counted; null while the part that an earlier platform counted is unknown. */
   cpuMs: number | null
   /** The last known release: at the worker's exit, the registry may no longer contain it. */
   release: number

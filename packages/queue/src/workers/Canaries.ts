@@ -1,5 +1,5 @@
 /**
- * The share of the jobs that the workers of a canary may take, and how the attempts of its release and of the active one ended.
+ * The share of the jobs that a canary's workers may take, and how the attempts on its release and on the active release ended.
  *
  * Each claimed job of the endpoint adds `percent / 100` to the canary's credit, and each job that a worker of the canary claims subtracts 1.
  * Such a worker may claim while the credit is at least 1. Workers of the active release can always claim, so a canary cannot delay a job. When its

@@ -48,7 +48,7 @@ const DRAINING_POLL_DELAY_MILLIS = 1_000
 
 /**
  * Polls of at least this length end at a full second, at most a second early. The polls of many idle workers then end, and start again, at the same
- * time. Separately, each poll would wake an idle platform twice. Milliseconds.
+ * time. If they ended separately, each poll would wake an idle platform twice. Milliseconds.
  */
 const ALIGNED_POLL_MILLIS = 10_000
 const POLL_END_INTERVAL_MILLIS = 1_000
@@ -131,7 +131,7 @@ export interface LeaseOperations {
    */
   readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, StoreError>
 
-  /** Requeues stop signals whose response could not be delivered: the worker's next call of `stopSignals` returns them again. */
+  /** Requeues stop signals whose response could not be delivered: the worker's next call to `stopSignals` returns them again. */
   readonly requeueStopSignals: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
 
   /** Stops sending jobs to the worker. Its open take returns at once. */
@@ -426,8 +426,8 @@ export const make = (
         ? due
         : yield* Effect.onError(currentStops(endpoint, worker, due), () => ticket.cancel)
       const left = timeLeft(endpoint, worker, until, time)
-      // A draining worker waits until its last job has ended, because the job may be cancelled. Then the poll must end: the RunPod SDK does not
-      // exit before it does (docs/spec/worker-lifecycle.md#shutdown).
+      // A draining worker waits until its last job has ended, because the job may be cancelled. Then the poll must end: the RunPod SDK does not exit
+      // until it does (docs/spec/worker-lifecycle.md#shutdown).
       if (left <= 0 || jobs.length > 0 || notifier.isClosing() || registry.mayExit(endpoint, worker)) {
         yield* ticket.cancel
         return jobs

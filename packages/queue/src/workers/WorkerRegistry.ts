@@ -30,7 +30,7 @@ import * as WorkerStarts from "./WorkerStarts.ts"
 export type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
 
-/** All times are monotonic, so that a wall clock that is set affects no worker. `list` converts them to the current wall clock. */
+/** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
 interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
@@ -39,8 +39,8 @@ interface Entry {
   drainingSince: number | null
   exitAnnounced: boolean
   /**
-   * From this time on, the worker's next call renews its leases, because no heartbeat has. Null when the worker holds no jobs. 0 when it is
-   * unknown whether it holds jobs: the previous process of the platform may have leased some to it.
+   * From this time on, the worker's next call renews its leases, because no heartbeat has renewed them. Null when the worker holds no jobs. 0 when it
+   * is unknown whether it holds jobs: the previous process of the platform may have leased some to it.
    */
   renewalDueAt: number | null
   /** The time of the last heartbeat; null before the first. */
@@ -95,15 +95,15 @@ export const EXIT_GRACE_MILLIS = 10_000
  */
 export const FORGET_AFTER_MILLIS = 30_000
 
-/** The same time for a worker whose connection was closed during a poll: it was probably killed. A live worker reconnects within seconds. */
+/** The same limit for a worker whose connection was closed during a poll: it was probably killed. A live worker reconnects within seconds. */
 export const FORGET_AFTER_CUT_MILLIS = 10_000
 
 /** How long a failure is shown when the pool does not remove it. Longer than the longest wait before the next start. Milliseconds. */
 const FORGET_FAILURE_MILLIS = 180_000
 
 /**
- * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must suffice for
- * the pause of a second that workers make between two polls: the shortest lease of such a worker is 3 s.
+ * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must cover
+ * the one-second pause that workers make between two polls: the shortest lease of such a worker is 3 s.
  */
 const RENEWAL_SHARE = 0.4
 
@@ -232,7 +232,7 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
   for (const { id } of idle.slice(0, FORGOTTEN_AT_ONCE)) workers.delete(id)
 }
 
-/** The maximum length of a version, in characters. A worker may send any text, and nodes report it to each other every second. */
+/** The maximum length of a version, in characters. A worker may send any string, and nodes report it to each other every second. */
 const MAX_VERSION = 100
 
 /** The topic of released jobs between nodes. */

@@ -24,7 +24,7 @@ export interface WorkerStart {
   readyAt: number | null
 }
 
-/** The number of workers whose start is remembered, also after their exit. About 200 bytes each. */
+/** The number of workers whose start is remembered, even after their exit. About 200 bytes each. */
 export const REMEMBERED = 1_000
 
 export interface WorkerStarts {

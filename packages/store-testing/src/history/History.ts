@@ -372,7 +372,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   return violations
 }
 
-/** The number of acknowledged jobs, of broken rules, and of the faults that the history shows. */
+/** The numbers of acknowledged jobs, broken rules, and faults that the history shows. */
 export const count = (
   events: ReadonlyArray<HistoryEvent>,
   violations: ReadonlyArray<Violation>

@@ -1,7 +1,6 @@
 /**
- * Compares what the readers of a job's stream received with what its workers wrote. Each reader must receive every chunk of the attempt
- * that ended exactly once and in order, over any number of connections (R9, docs/spec/figures.md#reliability). Used by {@link
- * History.check}.
+ * Compares what the readers of a job's stream received with what its workers wrote. Each reader must receive every chunk of the attempt that ended
+ * the job, exactly once and in order, over any number of connections (R9, docs/spec/figures.md#reliability). Used by {@link History.check}.
  */
 
 /** An event of a job's stream. `reader` reads from the beginning, over any number of connections. */

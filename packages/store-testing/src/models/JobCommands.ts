@@ -2,7 +2,7 @@
  * Model tests for a job store: run random commands against the store and against {@link JobStoreModel}, and compare the results.
  *
  * ```
- *   command --> model answer == store answer? --> rules of every change --> Liveness --> at the end: History.check, and time ends all jobs
+ *   command --> model result == store result? --> rules of every change --> Liveness --> at the end: History.check, and time ends all jobs
  * ```
  *
  * A command selects a job by number and a worker by role, so that a sequence keeps its meaning while fast-check shrinks it.
@@ -77,7 +77,7 @@ export type JobCommand =
     readonly _tag: "WorkerWrite"
     readonly selector: JobSelector
     readonly kind: WorkerEvent["_tag"]
-    /** The writer: the worker that holds the job, another worker, or a worker of the holder's name on the other endpoint. */
+    /** The writer: the worker that holds the job, another worker, or a worker with the holder's name on the other endpoint. */
     readonly writer: "holder" | "stranger" | "namesake"
     readonly attempt: "none" | "current" | "earlier"
     readonly fails: boolean

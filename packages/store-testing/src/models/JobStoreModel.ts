@@ -41,7 +41,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   let turns = 0
   const keyLimits = makeLimits()
 
-  /** The other jobs with the concurrency key of a job. */
+  /** The other jobs with a job's concurrency key. */
   const sameKey = ({ head }: Entry) =>
     entries.filter((other) =>
       head.concurrency !== null && other.head.endpoint === head.endpoint &&
@@ -65,7 +65,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
     setHeld(entry, others.some(({ head }) => isHeld(head)) || active.length >= keyLimits.of(entry.head.endpoint))
   }
 
-  /** Gives the slots that a job has left to held jobs of its key. */
+  /** Gives the free slots of a job's key to held jobs with that key. Returns their number. */
   const release = (entry: Entry, now: number): number => {
     const others = sameKey(entry)
     const free = keyLimits.of(entry.head.endpoint) - others.filter(({ head }) => isActive(head) && !isHeld(head)).length
@@ -115,7 +115,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       b.head.priority - a.head.priority || a.turn - b.turn || a.seq - b.seq
     )
 
-  /** What the jobs of the endpoint or of the owner of a job use. */
+  /** What the jobs of a job's endpoint or owner use. */
   const usageOf = (scope: QuotaScope, { endpoint, owner }: JobHead) => {
     const used = matching((head) => scope === "endpoint" ? head.endpoint === endpoint : head.owner === owner)
     const bytes = ({ chunks, input, outcome }: Entry) =>

@@ -1,5 +1,5 @@
 /**
- * Rules for the work on bulk operations: the hold, the stop, and what an operation cannot change. And the jobs with which bulk operations are tested.
+ * Rules for running bulk operations: holding them, stopping them, and what they cannot change. Also has helpers for other tests of bulk operations.
  */
 import { assert } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -57,7 +57,7 @@ export const failWaiting = Effect.gen(function*() {
 export const statusOf = (id: JobId) =>
   Effect.flatMap(JobStore, (jobs) => Effect.map(jobs.get(endpoint.id, id), (job) => job?.status))
 
-/** The store of endpoints, with the one of the jobs. */
+/** A store of endpoints that contains the endpoint of the jobs. */
 export const endpoints = Layer.effectDiscard(Effect.flatMap(EndpointStore.EndpointStore, (store) => store.put(endpoint))).pipe(
   Layer.provideMerge(EndpointStore.layerMemory)
 )
@@ -71,7 +71,7 @@ const bulkJobs = () =>
 
 /** Registers the rules. */
 export const bulkWorkRules = (rule: (title: string, body: () => Effect.Effect<void, unknown, BulkStores>) => void): void => {
-  rule("changes no job during the hold, and none after it was taken back", () =>
+  rule("changes no job during the hold, and none when it is cancelled before the hold ends", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_000)
       const job = yield* insertJob()
@@ -121,7 +121,7 @@ export const bulkWorkRules = (rule: (title: string, body: () => Effect.Effect<vo
       }).pipe(Effect.provide(bulkJobs()))
     }))
 
-  rule("waits while an input cannot be read, and counts only a lost one as failed", () =>
+  rule("waits while an input cannot be read, and counts only a lost input as failed", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(1_000)
       const [fine, lost] = [yield* insertJob(), yield* insertJob()]

@@ -35,7 +35,7 @@ const WORKERS = ["ann", "bob", "cid", "dee"]
 /** The share of writes that fail, and the share of writes that are stored but reported as failed. */
 const SHARES = { failed: 0.04, lost: 0.04 }
 
-/** How far the wall clock is set away from the time that has passed, in both directions together. Less than the jobs' ttl. Milliseconds. */
+/** The width of the range, around the time that has passed, to which the wall clock is set. Less than the jobs' ttl. Milliseconds. */
 const MAX_CLOCK_OFFSET = 1_800_000
 
 /** How long to wait before a failed request is repeated, in milliseconds. */
@@ -147,7 +147,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
     }
   })
 
-  /** The job of each worker that its heartbeats name. A job that waits in the worker's own queue is not named. */
+  /** The job that each worker's heartbeats name. A job that waits in the worker's own queue is not named. */
   const named = new Map<string, string>()
 
   const sendHeartbeats = (worker: string) =>
@@ -169,7 +169,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
     }
     // The worker drops the job: its heartbeats no longer name it.
     if (chance < 0.88) return named.delete(worker)
-    // The worker loses the job, and then delivers a result nevertheless.
+    // The worker loses the job, but still delivers a result.
     if (chance < 0.94) {
       named.delete(worker)
       return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
@@ -184,7 +184,7 @@ const storm = Effect.fnUntraced(function*({ seed, steps }: Size, setWallClock: S
       for (const { attempt, id } of jobs) history.record({ _tag: "Started", at: at(), job: id, worker, attempt })
       for (const job of jobs) {
         yield* work(worker, job)
-        // Otherwise the heartbeats would name the job forever if the response to a later take of it is lost.
+        // Otherwise the heartbeats would name the job forever if the response to a later take of it were lost.
         if (named.get(worker) === job.id) named.delete(worker)
       }
     }

@@ -44,7 +44,7 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
           yield* Scenario.pass(1_000)
           assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
           assert.strictEqual(yield* status(busy.id), "IN_PROGRESS")
-          // Both leases are full ones as of the jump. Nothing waits an hour for the lease of a silent worker.
+          // Both leases are full as of the jump. Nothing waits an hour for the lease of a silent worker.
           yield* Scenario.pass(8_500)
           yield* heartbeat
           assert.strictEqual(yield* status(silent.id), "IN_PROGRESS")
@@ -109,7 +109,7 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     }))
 
   rule(
-    "starts a job with a start time when the clock shows that time, also after it was set back",
+    "starts a job with a start time when the clock shows that time, even after it was set back",
     (set) =>
       Effect.gen(function*() {
         const { endpoint, queue, submit } = yield* Scenario.make()
@@ -139,7 +139,7 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "gives a job that is claimed right after the clock was set no time that has already passed",
+    "counts no earlier time for a job that is claimed right after the clock was set",
     (set) =>
       Effect.gen(function*() {
         const { endpoint, queue, started } = yield* Scenario.make()

@@ -1,5 +1,5 @@
 /**
- * Rules for concurrency keys: of the jobs of one endpoint with the same key, at most a limited number runs at a time
+ * Rules for concurrency keys: only a limited number of an endpoint's jobs with the same key run at a time
  * (docs/spec/endpoints.md#concurrency-keys).
  */
 import { assert } from "@effect/vitest"
@@ -15,15 +15,15 @@ const ids = (jobs: ReadonlyArray<{ readonly id: string }>) => jobs.map((job) => 
 
 const of = (customer: unknown) => ({ input: toJsonText({ customer }) })
 
-/** An endpoint whose jobs have their customer as their key. */
+/** An endpoint whose jobs use their customer as the key. */
 const limited = Effect.fnUntraced(function*(limit: number, settings: Parameters<typeof Scenario.make>[0] = {}) {
   const scenario = yield* Scenario.make({ concurrency: { key: "input.customer", limit }, ...settings })
   return { ...scenario, submitFor: (customer: unknown) => scenario.submit(of(customer)) }
 })
 
 /**
- * Callers of three customers submit while six workers take and end jobs in different ways, all at the same time. Fails when a worker holds a
- * job while as many jobs of its key as the limit are running, and when a job is left over.
+ * Callers of three customers submit while six workers take and end jobs in different ways, all at the same time. Fails when
+ * more jobs of a key run than its limit allows, and when a job is left over.
  */
 export const racingKeys = Effect.gen(function*() {
   const limit = 2
@@ -84,7 +84,7 @@ export const concurrencyRules = (rule: Rule): void => {
   rule("no job exceeds the limit or is left over when submissions, takes, errors, returns and cancels race", () => racingKeys)
 
   rule(
-    "claims in turn between keys, so that one with many jobs delays another by its limit at most",
+    "alternates between keys, so that a key with many jobs delays another key by no more jobs than its limit",
     () =>
       Effect.gen(function*() {
         const { finish, submitFor, takeOne } = yield* limited(2)
@@ -139,7 +139,7 @@ export const concurrencyRules = (rule: Rule): void => {
       })
   )
 
-  rule("frees the slot of a job however it ends, and of a job that waits for its next attempt", () =>
+  rule("frees the slot of a job however the job ends, and while it waits for its next attempt", () =>
     Effect.gen(function*() {
       const backoff = { initialMs: 5_000, factor: 1, maxMs: 5_000 }
       const { endpoint, fail, queue, submitFor, take, takeOne } = yield* limited(1, {
@@ -155,12 +155,12 @@ export const concurrencyRules = (rule: Rule): void => {
       const lost = yield* takeOne("w1")
       assert.strictEqual(lost.id, jobs[3])
       yield* queue.workerGone(endpoint.id, "w1", "Worker w1 was killed by SIGKILL.")
-      // The worker returns it unstarted: it stays the next of its key.
+      // The worker returns it unstarted: it is still the next job of its key.
       const [returned] = yield* take("w2")
       assert.strictEqual(returned?.id, jobs[4])
       yield* queue.returnJobs(endpoint.id, "w2", [returned?.id ?? ""])
       assert.deepStrictEqual(ids(yield* take("w2", { limit: 9 })), jobs.slice(4, 5))
-      // The jobs whose backoff ended ask again, behind the job that was released before.
+      // The jobs whose backoff ended ask for a slot again, after the job that was released earlier.
       yield* TestClock.adjust(5_000)
       yield* queue.tick
       assert.deepInclude(yield* queue.depth(endpoint.id), { waiting: 0, delayed: 3, running: 1 })
@@ -173,7 +173,7 @@ export const concurrencyRules = (rule: Rule): void => {
     }))
 
   rule(
-    "frees the slot of a job whose lease, execution timeout or time to live ends, ready or running",
+    "frees the slot of a ready or running job whose lease, execution timeout or time to live ends",
     () =>
       Effect.gen(function*() {
         const { endpoint, queue, status, submit, take, takeOne } = yield* limited(1, { maxAttempts: 1 })
@@ -265,7 +265,7 @@ export const concurrencyRules = (rule: Rule): void => {
       assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, running: 8 })
     }))
 
-  rule("uses texts, numbers and missing values of the input as keys, or one key for all jobs", () =>
+  rule("uses strings, numbers and missing values of the input as keys, or one key for all jobs", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* limited(1)
       const inputs = ["7", 7, 7.0, "", null, undefined, "é\"\\", { a: [1] }, { a: [1] }, "x".repeat(300), `${"x".repeat(299)}y`]

@@ -1,5 +1,5 @@
 /**
- * Rules for isolated jobs: jobs whose worker was lost run on a worker that runs no other job, so that a job that ends its workers does not
+ * Rules for isolated jobs: jobs whose worker was lost run on a worker that runs no other job, so that a job that kills its workers does not
  * take other jobs with it again.
  */
 import { assert } from "@effect/vitest"
@@ -37,7 +37,7 @@ export const isolationRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* take("bob", { limit: 8 })), others)
     }))
 
-  rule("a job that ends its worker again costs no other job an attempt", () =>
+  rule("a job that kills its worker again costs no other job an attempt", () =>
     Effect.gen(function*() {
       const { endpoint, finish, lost, queue, take } = yield* lostTogether(8)
       const [culprit] = lost
@@ -89,7 +89,7 @@ export const isolationRules = (rule: Rule): void => {
   )
 
   rule(
-    "an error that a worker survives ends the isolation, and a caller's retry of a job that ended its worker keeps it",
+    "an error that a worker survives ends the isolation, and a caller's retry of a job that killed its worker keeps it",
     () =>
       Effect.gen(function*() {
         const { endpoint, fail, lost, queue, submit, take, takeOne } = yield* lostTogether(1, { maxAttempts: 2 })
@@ -108,7 +108,7 @@ export const isolationRules = (rule: Rule): void => {
   )
 
   rule(
-    "makes one worker free for each isolated job at the head of the queue, the one with the fewest jobs, and no other",
+    "frees one worker, the one with the fewest jobs, for each isolated job at the head of the queue, and no other",
     () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make({ maxAttempts: 3 })
@@ -145,7 +145,7 @@ export const isolationRules = (rule: Rule): void => {
     }))
 
   rule(
-    "wakes a waiting take when the isolated job of its worker ends, and another worker's when this one may not take the job",
+    "wakes a waiting take when its worker's isolated job ends, and another worker's take when this worker may not take the job",
     () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, started, submit, take, takeOne } = yield* Scenario.make({ maxAttempts: 3 })

@@ -1,5 +1,5 @@
 /**
- * Rules for `follow`: readers receive every event once and in order, also across connections.
+ * Rules for `follow`: readers receive every event once and in order, even across connections.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"

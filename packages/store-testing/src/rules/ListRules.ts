@@ -39,7 +39,7 @@ export const listRules = (rule: Rule): void => {
       assert.deepStrictEqual((yield* queue.list(endpoint.id, { status: "FAILED" })).jobs[0]?.tags, ["red", "blue"])
     }))
 
-  rule("lists every existing job exactly once over the pages, whatever changes in between", () =>
+  rule("lists every existing job exactly once across the pages, whatever changes in between", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
       const pages = Effect.fnUntraced(function*(options: ListOptions, between: Effect.Effect<unknown, unknown>) {

@@ -1,5 +1,5 @@
 /**
- * Rules for following a job that logs: readers receive every line once and in order among the other events, also across connections (R9,
+ * Rules for following a job that logs: readers receive every line once and in order among the other events, even across connections (R9,
  * docs/spec/figures.md#reliability).
  */
 import { assert } from "@effect/vitest"

@@ -49,7 +49,7 @@ export const priorityRules = (rule: Rule): void => {
     }))
 
   rule(
-    "counts only the ready jobs that precede a job by priority and submission as its position",
+    "counts as a job's position only the ready jobs that precede it by priority and submission",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, started, submit } = yield* Scenario.make()

@@ -76,7 +76,7 @@ export const queueLimitRules = (rule: Rule): void => {
     }))
 
   rule(
-    "returns the job of an idempotency key although the queue is full, and other endpoints have their own limits",
+    "returns the job of an idempotency key even when the queue is full, and limits each endpoint on its own",
     () =>
       Effect.gen(function*() {
         const { submit } = yield* Scenario.make({ limits: { waitingJobs: 1 } })
@@ -114,7 +114,7 @@ export const queueLimitRules = (rule: Rule): void => {
     }))
 
   rule(
-    "counts the waiting jobs and the bytes of a key on all endpoints together, and no other key's",
+    "counts a key's waiting jobs and bytes on all endpoints together, and no other key's",
     () =>
       Effect.gen(function*() {
         const { submit, takeOne } = yield* Scenario.make()
@@ -135,7 +135,7 @@ export const queueLimitRules = (rule: Rule): void => {
       })
   )
 
-  rule("counts earlier jobs when a quota is set, and counts anew when it was removed in between", () =>
+  rule("counts earlier jobs when a quota is set, and counts again when it was removed in between", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       const limited = { ...endpoint, limits: { ...endpoint.limits, storedBytes: 1_000 } }

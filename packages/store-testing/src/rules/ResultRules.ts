@@ -161,7 +161,7 @@ export const resultRules = (rule: Rule): void => {
       assert.strictEqual(yield* queue.finish(nameless, { output, error: null }), "accepted")
     }))
 
-  rule("refuses a worker of the same name on another endpoint", () =>
+  rule("refuses a worker with the same name on another endpoint", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")

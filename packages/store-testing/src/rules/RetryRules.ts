@@ -106,7 +106,7 @@ export const retryRules = (rule: Rule): void => {
       })
   )
 
-  rule("R1, R5: keeps a backoff over a restart of the platform", () =>
+  rule("R1, R5: keeps a backoff across a restart of the platform", () =>
     Effect.gen(function*() {
       const { endpoint, fail, submit, takeOne } = yield* Scenario.make({ retry: patient })
       const { id } = yield* submit()

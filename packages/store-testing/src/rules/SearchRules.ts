@@ -74,7 +74,7 @@ export const searchRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* count({ ...scope, createdBefore: 2_000 }, 10), { count: 2, more: false })
     }))
 
-  rule("finds the same jobs in pages of every size as a comparison of all jobs", () =>
+  rule("finds the same jobs, in pages of every size, as a comparison of all jobs does", () =>
     Effect.gen(function*() {
       const seed = runSeed()
       const random = seededRandom(seed)
@@ -122,7 +122,7 @@ export const searchRules = (rule: Rule): void => {
     }))
 
   for (const text of ["status:waiting status:running", "status:running status:waiting"]) {
-    rule(`finds a job once that begins to run during the search: ${text}`, () =>
+    rule(`finds a job that begins to run during the search only once: ${text}`, () =>
       Effect.gen(function*() {
         const { endpoint, submit, takeOne } = yield* Scenario.make()
         const store = yield* JobStore
@@ -140,7 +140,7 @@ export const searchRules = (rule: Rule): void => {
       }))
   }
 
-  rule("finds no job by a tag or behind a place that no job can have", () =>
+  rule("finds no job by a tag or after a position that no job can have", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       yield* submit({ tags: ["red"] })
@@ -150,7 +150,7 @@ export const searchRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.search({ ...options, search: EVERYTHING, after }), { jobs: [], next: null })
     }))
 
-  rule("examines a limited number of jobs for a page, and continues behind them", () =>
+  rule("examines a limited number of jobs for a page, and continues after them", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       const { id } = yield* submit({ tags: ["rare"] })

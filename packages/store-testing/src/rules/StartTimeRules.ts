@@ -68,7 +68,7 @@ export const startTimeRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(id), "TIMED_OUT")
     }))
 
-  rule("R1, R5: keeps a start time over a restart of the platform", () =>
+  rule("R1, R5: keeps a start time across a restart of the platform", () =>
     Effect.gen(function*() {
       const { endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit({ startAfterMs: 8_000 })

@@ -126,7 +126,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R2, R9: stores a chunk and a result once when they are repeated after a lost answer",
+    "R2, R9: stores a chunk and a result once when they are repeated after a lost response",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -236,7 +236,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
       assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
       assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
-      // The stop signal is sent only once, because the next cancel finds no worker that runs the job.
+      // The stop signal is sent only once, because the next cancel finds no worker running the job.
       yield* queue.cancel(endpoint.id, job.id)
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     })

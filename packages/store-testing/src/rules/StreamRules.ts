@@ -12,7 +12,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const streamRules = (rule: Rule): void => {
-  rule("R9: each read returns the unread chunks in order, also after the job's end", () =>
+  rule("R9: each read returns the unread chunks in order, even after the job's end", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")

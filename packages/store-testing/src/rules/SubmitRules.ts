@@ -19,7 +19,7 @@ export const submitRules = (rule: Rule): void => {
       assert.strictEqual((yield* JobQueue).durability, (yield* JobStore).durability)
     }))
 
-  rule("returns the input of a job, unchanged, also after its end, and not for another endpoint", () =>
+  rule("returns the input of a job, unchanged, even after its end, and not for another endpoint", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")

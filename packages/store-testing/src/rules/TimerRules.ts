@@ -150,7 +150,7 @@ export const timerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R1: finds its jobs after a restart, and renews the full leases of running ones",
+    "R1: finds its jobs after a restart, and gives running jobs a full lease again",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, started, submit } = yield* Scenario.make()

@@ -11,7 +11,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** The rules for workers that send no heartbeats, such as RunPod's SDK without `RUNPOD_POD_ID`. */
 const callRules = (rule: Rule): void => {
-  rule("stores a bounded number of stop signals for a worker that names jobs that do not exist", () =>
+  rule("stores a bounded number of stop signals for a worker that names missing jobs", () =>
     Effect.gen(function*() {
       const { endpoint, queue } = yield* Scenario.make()
       const invented = Array.from({ length: 1_500 }, (_, at) => `job ${at}`)
@@ -252,7 +252,7 @@ export const workerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "ends the stop poll of a draining worker when its last job has ended, because RunPod's SDK does not exit before",
+    "ends the stop poll of a draining worker when its last job has ended, because RunPod's SDK does not exit before then",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -266,7 +266,7 @@ export const workerRules = (rule: Rule): void => {
           yield* finish(job)
         }
         assert.deepStrictEqual(yield* Fiber.join(stopping), [])
-        // A worker that polls again nevertheless waits for a second.
+        // A worker that polls again anyway waits for a second.
         const again = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
         yield* Scenario.pass(999)
         assert.isFalse(Scenario.isDone(again))

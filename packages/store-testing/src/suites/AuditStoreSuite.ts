@@ -45,7 +45,7 @@ export const auditStoreSuite = <E>(name: string, store: Layer.Layer<AuditStore, 
           ...entry({ name: "a \"name\"; ☃ --", address: "::1", via: "console" }),
           id: first.id
         })
-        // The time of an entry may lie before that of an earlier one, after a change of the clock.
+        // After a clock change, the time of an entry may be before that of an earlier entry.
         const second = yield* append({ at: 5, result: "refused", status: 403 }, "unsuccessful")
         const third = yield* append({}, "routine")
         assert.isBelow(first.id, second)
@@ -58,7 +58,7 @@ export const auditStoreSuite = <E>(name: string, store: Layer.Layer<AuditStore, 
     )
 
     rule(
-      "filters by key, action, target, result and time, which all must match",
+      "filters by key, action, target, result and time, all of which must match",
       Effect.gen(function*() {
         const deploy = yield* append({
           action: "releases.deployRelease",

@@ -245,7 +245,7 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
         })
     )
 
-    rule("counts the open batches of each owner by themselves", () =>
+    rule("counts the open batches of each owner separately", () =>
       Effect.gen(function*() {
         const { batches, endpoint } = yield* make()
         const limits = { ...LIMITS, open: 1 }
@@ -459,7 +459,7 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
     )
 
     rule(
-      "refuses to retry a request once its batch's retention has ended, also while the batch is removed in steps",
+      "refuses to retry a request once its batch's retention has ended, even while the batch is being removed in steps",
       () =>
         Effect.gen(function*() {
           const store = yield* BatchStore
@@ -553,7 +553,7 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
       }))
 
     rule(
-      "keeps the batches and endpoints of others usable beside a batch whose name and webhook contain any characters",
+      "keeps all batches and endpoints usable whatever characters the name and webhook of a batch contain",
       () =>
         Effect.gen(function*() {
           const store = yield* BatchStore
@@ -586,7 +586,7 @@ export const batchStoreSuite = <E>(name: string, tested: Layer.Layer<BatchStores
     )
 
     rule(
-      "counts each job that a claim finds behind expired jobs, also those that have expired themselves",
+      "counts each job that a claim finds behind expired jobs, including those that have expired themselves",
       () =>
         Effect.gen(function*() {
           const { batches, endpoint, finish, queue, read, status, submit, takeOne } = yield* make()

@@ -1,11 +1,11 @@
 /**
  * The conformance suite for a store of bulk operations and the jobs that they change, and for `BulkJobs` on top of it.
  *
- * The last rule checks this machine. A server may stop between any two of its commits, and the answer of a commit may be lost:
+ * The last rule checks this machine. A server may stop between any two of its commits, and the response to a commit may be lost:
  *
  * ```
  *                     +--- step: job and record in one commit ---+     crash before a commit: nothing of it is stored
- *                     v                                          |     lost answer: all of it is stored
+ *                     v                                          |     lost response: all of it is stored
  *   held --claimed--> running --page ends--> running ------------+     both: another server reads the record, and continues
  *                        \--list ends--> done
  * ```
@@ -75,10 +75,10 @@ const step = Effect.fnUntraced(function*(id: JobId, _tag: "Cancel" | "Retry", bu
   return applied._tag === "Rejected" ? applied.rejection._tag : applied._tag
 })
 
-/** What happens to a commit of a step: it succeeds, it fails, or it succeeds and its answer is lost. */
+/** What happens to a commit of a step: it succeeds, it fails, or it succeeds and its response is lost. */
 type Fate = "stored" | "failed" | "lost"
 
-/** The store, whose steps meet these fates, and the number of times that each job was changed. */
+/** The store, whose steps meet these fates. Counts in `changes` how often each job was changed. */
 const withFates = (fates: Array<Fate>, changes: Map<string, number>) =>
   Layer.effect(
     JobStore,
@@ -111,7 +111,7 @@ const withFates = (fates: Array<Fate>, changes: Map<string, number>) =>
     })
   )
 
-/** A node of two. */
+/** One of two nodes. */
 const oneOfTwo = (name: string) =>
   Layer.succeed(
     Nodes,
@@ -173,7 +173,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<BulkStores, E
 
   describe(`bulk operations: ${name}`, () => {
     rule(
-      "returns stored operations unchanged, the newest first and those that have not ended apart",
+      "returns stored operations unchanged, newest first, and separately those that have not ended",
       () =>
         Effect.gen(function*() {
           const store = yield* BulkStore
@@ -281,7 +281,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<BulkStores, E
 
     bulkWorkRules(rule)
 
-    rule("leaves an operation to the server that works on it, until it is silent for 15 seconds", () =>
+    rule("leaves an operation to its server, until that server is silent for 15 seconds", () =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_000)
         for (let n = 0; n < 3; n++) yield* insertJob()
@@ -308,7 +308,7 @@ export const bulkStoreSuite = <E>(name: string, store: Layer.Layer<BulkStores, E
       }).pipe(Effect.scoped))
 
     it.live(
-      "changes each job once, wherever a server stops and whichever answer is lost",
+      "changes each job once, wherever a server stops and whichever response is lost",
       () =>
         Effect.promise(() =>
           fc.assert(

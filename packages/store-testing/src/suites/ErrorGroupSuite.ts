@@ -25,7 +25,7 @@ type Stores = JobStore | ErrorGroupStore | EndpointStore
 const WORKER = "ann"
 const endpoint = Scenario.endpoint()
 
-/** Settings that let a job live for longer than every time here. */
+/** Settings that let a job live longer than any time used here. */
 const LONG = { endpoint: endpoint.id, ttlMs: 1e12, expiresAt: 1e12, leaseMs: 1e12, executionTimeoutMs: 1e12, retentionMs: 1e12 }
 
 interface Run {
@@ -44,7 +44,7 @@ const taken = Effect.fnUntraced(function*({ at = 1_000, maxAttempts = 1, release
   return id
 })
 
-/** A job ends with an error, or with an output if there is none. */
+/** Ends a job with an error, or with an output if there is none. */
 const ended = Effect.fnUntraced(function*(error: string | null, { at = 1_000, ...run }: Run = {}) {
   const id = yield* taken({ ...run, at })
   yield* finish(id, error, at)
@@ -92,7 +92,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
 
   describe(`error groups: ${name}`, () => {
     rule(
-      "counts every failure in the group of its error, with the first and the last one, its releases and its last jobs",
+      "counts every failure in the group of its error, with the first and last failure, the releases and the last jobs",
       () =>
         Effect.gen(function*() {
           const first = yield* ended("no user 'ann' (id 1)", { at: 1_000, release: 3 })
@@ -144,14 +144,14 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
     )
 
     rule(
-      "counts jobs that time out and jobs that are lost with their worker, and none that ends otherwise",
+      "counts jobs that time out and jobs that are lost with their worker, and no job that ends otherwise",
       () =>
         Effect.gen(function*() {
           const jobs = yield* JobStore
           yield* ended(null)
           const cancelled = yield* taken()
           yield* jobs.apply(endpoint.id, cancelled, { _tag: "Cancel", now: 1_000, endpoint: endpoint.id })
-          // A retried attempt is no failure of the job.
+          // A retried attempt is not a failure of the job.
           const lost = yield* taken({ maxAttempts: 2 })
           const lose = (now: number) =>
             jobs.apply(endpoint.id, lost, {
@@ -213,7 +213,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
       }))
 
     rule(
-      "opens a resolved group again when it is seen in a later release, but not for a worker that still runs an earlier one",
+      "reopens a resolved group when it is seen in a later release, but not for a worker that still runs an earlier one",
       () =>
         Effect.gen(function*() {
           yield* ended("bad", { at: 1_000, release: 3 })
@@ -234,7 +234,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
     )
 
     rule(
-      "opens a resolved group again when the release of the failure or of the resolution is not known, or by hand",
+      "reopens a resolved group by hand, or when the release of the failure or of the resolution is not known",
       () =>
         Effect.gen(function*() {
           const errors = yield* ErrorGroupStore
@@ -255,7 +255,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
     )
 
     rule(
-      "keeps a limited number of groups, removes the one seen least recently, and says how many it has removed",
+      "keeps a limited number of groups, removes the least recently seen, and says how many it has removed",
       () =>
         Effect.gen(function*() {
           const fault = (index: number) =>
@@ -282,7 +282,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
     )
 
     rule(
-      "removes groups that were not seen for the retention, and keeps a limited number of releases and jobs",
+      "removes groups that were not seen within the retention, and keeps a limited number of releases and jobs",
       () =>
         Effect.gen(function*() {
           yield* ended("old", { at: 1_000 })
@@ -298,7 +298,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
         })
     )
 
-    rule("removes the groups of an endpoint with it", () =>
+    rule("removes the groups of an endpoint with the endpoint", () =>
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         yield* endpoints.put(endpoint)
@@ -326,7 +326,7 @@ export const errorGroupSuite = <E>(name: string, store: Layer.Layer<Stores, E>):
         assert.deepStrictEqual(yield* queue.count(find("status:completed"), 10), { count: 0, more: false })
       }))
 
-    rule("keeps texts that no database stores as they are", () =>
+    rule("accepts texts that no database can store unchanged", () =>
       Effect.gen(function*() {
         yield* ended("a\u0000b \u001b[31m \ud800 \"quoted\" ü 😀")
         assert.include((yield* onlyGroup).message, "<value> ü 😀")

@@ -51,7 +51,7 @@ export interface SuiteOptions {
   readonly storms?: number
   /**
    * Default: true. False for a store that sends each operation to a random node. The queue wakes a worker just before a job is committed, and on
-   * another node that worker finds nothing yet; the job then goes to the next worker that waits.
+   * another node that worker finds nothing yet; the job then goes to the next waiting worker.
    */
   readonly isOneNode?: boolean
 }

@@ -218,7 +218,7 @@ export const outboxSuite = <E>(name: string, tested: Layer.Layer<JobStore | Webh
       }))
 
     rule(
-      "never gives two senders the same delivery, and returns the delivery of a sender that died",
+      "never gives two senders the same delivery, and hands out the delivery of a dead sender again",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -352,7 +352,7 @@ export const outboxSuite = <E>(name: string, tested: Layer.Layer<JobStore | Webh
       }))
 
     rule(
-      "delivers to a URL with any characters, and ends its job and the jobs beside it at their limit",
+      "delivers to a URL with any characters, and times out its job and the jobs beside it as usual",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore

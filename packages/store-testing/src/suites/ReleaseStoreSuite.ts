@@ -79,7 +79,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "rolls to changed code: the earlier release stays active until the new one is ready",
+      "rolls out changed code: the earlier release stays active until the new one is ready",
       Effect.gen(function*() {
         const { current, deploy, id, releases, states } = yield* world
         yield* deploy("1", {}, 5)
@@ -98,7 +98,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "returns the endpoint to the earlier release, as it was, when a roll fails",
+      "returns the endpoint to the earlier release, as it was, when a rollout fails",
       Effect.gen(function*() {
         const { current, deploy, id, releases, states } = yield* world
         yield* deploy("1", { maxAttempts: 4 })
@@ -115,7 +115,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "replaces a rolling release by a later deployment, and ends the roll by a deployment of what serves",
+      "replaces a rolling release with a later deployment, and ends the rollout when the serving release is deployed again",
       Effect.gen(function*() {
         const { current, deploy, states } = yield* world
         yield* deploy("1")
@@ -130,7 +130,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "keeps the active release while a canary is tried, and makes it the release when it is promoted",
+      "keeps the active release while a canary is tried, and makes the canary the release when it is promoted",
       Effect.gen(function*() {
         const { current, deploy, deployCanary, id, releases, states } = yield* world
         yield* deploy("1", { maxAttempts: 4 })
@@ -152,7 +152,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "ends a canary when it fails and by every deployment, and stores it as long as it is tried",
+      "ends a canary when it fails and at every deployment, and keeps it as long as it is tried",
       Effect.gen(function*() {
         const { current, deploy, deployCanary, id, releases, states } = yield* world
         yield* deploy("1")
@@ -172,7 +172,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
         assert.deepStrictEqual((yield* states).slice(0, 3), ["7 canary", "6 superseded", "5 active"])
         assert.notProperty(yield* current, "previousRelease")
         assert.deepInclude(yield* current, { release: 5, maxAttempts: 5 })
-        // Settings that do not concern workers, and a first release, cannot be tried with a part of the jobs.
+        // Settings that do not concern workers, and a first release, cannot be tried on a part of the jobs.
         yield* deployCanary("1", { maxAttempts: 6 })
         assert.deepInclude(yield* current, { release: 8, maxAttempts: 6 })
         assert.deepInclude(yield* releases.get(id, 8), { state: "active" })
@@ -181,7 +181,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "ends a canary also when the settings are those of a whole endpoint, with its state",
+      "ends a canary even when the settings are those of a whole endpoint, with its state",
       Effect.gen(function*() {
         const { current, deploy, deployCanary, id, releases, states } = yield* world
         yield* deploy("1")
@@ -225,7 +225,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "keeps the last 20 releases, the active one and the code of these",
+      "keeps the last 20 releases, the active release, and their code",
       Effect.gen(function*() {
         const { deploy, id, releases } = yield* world
         yield* deploy("1")
@@ -239,7 +239,7 @@ export const releaseStoreSuite = <E>(name: string, store: Layer.Layer<ReleaseSto
     )
 
     rule(
-      "removes the releases with their endpoint, and no others",
+      "removes an endpoint's releases with the endpoint, and no others",
       Effect.gen(function*() {
         const { deploy, endpoints, id, releases, states } = yield* world
         yield* deploy("1")

@@ -102,7 +102,7 @@ const finished = (worker: string, now: number, error: string | null = null): Job
 
 const pathsOf = (result: Pick<JournalResult, "entries">) => result.entries.map(({ kind, path }) => `${path} ${kind}`)
 
-/** The changes of other jobs in a change. */
+/** The changes to other jobs that are part of a change. */
 const othersOf = (applied: ApplyResult): ReadonlyArray<string> =>
   applied._tag === "Changed" ? (applied.others ?? []).flatMap((other) => other._tag === "Changed" ? [other.after.id] : []) : []
 
@@ -132,7 +132,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       }))
 
     rule(
-      "keeps the progress of a run whose worker was lost before, when its next worker records an entry",
+      "keeps the progress of a run that has lost a worker when its next worker records an entry",
       () =>
         Effect.gen(function*() {
           const { apply, claim, jobs, started, write } = yield* make
@@ -147,7 +147,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         })
     )
 
-    rule("a run that sleeps until the latest time can be read and cancelled", () =>
+    rule("a run that sleeps until the latest possible time can be read and cancelled", () =>
       Effect.gen(function*() {
         const { apply, head, started, write } = yield* make
         const job = yield* started()
@@ -158,7 +158,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
       }))
 
     rule(
-      "says up to which entry a full page reaches, beside the entries that the write itself stores",
+      "says how far a full page reaches, and also returns the entries that the write itself stores",
       () =>
         Effect.gen(function*() {
           const { started, write } = yield* make
@@ -246,7 +246,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepInclude(yield* head(job.id), { status: "IN_PROGRESS", worker: null, leaseExpiresAt: null, attempt: 1 })
         assert.deepInclude(yield* jobs.depth(ENDPOINT), { running: 0, waiting: 0, delayed: 0 })
         assert.deepStrictEqual(yield* claim(), [])
-        // Neither a dead worker nor a clock that was set concerns it.
+        // Neither a dead worker nor a clock change affects it.
         const lost = { _tag: "LoseLease", endpoint: ENDPOINT, worker: "ann", cause: "gone", now: 0 } as const
         assert.deepStrictEqual(yield* jobs.applyRunning({ endpoint: ENDPOINT, worker: "ann" }, lost), [])
         assert.deepStrictEqual(yield* jobs.applyRunning("timed", { _tag: "Recover", now: 0, by: -1_000 }), [])
@@ -295,7 +295,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.deepInclude(yield* write(job, park(3)), { state: "parked" })
       }))
 
-    rule("wakes a run after as many children as it wants, and at once for one that failed", () =>
+    rule("wakes a run when enough of its children have ended, and at once when one fails", () =>
       Effect.gen(function*() {
         const { apply, claim, head, park, started, write } = yield* make
         const run = Effect.fnUntraced(function*(failing: boolean) {
@@ -334,7 +334,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         assert.strictEqual(resumed.nextTimer, 9_000)
       }))
 
-    rule("a run lives for the time of its start, and longer than a sleep that it records", () =>
+    rule("a run lives as long as its start specifies, and longer than any sleep that it records", () =>
       Effect.gen(function*() {
         const { apply, claim, head, park, started, write } = yield* make
         const day = 86_400_000
@@ -396,7 +396,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
             assert.deepInclude(yield* send("early", large, 0, expiresAt), { isFull: false })
           }
           assert.deepStrictEqual(yield* send("early", toJsonText(1), 999), full)
-          // The bound is an endpoint's own.
+          // Each endpoint has its own bound.
           const elsewhere = { name: "early", key: "", body: large, id: null, expiresAt: 1_000 }
           assert.deepInclude(yield* runs.send(CHILDREN, elsewhere, 999), { isFull: false })
           const job = yield* started()
@@ -592,7 +592,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           yield* write(root, { finish: { output: toJsonText("done"), error: null, cancelled: false } }, { now: 5_000 })
           const all = [[ENDPOINT, root.id], [CHILDREN, nested.id], [CHILDREN, leaf.id]] as const
           const present = Effect.forEach(all, ([endpoint, id]) => Effect.map(jobs.get(endpoint, id), (job) => job !== undefined))
-          // The jobs of a run have ended long before it, and stay as long as it.
+          // The jobs of a run have ended long before the run, and stay as long as it does.
           for (const now of [5_000, 14_999]) yield* jobs.tick({ _tag: "Tick", now }, 10)
           assert.deepStrictEqual(yield* present, [true, true, true])
           assert.strictEqual((yield* runs.entries(CHILDREN, nested.id, 0, 10)).length, 3)
@@ -613,7 +613,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         })
     )
 
-    rule("R3: keeps the chunks of a run over its attempts, with their numbers", () =>
+    rule("R3: keeps the chunks of a run across its attempts, with their numbers", () =>
       Effect.gen(function*() {
         const { claim, jobs, park, started, write } = yield* make
         const job = yield* started()
@@ -675,7 +675,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
           const start = (definition: string) => ({ start: { definition, ttlMs: 1_000_000_000, undo: false } })
           const job = yield* started()
           yield* write(job, { records: [step("write")] })
-          // Another type of a node that has not run fits; then the run follows the new definition.
+          // A node that has not run may change its type; the run then follows the new definition.
           yield* runs.define(ENDPOINT, "c".repeat(64), graph(["write", "step"], ["post", "run", "string"]), 0)
           assert.deepInclude(yield* write(job, start("c".repeat(64))), { state: "running" })
           yield* runs.define(ENDPOINT, OTHER, graph(["write", "step", "number"], ["post", "step"]), 0)
@@ -692,7 +692,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
             state: "running",
             last: 2
           })
-          // A fitting worker that runs already announces nothing more, so the run returns to the queue on its own.
+          // A fitting worker that is already running announces nothing more, so the run returns to the queue on its own.
           const later = yield* started()
           yield* write(later, { records: [step("write")] })
           assert.deepInclude(yield* write(later, start(OTHER)), { state: "held" })
@@ -704,7 +704,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
     )
 
     rule(
-      "lists the definitions of an endpoint, the newest first, and its runs that have not ended",
+      "lists the definitions of an endpoint, newest first, and its runs that have not ended",
       () =>
         Effect.gen(function*() {
           const { jobs, runs, started, write } = yield* make
@@ -766,7 +766,7 @@ export const runStoreSuite = <E>(name: string, store: Layer.Layer<RunStores, E>,
         })
     )
 
-    rule("holds a run whose branch another definition does not offer, and no other one", () =>
+    rule("holds a run whose branch another definition does not offer, and no other run", () =>
       Effect.gen(function*() {
         const { runs, started, write } = yield* make
         const branches = (...parts: ReadonlyArray<string>) =>

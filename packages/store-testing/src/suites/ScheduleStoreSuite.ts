@@ -66,7 +66,7 @@ const fire = (
 const isStored = ({ endpoint, id }: JobRecord) =>
   Effect.flatMap(JobStore, (jobs) => Effect.map(jobs.get(endpoint, id), (job) => job !== undefined))
 
-/** One of two servers creates, changes, fires or removes the schedule, on the version that it read last. */
+/** One of two servers creates, changes, fires or removes the schedule, based on the version that it read last. */
 const command = fc.record({
   _tag: fc.constantFrom("read", "put", "fire", "remove", "create"),
   server: fc.constantFrom(0, 1),
@@ -175,7 +175,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
         assert.deepStrictEqual(yield* store.list(), [next])
       }))
 
-    rule("removes a schedule, and refuses late changes of it, also when another one has its name", () =>
+    rule("removes a schedule, and refuses late changes to it, even if another has its name", () =>
       Effect.gen(function*() {
         const store = yield* ScheduleStore
         const removed = record()
@@ -191,7 +191,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
         assert.deepStrictEqual(yield* store.list(), [record({ id: "second" })])
       }))
 
-    rule("finds due schedules, those that are due for longest first", () =>
+    rule("finds due schedules, the longest overdue first", () =>
       Effect.gen(function*() {
         const store = yield* ScheduleStore
         for (const [name, dueAt] of [["a", 3_000], ["b", 1_000], ["c", null], ["d", 2_000], ["e", 3_001]] as const) {
@@ -204,7 +204,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
       }))
 
     rule(
-      "finds a schedule whose next time was computed with a clock that was set back by three hours since",
+      "finds a schedule whose next time was computed with a clock that has since been set back by three hours",
       () =>
         Effect.gen(function*() {
           const store = yield* ScheduleStore
@@ -227,7 +227,7 @@ export const scheduleStoreSuite = <E>(name: string, store: Layer.Layer<Stores, E
         assert.isTrue(yield* isStored(job))
         assert.deepStrictEqual(yield* store.list(), [after])
 
-        // Another server that decided on the same version, with a key of its own.
+        // Another server has decided on the same version, with its own key.
         assert.deepStrictEqual(yield* fire(late, fired(before, late), "other key"), { _tag: "ScheduleChanged" })
         assert.isFalse(yield* isStored(late))
         const refused = yield* fire(full, fired(after, full), "third key", { endpoint: { waitingJobs: 1 }, key: {} })

@@ -59,7 +59,7 @@ export const secretStoreSuite = <E>(name: string, store: Layer.Layer<SecretStore
     )
 
     rule(
-      "stores several secrets at once, beside those that it already has",
+      "stores several secrets at once, in addition to those that it already has",
       Effect.gen(function*() {
         const store = yield* SecretStore
         yield* store.put([record("a"), record("b")])

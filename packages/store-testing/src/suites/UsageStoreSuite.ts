@@ -29,7 +29,7 @@ const list = (query: Partial<UsageQuery> = {}) => Effect.flatMap(UsageStore, (st
 
 const idOf = ({ endpoint, hour, key, release }: UsageKey) => `${hour / HOUR_MILLIS - 497_222} ${endpoint} ${release} ${key}`
 
-/** Few different keys, so that additions meet. */
+/** Few different keys, so that additions collide. */
 const additions = fc.array(
   fc.record({
     source: fc.constantFrom("node-1", "node-2"),
@@ -75,7 +75,7 @@ export const usageStoreSuite = <E>(name: string, store: Layer.Layer<UsageStore, 
     )
 
     rule(
-      "stores an addition once, however often it is repeated, and also after a later one",
+      "stores an addition once, however often it is repeated, even after a later one",
       Effect.gen(function*() {
         const { add } = yield* UsageStore
         const one = record({ attempts: 1, executionMs: 5 })
@@ -86,7 +86,7 @@ export const usageStoreSuite = <E>(name: string, store: Layer.Layer<UsageStore, 
           true,
           false
         ])
-        // Another process has numbers of its own.
+        // Another process has its own numbers.
         assert.isTrue(yield* add({ ...first, source: "b" }))
         assert.deepStrictEqual(yield* list(), [{ ...one, attempts: 3, executionMs: 15 }])
       })
@@ -126,7 +126,7 @@ export const usageStoreSuite = <E>(name: string, store: Layer.Layer<UsageStore, 
     )
 
     rule(
-      "removes hours before the bound, then the oldest beyond the number, a few at a time",
+      "removes hours before the bound, then the oldest records beyond the maximum number, a few at a time",
       Effect.gen(function*() {
         const { add, trim } = yield* UsageStore
         const hours = [0, 1, 2, 3, 4].map((hour) => record({ hour: HOUR + hour * HOUR_MILLIS }))
@@ -140,7 +140,7 @@ export const usageStoreSuite = <E>(name: string, store: Layer.Layer<UsageStore, 
         assert.strictEqual(yield* trim({ before: 0, records: 1 }, 2), 1)
         assert.strictEqual(yield* trim({ before: 0, records: 1 }, 2), 0)
         assert.deepStrictEqual(yield* ids, [4])
-        // The number of a source is kept as long as its hours.
+        // A source's number is kept as long as its hours.
         assert.isFalse(yield* add({ source: "a", sequence: 1, at: HOUR, records: hours }))
         yield* trim({ before: HOUR + 2 * HOUR_MILLIS, records: 100 }, 10)
         assert.isTrue(yield* add({ source: "a", sequence: 1, at: HOUR, records: [] }))

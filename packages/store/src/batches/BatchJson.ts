@@ -23,5 +23,5 @@ export const toWireBatch = (batch: BatchRecord): Batch => ({
   ...(batch.webhook === null ? {} : { webhook: batch.webhook })
 })
 
-/** The body of the webhook of a batch. */
+/** The body of a batch's webhook. */
 export const batchJson = (batch: BatchRecord): JsonText => toJsonText(toWireBatch(batch))

@@ -61,7 +61,7 @@ export type CreateResult =
 /** The result of starting a batch. */
 export type FinalizeResult =
   | ChangeResult
-  /** The queue of the endpoint is full. `queued`: waiting jobs and requests. */
+  /** The endpoint's queue is full. `queued`: waiting jobs and requests. */
   | { readonly _tag: "QueueFull"; readonly queued: number }
   | { readonly _tag: "EndpointGone" }
 
@@ -190,9 +190,9 @@ export class BatchStore extends Context.Service<BatchStore, {
   ) => Effect.Effect<RequestPage | undefined, StoreError>
 
   /**
-   * Cancels drafts that are too old or whose endpoint is removed, and removes batches after their retention. Before that it detaches the
-   * jobs of the batch, up to `limit` at a time; their own retention then removes them. Returns the remaining work. Costs one query when
-   * there is nothing to do.
+   * Cancels drafts that are too old or whose endpoint is removed, and removes batches after their retention. Before it removes a batch, it detaches
+   * the jobs, up to `limit` at a time; their own retention then removes them. Returns the remaining work. Costs one query when there is nothing to
+   * do.
    */
   readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, StoreError>
 }>()("@stint/store/BatchStore") {}

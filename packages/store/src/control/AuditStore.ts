@@ -1,5 +1,5 @@
 /**
- * The store of the audit: who changed what (docs/operations/audit.md).
+ * The store of the audit log: who changed what (docs/operations/audit.md).
  */
 import type { AuditEntry, AuditResult } from "@stint/contract/Audit"
 import * as Context from "effect/Context"
@@ -9,7 +9,7 @@ import type { StoreError } from "../StoreError.ts"
 
 /**
  * The kind of an entry. Each kind has its own bound, so that many entries of one kind never remove those of another. `platform`: a change
- * through the control API. `routine`: an operation on jobs and batches, or a read secret; programs send many of them. `unsuccessful`: a
+ * through the control API. `routine`: an operation on jobs or batches, or reading a secret, which programs do often. `unsuccessful`: a
  * refused or failed operation, which any key can cause.
  */
 export type AuditKind = "platform" | "routine" | "unsuccessful"
@@ -45,7 +45,7 @@ export interface AuditBounds {
 }
 
 export class AuditStore extends Context.Service<AuditStore, {
-  /** Stores an entry, also while the disk is too full for new jobs. Its id is higher than that of every earlier entry. */
+  /** Stores an entry, even while the disk is too full for new jobs. Its id is higher than that of every earlier entry. */
   readonly append: (kind: AuditKind, entry: NewAuditEntry) => Effect.Effect<AuditEntry, StoreError>
   /** Newest first: by descending id. */
   readonly list: (query: AuditQuery) => Effect.Effect<ReadonlyArray<AuditEntry>, StoreError>
@@ -53,7 +53,7 @@ export class AuditStore extends Context.Service<AuditStore, {
   readonly trim: (bounds: AuditBounds, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/AuditStore") {}
 
-/** Whether `text` is `wanted`, or begins with it and then with the separator. */
+/** Whether `text` is `wanted`, or begins with it followed by the separator. */
 const isWithin = (text: string, wanted: string | undefined, separator: string): boolean =>
   wanted === undefined || text === wanted || text.startsWith(wanted + separator)
 
@@ -61,7 +61,7 @@ const matches = (entry: AuditEntry, { action, before = Infinity, key, result, si
   entry.id < before && entry.at >= since && (key === undefined || entry.key === key || entry.name === key) &&
   (result === undefined || entry.result === result) && isWithin(entry.action, action, ".") && isWithin(entry.target, target, "/")
 
-/** The audit in memory. */
+/** The audit log in memory. */
 export const layerMemory: Layer.Layer<AuditStore> = Layer.sync(AuditStore, () => {
   const entries: Array<{ readonly kind: AuditKind; readonly entry: AuditEntry }> = []
   let last = 0

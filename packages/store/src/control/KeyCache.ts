@@ -7,9 +7,9 @@
  *   every `refresh`:        rows --read-------> memory      changes by other processes
  * ```
  *
- * A lookup therefore costs 2.3 µs of CPU time, with 1 key as with 100,000 keys, and needs no query (docs/decisions/0009-keys-at-rest.md).
+ * A lookup therefore costs 2.3 µs of CPU time, whether there is 1 key or 100,000, and needs no query (docs/decisions/0009-keys-at-rest.md).
  *
- * When several servers share a database, each server sees a revocation made by another one after at most `refresh`. While the rows cannot
+ * When several servers share a database, each server sees another server's revocations after at most `refresh`. While the rows cannot
  * be read, the cache keeps its keys.
  *
  * Changes and refreshes run one at a time, so that an old read never overwrites a newer change.

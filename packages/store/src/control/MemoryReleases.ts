@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as ReleaseMachine from "./ReleaseMachine.ts"
 import { baseOf, type DeployResult, type ReleaseStore } from "./ReleaseStore.ts"
 
-/** The releases, and how to remove those of a removed endpoint. */
+/** The releases, and a function that removes those of a removed endpoint. */
 export interface MemoryReleases {
   readonly service: ReleaseStore["Service"]
   readonly removeAll: (id: EndpointId) => void

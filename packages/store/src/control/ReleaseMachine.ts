@@ -1,5 +1,5 @@
 /**
- * The state machine of releases. Pure: the endpoint and an event give the endpoint and the releases to write, in one transaction.
+ * The state machine of releases. Pure: an endpoint and an event determine the endpoint and the releases to write, in one transaction.
  *
  * ```
  *   Deploy, no worker must be replaced            endpoint: release n                  n: active, the one before: superseded
@@ -12,7 +12,7 @@
  *   Settle n: promoted                            endpoint: release n, previous m      n: rolling
  * ```
  *
- * A deployment during a roll replaces the rolling release and keeps the active one as the previous one. Every deployment ends a canary.
+ * A deployment during a rollout replaces the rolling release and keeps the active one as the previous release. Every deployment ends a canary.
  */
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
 import type { Canary, Release, ReleaseCode } from "@stint/contract/Release"
@@ -34,7 +34,7 @@ export interface Deployment {
   readonly canary?: Canary
 }
 
-/** How a roll or a canary ended. `at`: milliseconds since 1970. A promoted canary rolls. */
+/** How a rollout or a canary ended. `at`: milliseconds since 1970. A promoted canary is then rolled out. */
 export type RollOutcome =
   | { readonly _tag: "Ready"; readonly at: number }
   | { readonly _tag: "Failed"; readonly reason: string }
@@ -47,7 +47,7 @@ export interface ReleaseChange {
   readonly releases: readonly [Release, ...ReadonlyArray<Release>]
 }
 
-/** The settings and the code with which a worker starts. Workers that were started with different ones are outdated. */
+/** The settings and the code with which a worker starts. Workers started with other settings or code are outdated. */
 export const workerFingerprint = (
   { env, leaseMs, model, source }: Pick<EndpointSpec, "source" | "env" | "leaseMs" | "model">,
   code: string | undefined
@@ -67,7 +67,7 @@ const hasWorkers = ({ source, workers }: EndpointSpec): boolean => source.type !
 
 /**
  * The settings of an endpoint, without its state. The compiler also accepts a whole endpoint as an `EndpointSpec`, and deploying it would carry over
- * the state of a canary or a roll that the deployment ends.
+ * the state of a canary or a rollout that the deployment ends.
  */
 export const settingsOf = (
   { canary: _, createdAt: __, previousRelease: ___, release: ____, ...settings }: EndpointSpec & Partial<Endpoint>
@@ -114,7 +114,7 @@ export const deploy = (
 
 const superseded = (release: Release): Release => ({ ...release, state: "superseded" })
 
-/** The end of a canary. */
+/** Ends a canary. */
 const settleCanary = (
   { canary: _, ...endpoint }: Endpoint,
   release: Release,
@@ -136,7 +136,7 @@ const settleCanary = (
   }
 }
 
-/** The end of a roll or of a canary; undefined if this release is no longer rolling or a canary. */
+/** Ends a rollout or a canary; undefined if this release is no longer rolling or a canary. */
 export const settle = (
   endpoint: Endpoint | undefined,
   number: number,

@@ -1,8 +1,8 @@
 /**
  * The store of releases, in the same database as the endpoints: a release and the endpoint that it becomes are written in one transaction.
  *
- * The release of an endpoint is the last deployed one that has not failed. `Endpoint.previousRelease` is set during a roll. It is the release that
- * serves until the roll has ended, and whose settings are restored when the roll fails.
+ * An endpoint's release is the last deployed release that has not failed. `Endpoint.previousRelease` is set during a rollout. It is the release that
+ * serves until the rollout has ended, and whose settings are restored if the rollout fails.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -33,14 +33,14 @@ export class ReleaseStore extends Context.Service<ReleaseStore, {
    */
   readonly deploy: (base: number | null, deployment: Deployment) => Effect.Effect<DeployResult, StoreError>
   /**
-   * Ends the roll or the canary of a release. Returns the changed endpoint. Returns undefined and changes nothing if this release is no longer
+   * Ends the rollout or the canary of a release. Returns the changed endpoint. Returns undefined and changes nothing if this release is no longer
    * rolling or a canary.
    */
   readonly settle: (id: EndpointId, number: number, outcome: RollOutcome) => Effect.Effect<Endpoint | undefined, StoreError>
   /** Undefined for an unknown release. */
   readonly get: (id: EndpointId, number: number) => Effect.Effect<Release | undefined, StoreError>
   readonly list: (id: EndpointId, query: ReleasePageQuery) => Effect.Effect<ReadonlyArray<Release>, StoreError>
-  /** The hashes of the code of all stored releases. */
+  /** The code hashes of all stored releases. */
   readonly codes: Effect.Effect<ReadonlySet<string>, StoreError>
 }>()("@stint/store/ReleaseStore") {}
 

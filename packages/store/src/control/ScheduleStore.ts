@@ -7,7 +7,7 @@
  * ```
  *
  * A change is written only if the stored schedule has the preceding version. When two servers, or one server before and after a crash, decide on the
- * same firing, only one of them writes it. The job of the other one is not stored.
+ * same firing, only one decision is written. The job of the other one is not stored.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { ScheduleFiring, ScheduleName, ScheduleSpec } from "@stint/contract/Schedule"
@@ -20,7 +20,7 @@ import type { StoreError } from "../StoreError.ts"
 export const ScheduleRecord = Schema.Struct({
   endpoint: EndpointId,
   name: ScheduleName,
-  /** Differs after the schedule was removed and created again. */
+  /** A schedule that is removed and created again gets a new id. */
   id: Schema.String,
   /** Starts at 1. Every change increments it. */
   version: Schema.Int,
@@ -33,7 +33,7 @@ export const ScheduleRecord = Schema.Struct({
   nextAt: Schema.NullOr(Schema.Int),
   /** When `nextAt` was computed. */
   checkedAt: Schema.Int,
-  /** Times that were due and have not been decided, oldest first. */
+  /** Times that were due and for which no decision has been made yet, oldest first. */
   waiting: Schema.Array(Schema.Int),
   /** When the next decision is due; null: never. */
   dueAt: Schema.NullOr(Schema.Int),
@@ -77,6 +77,6 @@ export class ScheduleStore extends Context.Service<ScheduleStore, {
   /** Returns false when there is no such schedule. */
   readonly remove: (endpoint: EndpointId, name: ScheduleName) => Effect.Effect<boolean, StoreError>
 
-  /** The schedules for which {@link isDue} is true, longest due first. The cost must not grow with the number of other schedules. */
+  /** The schedules for which {@link isDue} is true, the longest overdue first. The cost must not grow with the number of other schedules. */
   readonly due: (now: number) => Effect.Effect<ReadonlyArray<ScheduleKey>, StoreError>
 }>()("@stint/store/ScheduleStore") {}

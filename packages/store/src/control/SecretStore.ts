@@ -11,7 +11,7 @@ import type { StoreError } from "../StoreError.ts"
 /** A secret with its encrypted value. */
 export const SecretRecord = Schema.Struct({
   name: SecretName,
-  /** Random, and replaced with the value. A deleted secret that is created again has another version. */
+  /** Random. Changes whenever the value changes, and when the secret is deleted and created again. */
   version: Schema.String,
   /** Milliseconds since 1970. */
   createdAt: Schema.Int,

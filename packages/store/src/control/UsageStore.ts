@@ -20,7 +20,7 @@ export const UsageRecord = Schema.Struct({
   endpoint: Schema.String,
   /** 0: none, or unknown. */
   release: Schema.Int,
-  /** The id of the key that submitted the jobs; empty for times of workers, and for jobs without an owner (Owner.ts). */
+  /** The id of the key that submitted the jobs; empty for worker time, and for jobs without an owner (Owner.ts). */
   key: Schema.String,
   /** Attempts that ended within the hour. */
   attempts: Schema.Int,
@@ -28,7 +28,7 @@ export const UsageRecord = Schema.Struct({
   executionMs: Schema.Int,
   /** How long workers were ready, including idle time. */
   workerMs: Schema.Int,
-  /** The processor time of workers. */
+  /** The CPU time of workers. */
   cpuMs: Schema.Int,
   /** `workerMs` times the number of GPUs of the worker. */
   gpuMs: Schema.Int
@@ -42,7 +42,7 @@ export type UsageKey = Pick<UsageRecord, "hour" | "endpoint" | "release" | "key"
 export interface UsageAddition {
   /** Identifies the process that counts. Different after each start. */
   readonly source: string
-  /** Higher than that of every earlier addition of this source. */
+  /** Higher than that of every earlier addition from this source. */
   readonly sequence: number
   /** In milliseconds since 1970. */
   readonly at: number
@@ -69,9 +69,9 @@ export interface UsageBounds {
 }
 
 export class UsageStore extends Context.Service<UsageStore, {
-  /** Adds to the sums, in one step. Returns false, and adds nothing, if this addition or a later one of its source was stored before. */
+  /** Adds to the sums, in one step. Returns false, and adds nothing, if this addition or a later one from its source is already stored. */
   readonly add: (addition: UsageAddition) => Effect.Effect<boolean, StoreError>
-  /** By hour, endpoint, release and key, each ascending. Texts are compared by their bytes in UTF-8. */
+  /** By hour, endpoint, release and key, each ascending. Strings are compared by their UTF-8 bytes. */
   readonly list: (query: UsageQuery) => Effect.Effect<ReadonlyArray<UsageRecord>, StoreError>
   /**
    * Removes records beyond the bounds, the oldest first, and at most `limit` of them. Returns their number. Forgets the sources whose last
@@ -95,7 +95,7 @@ const compareTexts = (a: string, b: string): number => {
 const compare = (a: UsageKey, b: UsageKey): number =>
   a.hour - b.hour || compareTexts(a.endpoint, b.endpoint) || a.release - b.release || compareTexts(a.key, b.key)
 
-/** Adds the sums of a record to another one of the same key. */
+/** Adds up two records with the same key. */
 export const plus = (a: UsageRecord, b: UsageRecord): UsageRecord => ({
   ...a,
   attempts: a.attempts + b.attempts,
@@ -105,7 +105,7 @@ export const plus = (a: UsageRecord, b: UsageRecord): UsageRecord => ({
   gpuMs: a.gpuMs + b.gpuMs
 })
 
-/** A text that identifies a record. Ids of endpoints contain no line break. */
+/** A string that identifies a record. Endpoint ids contain no line breaks. */
 export const usageKeyText = ({ endpoint, hour, key, release }: UsageKey): string => `${hour}\n${endpoint}\n${release}\n${key}`
 
 /** Usage in memory. */

@@ -1,5 +1,5 @@
 /**
- * The fingerprint of an error: two failures have the same one if they are probably the same fault.
+ * The fingerprint of an error: two failures have the same fingerprint if they probably have the same cause.
  *
  * ```
  *   {"error_type": "KeyError",                               type     KeyError
@@ -20,10 +20,10 @@ import { hash } from "node:crypto"
 export interface ErrorIdentity {
   /** 16 hexadecimal digits. */
   readonly fingerprint: string
-  /** The class of the error; null for an error that is no exception. */
+  /** The class of the error; null for an error that is not an exception. */
   readonly type: string | null
   readonly message: string
-  /** The innermost frames of the handler's own code, the innermost first: `function (file)`. */
+  /** The innermost frames of the handler's own code, innermost first: `function (file)`. */
   readonly frames: ReadonlyArray<string>
 }
 
@@ -33,16 +33,16 @@ export interface RunNames {
   readonly worker: string | null
 }
 
-/** Limits: the characters read of an error, of its message, of its type and of a frame, and the number of frames. */
+/** Limits: the characters read from an error, its message, its type and a frame, and the number of frames. */
 const MAX_READ = 32_768
 const MAX_MESSAGE = 2_000
 const MAX_TYPE = 200
 const MAX_FRAME = 200
 const MAX_FRAMES = 3
-/** Limit of the message after values are replaced, in characters. */
+/** The maximum length of the message after values are replaced, in characters. */
 const MAX_SHAPE = 500
 
-/** The text of a string in the JSON of an exception, which may be cut anywhere. */
+/** The text of a string in an exception's JSON, which may be truncated anywhere. */
 const member = (json: string, name: string): string | undefined => {
   const found = new RegExp(`"${name}"\\s*:\\s*"((?:[^"\\\\]|\\\\(?:u[0-9a-fA-F]{4}|[^u]))*)`).exec(json)?.[1]
   if (found === undefined) return undefined
@@ -128,10 +128,10 @@ const shapeOf = (message: string, { job, worker }: RunNames): string => {
   return shape.replace(/[\s\p{Cc}]+/gu, " ").trim().slice(0, MAX_SHAPE)
 }
 
-/** A line of a stack in JavaScript: `at async find (file:///app/users.ts:12:7)`, `at /app/users.ts:12:7`. */
+/** A line of a JavaScript stack trace: `at async find (file:///app/users.ts:12:7)`, `at /app/users.ts:12:7`. */
 const JS_FRAME = /^\s*at (?:async )?(?:(?<name>[^()\n]*?) \()?(?<file>[^()\n]+?):\d+(?::\d+)?\)?$/
 
-/** A line of a traceback in Python: `File "/app/users.py", line 12, in find`. */
+/** A line of a Python traceback: `File "/app/users.py", line 12, in find`. */
 const PYTHON_FRAME = /^\s*File "(?<file>[^"\n]*)", line \d+(?:, in (?<name>.*))?$/
 
 /** The code of the runtime and of packages. */
@@ -147,7 +147,7 @@ const framesOf = (traceback: string): ReadonlyArray<string> => {
     if (frames.length === MAX_FRAMES) break
     const { file = "", name = "" } = (isPython ? PYTHON_FRAME : JS_FRAME).exec(line.slice(0, 1_000))?.groups ?? {}
     if (file === "" || FOREIGN.test(file)) continue
-    // The name of a file may contain the hash of its build.
+    // A file name may contain a hash from the build.
     const base = (file.split(/[\\/]/).at(-1) ?? "").replace(/[-.](?=[a-z]*\d)[0-9a-z]{6,}(?=\.)/i, "")
     const frame = `${name.trim() === "" ? "<anonymous>" : name.trim()} (${base})`
     frames.push(frame.replace(/\p{Cc}/gu, " ").slice(0, MAX_FRAME))
@@ -155,7 +155,7 @@ const framesOf = (traceback: string): ReadonlyArray<string> => {
   return frames
 }
 
-/** The identity of an error. `names`: of the run in which it occurred. */
+/** The identity of an error. `names`: the names that its run added to it. */
 export const identify = (error: string, names: RunNames): ErrorIdentity => {
   const { message, traceback, type } = partsOf(error.slice(0, MAX_READ))
   const shape = shapeOf(message, names)

@@ -51,7 +51,7 @@ const counted = (releases: ReadonlyArray<ReleaseFailures>, { at, release }: JobF
     .slice(0, RELEASES_KEPT)
 }
 
-/** Whether a failure shows that the fault is not resolved. Failures of workers that still run an earlier release do not count. */
+/** Whether a failure shows that the fault is not resolved. Failures on workers that still run an earlier release do not count. */
 const reopens = ({ release: through }: Resolution, release: number | null): boolean =>
   through === null || release === null || release > through
 
@@ -92,7 +92,7 @@ export const withFailure = (
   }
 }
 
-/** The group after an operator has resolved or opened it. */
+/** The group after an operator has resolved or reopened it. */
 export const withResolution = (group: ErrorGroupRecord, resolved: Resolution | null): ErrorGroupRecord => ({
   ...group,
   resolved,

@@ -1,5 +1,5 @@
 /**
- * The store of error groups: the failures of an endpoint by the fingerprint of their error (ErrorFingerprint.ts), in the same database as the jobs.
+ * The store of error groups: an endpoint's failures, grouped by error fingerprint (ErrorFingerprint.ts), in the same database as the jobs.
  *
  * ```
  *   job ---ends as FAILED or TIMED_OUT---> job with `errorGroup`, group with count + 1        one commit
@@ -26,10 +26,10 @@ export const ReleaseFailures = Schema.Struct({
 })
 export type ReleaseFailures = typeof ReleaseFailures.Type
 
-/** An operator's statement that the fault is corrected. */
+/** An operator's statement that the fault has been fixed. */
 export const Resolution = Schema.Struct({
   at: Millis,
-  /** Failures of this release and earlier ones do not open the group again. Null: every failure does. */
+  /** Failures of this release and earlier ones do not reopen the group. Null: every failure does. */
   release: Schema.NullOr(Schema.Int),
   /** The name of the key. */
   by: Schema.String
@@ -54,26 +54,26 @@ export const ErrorGroupRecord = Schema.Struct({
   jobs: Schema.Array(JobId),
   /** Null: open. */
   resolved: Schema.NullOr(Resolution),
-  /** When a failure opened it again after it was resolved. */
+  /** When a failure reopened it after it was resolved. */
   reopenedAt: Schema.NullOr(Millis)
 })
 export type ErrorGroupRecord = typeof ErrorGroupRecord.Type
 
-/** The number of groups that are kept for an endpoint. A new group replaces the one that was seen least recently. */
+/** The number of groups that are kept for an endpoint. A new group replaces the least recently seen one. */
 export const GROUPS_KEPT = 200
 
-/** A group that was not seen for 90 days is not listed, and is removed when the endpoint gets a new one. */
+/** A group that has not been seen for 90 days is not listed, and is removed when the endpoint gets a new group. */
 export const GROUP_RETENTION_MILLIS = 90 * 86_400_000
 
-/** The number of releases in a group. The last seen ones are kept. */
+/** The maximum number of releases in a group. Those seen last are kept. */
 export const RELEASES_KEPT = 20
 
-/** The number of jobs in a group. The last failed ones are kept. */
+/** The maximum number of jobs in a group. Those that failed last are kept. */
 export const SAMPLE_JOBS = 5
 
 /** The groups of an endpoint. */
 export interface EndpointErrors {
-  /** The last seen first. */
+  /** Last seen first. */
   readonly groups: ReadonlyArray<ErrorGroupRecord>
   /** The number of groups that were removed because the endpoint had more than {@link GROUPS_KEPT}. */
   readonly removed: number
@@ -86,7 +86,7 @@ export class ErrorGroupStore extends Context.Service<ErrorGroupStore, {
   /** Undefined for an unknown group. */
   readonly get: (endpoint: string, fingerprint: string) => Effect.Effect<ErrorGroupRecord | undefined, StoreError>
 
-  /** Resolves a group, or opens it. Returns the group afterwards; undefined for an unknown one. */
+  /** Resolves or reopens a group. Returns the group afterwards; undefined for an unknown group. */
   readonly resolve: (
     endpoint: string,
     fingerprint: string,

@@ -9,7 +9,7 @@
  * ```
  *
  * An isolated job at the head of the queue would wait forever for busy workers that always take another job. So for each isolated job at
- * the head, one worker takes nothing more until it is free: the workers with the fewest jobs.
+ * the head, one worker takes no more jobs until it is free. The workers with the fewest jobs are chosen.
  */
 import type { JobHead } from "./JobRecord.ts"
 

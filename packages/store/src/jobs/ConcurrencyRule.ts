@@ -61,7 +61,7 @@ export const withHeld = <A extends JobHead>(job: A, held: boolean): A =>
 
 /** The limits of endpoints, as of their last claim or submission, for stores in memory. */
 export interface KeyLimits {
-  /** Records the limit of a claim or of a submission. Undefined: the endpoint has none. */
+  /** Records the limit that a claim or a submission states. Undefined: the endpoint has none. */
   readonly set: (endpoint: EndpointId, limit: number | undefined) => void
   /** The limit for each key of an endpoint. */
   readonly of: (endpoint: EndpointId) => number

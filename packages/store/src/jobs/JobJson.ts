@@ -45,8 +45,8 @@ export const jobMembers = (job: JobReport, { errorTraceback }: Pick<Endpoint, "e
 }
 
 /**
- * The body of a webhook: the job object (docs/spec/jobs-api.md#job-object) with `input` and `webhook`. For a chunk also `stream`, in the
- * format of `/stream`.
+ * The body of a webhook: the job object (docs/spec/jobs-api.md#job-object) with `input` and `webhook`. For a chunk, also `stream`, in the format of
+ * `/stream`.
  */
 export const webhookJson = (
   job: JobReport,

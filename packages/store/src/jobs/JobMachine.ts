@@ -69,7 +69,7 @@ export type WorkerEvent =
     readonly _tag: "Finish"
     readonly output: JsonText | null
     readonly error: string | null
-    /** The run has undone what it did after a cancel, and ends CANCELLED. */
+    /** After a cancel, the run has undone its work and ends as CANCELLED. */
     readonly cancelled?: boolean
     /** The error must not be retried. */
     readonly isFinal?: boolean
@@ -77,7 +77,7 @@ export type WorkerEvent =
     & WorkerIdentity
     & Jitter
   /**
-   * The worker is gone. `cause` explains why, for the caller. The job may have ended its worker, so the next attempt is isolated, unless
+   * The worker is gone. `cause` explains why, for the caller. The job may have killed its worker, so the next attempt is isolated, unless
    * `blameless`.
    */
   | { readonly _tag: "LoseLease"; readonly cause: string; readonly blameless?: boolean } & WorkerIdentity & Jitter
@@ -87,8 +87,8 @@ export type WorkerEvent =
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
   /**
-   * The worker of a run writes to its journal: extends the lease, and with `progress` resets `retries`. A run that only restarts has made no
-   * progress; otherwise a step that kills its worker would run forever. `expiresAt`: extends the run's life.
+   * The worker of a run writes to its journal: extends the lease, and with `progress` resets `retries`. A run that only restarts makes no
+   * progress; otherwise a step that kills its worker would be repeated forever. `expiresAt`: extends the run's life.
    */
   | { readonly _tag: "Journal"; readonly progress: boolean; readonly expiresAt?: number } & WorkerIdentity
   /** The run waits without a worker, until `Wake` or the time `until`. */
@@ -110,7 +110,7 @@ export type JobMachineEvent =
   }
   /** A timer: backoff, lease, time to live, execution timeout or retention. */
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
-  /** Something arrived for a parked run: it returns to the queue. */
+  /** Something arrived for a parked run: the run returns to the queue. */
   | { readonly _tag: "Wake"; readonly now: number }
   /**
    * A caller cancels or retries the job. The endpoint is the one in the request. `bulk`: the bulk operation after this step. The store writes it in
@@ -122,8 +122,8 @@ export type JobMachineEvent =
   | { readonly _tag: "LeaveBatch"; readonly now: number }
   /**
    * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
-   * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this time. A
-   * backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
+   * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this amount.
+   * A backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
    */
   | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
 
@@ -151,7 +151,7 @@ export type Rejection =
   | { readonly _tag: "NotWaiting" }
   /** A chunk with this number is already stored. */
   | { readonly _tag: "Repeated" }
-  /** The chunk is not the next one. `expected`: the number of the next one. */
+  /** The chunk is not the next one. `expected`: the number of the next chunk. */
   | { readonly _tag: "Gap"; readonly expected: number }
   /** Only FAILED and TIMED_OUT jobs can be retried. */
   | { readonly _tag: "NotRetryable"; readonly status: JobHead["status"] }
@@ -159,7 +159,7 @@ export type Rejection =
   | { readonly _tag: "Expired" }
   /** Nothing is due yet. */
   | { readonly _tag: "NotDue" }
-  /** The bulk operation of the event was changed since. Nothing was written. */
+  /** The event's bulk operation has been changed since. Nothing was written. */
   | { readonly _tag: "Superseded" }
 
 /** The bulk operation after an event, if the event is a step of one. */
@@ -202,7 +202,7 @@ export const dueAt = (job: JobHead): number => {
 export const delayTime = (job: JobHead): number | undefined =>
   job.startedAt === null ? undefined : Math.max(0, job.startedAt - job.queuedAt)
 
-/** Duration of the last attempt, in milliseconds; undefined before the end, and when the job never ran. */
+/** Duration of the last attempt, in milliseconds; undefined until the job has ended, and if it never ran. */
 export const executionTime = (job: JobHead): number | undefined =>
   job.startedAt === null || job.finishedAt === null ? undefined : Math.max(0, job.finishedAt - job.startedAt)
 
@@ -456,16 +456,16 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       // A run sleeps until a wall-clock time, which does not move.
       if (isParked(job)) return reject({ _tag: "NotDue" })
       if (job.notBefore !== null) {
-        // A backoff that began after the clock was set already uses the new time, so moving it makes it end sooner. A start time is a wall-clock time
-        // that the caller chose, so it does not move.
+        // A backoff that began after the clock was set already uses the new time, so moving it makes it end too early. A start time is a wall-clock
+        // time that the caller chose, so it does not move.
         const isStale = by < 0 && !isScheduled(job) && job.notBefore - now > -by / 2
         return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
       }
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })
-      // Not the later of both leases: when the clock was set back, the old lease ends too late.
+      // Not the later of the two leases: when the clock was set back, the old lease ends too late.
       const renewed = { ...job, leaseExpiresAt: now + job.leaseMs }
       if (by === 0 || job.startedAt === null) return put(renewed)
-      // Neither moves a job that was claimed after the clock was set, nor moves a job twice if the response to the first event was lost. If the clock
+      // Does not move a job that was claimed after the clock was set, or move a job twice if the response to the first event was lost. If the clock
       // was set back by less than the job has been running, these cases cannot be distinguished. The timers of such a job fire late, not early.
       const isStale = by > 0 ? job.startedAt + by <= now : job.startedAt > now
       return put(isStale ? { ...renewed, startedAt: job.startedAt + by, expiresAt: job.expiresAt + by } : renewed)

@@ -22,7 +22,7 @@ export interface JobQuery {
 export interface JobPage {
   /**
    * May contain fewer than `limit` jobs even before the last page: for a query with both a status and a tag, a store scans up to {@link
-   * SCAN_LIMIT} jobs with the tag and returns the ones with the status.
+   * SCAN_LIMIT} jobs with the tag and returns those that also have the status.
    */
   readonly jobs: ReadonlyArray<JobSummary>
   /** Cursor of the next page; null at the end. */

@@ -56,7 +56,7 @@ export const JobHead = Schema.Struct({
    * a free slot.
    */
   queuedAt: Schema.Int,
-  /** Start time of the submission, or end of the backoff. The job cannot be claimed before. Null when there is none or it has passed. */
+  /** The submission's start time, or the end of the backoff. The job cannot be claimed before then. Null when there is none or it has passed. */
   notBefore: Schema.NullOr(Schema.Int),
   /** Time to live, including the wait. */
   ttlMs: Schema.Int,
@@ -120,7 +120,7 @@ export type JobReport = typeof JobReport.Type
 export const JobSummary = Schema.Struct({
   ...JobHead.fields,
   error: Schema.NullOr(Schema.String),
-  /** The fingerprint of the error of a FAILED or TIMED_OUT job (ErrorFingerprint.ts). Null for other jobs, and for those of earlier versions. */
+  /** The error fingerprint of a FAILED or TIMED_OUT job (ErrorFingerprint.ts). Null for other jobs, and for jobs of earlier versions. */
   errorGroup: Schema.NullOr(Schema.String)
 })
 export type JobSummary = typeof JobSummary.Type

@@ -1,5 +1,5 @@
 /**
- * The text of a piece of a job's log, for stores that keep a piece as one row.
+ * The text of a piece of a job's log, for stores that keep each piece as one row.
  */
 import * as Schema from "effect/Schema"
 import { LogEntry, type LogLine } from "./JobLogStore.ts"
@@ -7,7 +7,7 @@ import { LogEntry, type LogLine } from "./JobLogStore.ts"
 const { attempt, level, message, release, source, time, worker } = LogEntry.fields
 
 /**
- * A line: an array, because property names would be repeated in each line. Earlier versions stored no release, and a line without one has
+ * A line, as an array, because property names would be repeated in each line. Earlier versions stored no release; their lines have
  * none.
  */
 const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message, release])
@@ -23,7 +23,7 @@ export const pieceText = (lines: ReadonlyArray<LogEntry>, chunkOf: (attempt: num
       : [time, level, source, attempt, worker, chunk, message, release]
   }))
 
-/** The lines of a text. The last line has the number `last`. */
+/** The lines in a text. The last line has the number `last`. */
 export const linesOf = (text: string, last: number): ReadonlyArray<LogLine> => {
   const cells = decodeCells(text)
   return cells.map(([time, level, source, attempt, worker, chunk, message, release], index) => ({

@@ -14,7 +14,7 @@ export interface Quota {
   readonly storedBytes?: number | undefined
 }
 
-/** The quotas of a submission: those of its endpoint, and those of the access key that submits it. */
+/** The quotas that apply to a submission: those of its endpoint, and those of the access key that submits it. */
 export interface Quotas {
   readonly endpoint: Quota
   readonly key: Quota
@@ -23,7 +23,7 @@ export interface Quotas {
 /** Whose jobs a quota covers. */
 export type QuotaScope = keyof Quotas
 
-/** The usage of the jobs of an endpoint or of a key. */
+/** What the jobs of an endpoint or of a key use. */
 export interface QuotaUsage {
   /** IN_QUEUE jobs. */
   readonly waiting: number
@@ -36,7 +36,7 @@ export interface ExceededQuota {
   readonly scope: QuotaScope
   readonly resource: "waitingJobs" | "storedBytes"
   readonly limit: number
-  /** The waiting jobs, or the stored bytes without the job. */
+  /** The waiting jobs, or the stored bytes, not counting the job. */
   readonly used: number
   /** The size of the job, in bytes. */
   readonly size: number
@@ -59,7 +59,7 @@ export const payloadBytes = (text: string | null): number => text === null ? 0 :
 export const inputBytes = ({ input, s3Config }: Pick<JobInput, "input" | "s3Config">): number =>
   payloadBytes(input) + payloadBytes(s3Config)
 
-/** The size of the results of a job. */
+/** The size of a job's results. */
 export const outcomeBytes = ({ error, lastError, output, progress }: JobOutcome): number =>
   payloadBytes(output) + payloadBytes(progress) + payloadBytes(error) + payloadBytes(lastError)
 

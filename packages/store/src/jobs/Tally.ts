@@ -1,5 +1,5 @@
 /**
- * The job counts of one endpoint ({@link Depth}), updated whenever a job changes instead of counted for each query.
+ * The job counts of one endpoint ({@link Depth}), updated whenever a job changes instead of being counted for each query.
  */
 import { isParked, isReady } from "./JobMachine.ts"
 import type { JobHead } from "./JobRecord.ts"

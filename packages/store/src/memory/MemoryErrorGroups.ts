@@ -14,7 +14,7 @@ interface Groups {
 const lastSeenFirst = (a: ErrorGroupRecord, b: ErrorGroupRecord): number =>
   b.lastSeen - a.lastSeen || (a.fingerprint < b.fingerprint ? -1 : 1)
 
-/** The store, and the steps of the job store. */
+/** The store, and the functions that the job store calls. */
 export const make = () => {
   const endpoints = new Map<string, Groups>()
 

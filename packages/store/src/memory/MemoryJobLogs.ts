@@ -105,7 +105,7 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
 
   return {
     service,
-    /** The size of the stored lines of a job. */
+    /** The size of a job's stored lines. */
     bytesOf: (job: JobId): number => logs.get(job)?.bytes ?? 0,
     /** Removes the lines of a removed job. */
     remove: (job: JobId) => {

@@ -177,7 +177,7 @@ const make = (
     entry.dueNodeAt = undefined
   }
 
-  /** Releases held jobs of the key of a job that has freed its slot. Returns their number. */
+  /** Releases held jobs with the key of a job that has freed its slot. Returns their number. */
   const release = (job: JobHead, now: number): number =>
     slots.release(job, now, (entry, update) => {
       unindex(entry)
@@ -472,7 +472,7 @@ const make = (
   }
 }
 
-/** The stores that share one `make`. */
+/** The stores that one `make` creates. */
 const contextOf = (jobs: ReturnType<typeof make>, outbox: ReturnType<typeof MemoryWebhooks.make>) =>
   Context.make(JobStore, jobs.service).pipe(
     Context.add(BatchStore, BatchStore.of(jobs.batches)),

@@ -71,7 +71,7 @@ export const keyOf = (endpoint: EndpointId, { key, owner }: Pick<SubmissionKey, 
 /** The complete job. */
 export const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
 
-/** What jobs use. `logBytes`: the size of the log of a job. */
+/** What jobs use. `logBytes`: the size of a job's log. */
 export const usageOf = (entries: Iterable<Entry>, logBytes: (id: JobId) => number): QuotaUsage => {
   let waiting = 0
   let bytes = 0

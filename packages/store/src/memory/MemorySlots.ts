@@ -22,7 +22,7 @@ export const make = <Entry extends SlottedEntry>() => {
 
   const nameOf = ({ concurrency, endpoint }: JobHead): string => `${endpoint}\n${concurrency?.key}`
 
-  /** The other jobs of the key of a job. */
+  /** The usage of a job's key by other jobs. */
   const usageOf = (job: JobHead): KeyUsage => {
     let [running, ready, held] = [0, 0, 0]
     for (const { head } of byKey.get(nameOf(job)) ?? []) {
@@ -34,7 +34,7 @@ export const make = <Entry extends SlottedEntry>() => {
     return { running, ready, held }
   }
 
-  /** Held jobs of the key of a job, in the order in which they are released. */
+  /** Held jobs with a job's key, in the order in which they are released. */
   const heldOf = (job: JobHead): ReadonlyArray<Entry> =>
     [...byKey.get(nameOf(job)) ?? []].filter(({ head }) => head.concurrency?.held === true).sort((a, b) =>
       b.head.priority - a.head.priority || a.order - b.order
@@ -42,7 +42,7 @@ export const make = <Entry extends SlottedEntry>() => {
 
   return {
     setLimit: (endpoint: EndpointId, limit: number | undefined) => limits.set(endpoint, limit),
-    /** Adds or removes a job with a key that has changed. */
+    /** Adds or removes a changed job that has a key. */
     index: (entry: Entry) => {
       const name = nameOf(entry.head)
       const jobs = byKey.get(name)
@@ -61,7 +61,7 @@ export const make = <Entry extends SlottedEntry>() => {
       entry.head = withHeld(head, asks && !admitted)
       if (admitted) entry.turn = ++turns
     },
-    /** Releases held jobs of the key of a job that has freed its slot. `change` updates the store's own indexes. Returns their number. */
+    /** Releases held jobs with the key of a job that has freed its slot. `change` updates the store's own indexes. Returns their number. */
     release: (job: JobHead, now: number, change: (entry: Entry, update: () => void) => void): number => {
       const free = releasable(usageOf(job), limits.of(job.endpoint))
       const released = free === 0 ? [] : heldOf(job).slice(0, free)
@@ -73,7 +73,7 @@ export const make = <Entry extends SlottedEntry>() => {
       }
       return released.length
     },
-    /** The jobs of the key of a held job. `held` counts those before it, up to `limit`. */
+    /** The usage of a held job's key. `held` counts the held jobs before it, up to `limit`. */
     usage: (entry: Entry, limit: number): KeyUsage => ({
       ...usageOf(entry.head),
       held: Math.min(limit, heldOf(entry.head).indexOf(entry))

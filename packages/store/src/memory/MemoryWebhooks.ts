@@ -19,8 +19,7 @@ interface Entry {
 }
 
 /**
- * A heap node with the due time that its entry had when the node was pushed. The node is dropped when the entry has a different due time
- * now.
+ * A heap node with the due time that its entry had when the node was pushed. The node is dropped if the entry's due time has changed since.
  */
 interface HeapNode {
   readonly entry: Entry

@@ -1,8 +1,8 @@
 /**
- * The nodes that share one store: platforms in front of the same database. A platform whose store only it uses does not provide this service.
+ * The nodes that share one store: platforms in front of the same database. The only user of a store does not provide this service.
  *
  * ```
- *   node A: a job changes --commit--> publish(topic, key) --coalesced--> node B: wakes its waiters of the key --> each reads the store again
+ *   node A: a job changes --commit--> publish(topic, key) --coalesced--> node B: wakes its waiters for the key --> each reads the store again
  * ```
  *
  * A hint only says where to look. It may be lost, late or repeated, so no result depends on it. Waiters read the store again after every interruption
@@ -14,7 +14,7 @@ import type * as Effect from "effect/Effect"
 /** The hint that a receiver gets; undefined: hints may have been lost, so every waiter must read again. */
 export type Receive = (hint: { readonly key: string; readonly count: number } | undefined) => void
 
-/** What a node reports to the others about itself, by its name. */
+/** What each node reports to the others about itself, by node name. */
 export type Reports = ReadonlyMap<string, string>
 
 export class Nodes extends Context.Service<Nodes, {
@@ -31,14 +31,14 @@ export class Nodes extends Context.Service<Nodes, {
   /** Receives the hints of other nodes. */
   readonly subscribe: (topic: string, receive: Receive) => void
   /**
-   * Whether this node starts the workers of an endpoint. Each endpoint has one such node among the live nodes. While nodes join or leave, for a few
-   * seconds two nodes or none may consider themselves responsible.
+   * Whether this node starts the workers of an endpoint. One live node is responsible for each endpoint. While nodes join or leave, two nodes or none
+   * may consider themselves responsible for a few seconds.
    */
   readonly owns: (endpoint: string) => boolean
   /** This node shuts down. From now on, other nodes own its endpoints. It still sends and receives hints. */
   readonly leave: Effect.Effect<void>
-  /** The other nodes receive the text of `report` with each heartbeat. */
+  /** The other nodes receive the text that `report` returns with each heartbeat. */
   readonly setReport: (report: () => string) => void
-  /** The latest texts of the live other nodes. */
+  /** The latest reports of the other live nodes. */
   readonly reports: () => Reports
 }>()("@stint/store/Nodes") {}

@@ -34,7 +34,7 @@ export interface RunEntry {
   readonly n: number
   readonly at: number
   readonly body: JsonText | null
-  /** When the platform settles the path at the latest; null: when its child or event arrives. */
+  /** The latest time at which the platform settles the path; null: only when its child ends or its event arrives. */
   readonly until: number | null
   /** Whether the platform still has to settle the path. */
   readonly isOpen: boolean
@@ -58,7 +58,7 @@ export interface RunRecord {
   readonly held: string | null
 }
 
-/** The path of the entry that records that a caller cancelled the run. No node can have it. */
+/** The path of the entry that records that a caller cancelled the run. No node can have this path. */
 export const CANCEL_PATH = "~cancel"
 
 /** A new run. */
@@ -115,7 +115,7 @@ export interface Unseen {
   readonly urgent: boolean
 }
 
-/** Decides about a park. Undefined: the run does not park, because the worker must handle the unseen entries first. */
+/** Decides whether a run parks. Undefined: it does not, because the worker must handle the unseen entries first. */
 export const parked = (run: RunRecord, wakeAfter: number, unseen: Unseen): RunRecord | undefined =>
   unseen.urgent || unseen.count >= wakeAfter ? undefined : { ...run, wanted: wakeAfter - unseen.count }
 
@@ -158,8 +158,8 @@ const isFailure = (entry: RunEntry): boolean => {
 }
 
 /**
- * Whether a node runs again when another one does: it is that node, one within it, or a later one of a sequence around it. The names of an address
- * are in turn those of nodes and of parts: `extras.cover.draw`.
+ * Whether a node runs again when the node `from` does: it is that node, a node within it, or a later node of a sequence around it. The names in an
+ * address are alternately those of nodes and of parts: `extras.cover.draw`.
  */
 const isFrom = (places: ReadonlyMap<string, number>, from: string): (path: string) => boolean => {
   const start = from.split(".")

@@ -31,7 +31,7 @@ export type NewEntry =
   | { readonly kind: "sleep"; readonly path: string; readonly until: number }
   | { readonly kind: "wait"; readonly path: string; readonly name: string; readonly key: string; readonly until: number | null }
 
-/** Why a child job of an endpoint that does not exist does not start. */
+/** Why a child job does not start when its endpoint does not exist. */
 export const noEndpoint = (id: string): { readonly refused: string } => ({ refused: `There is no endpoint "${id}".` })
 
 /** What a worker writes to one run, in one commit. */
@@ -52,7 +52,7 @@ export interface JournalWrite {
 
 /** The result of a write. */
 export interface JournalResult {
-  /** `unknown`: the definition is not stored, and nothing was done. `idle`: running, with no unseen entries for a run that would park. */
+  /** `unknown`: the definition is not stored, and nothing was done. `idle`: the run is running, has no unseen entries and would park. */
   readonly state: RunState | "idle" | "unknown"
   readonly last: number
   readonly phase: RunPhase
@@ -63,7 +63,7 @@ export interface JournalResult {
   readonly cause: string | null
   /** When the next timer of the run settles a path; null: never. */
   readonly nextTimer: number | null
-  /** The changes of jobs, for their waiters. */
+  /** The changes to jobs, for their waiters. */
   readonly applied: ReadonlyArray<ApplyResult>
   /** The endpoints of the jobs that were started. */
   readonly spawned: ReadonlyArray<EndpointId>
@@ -85,7 +85,7 @@ export interface RunEvent {
  */
 export const MAX_KEPT_EVENTS = 10_000
 
-/** The maximum size of the data of these events, in bytes. */
+/** The maximum total size of the data of kept events, in bytes. */
 export const MAX_KEPT_EVENT_BYTES = 64 * 1024 * 1024
 
 /** What became of an event. `run`: the run that received it; null: it is kept for a later wait. */
@@ -141,7 +141,7 @@ export class RunStore extends Context.Service<RunStore, {
   /** The graph of a definition. */
   readonly definition: (endpoint: EndpointId, hash: string) => Effect.Effect<JsonText | undefined, StoreError>
 
-  /** The definitions of an endpoint, the newest first, up to `limit`. */
+  /** The definitions of an endpoint, newest first, up to `limit`. */
   readonly definitions: (endpoint: EndpointId, limit: number) => Effect.Effect<ReadonlyArray<StoredDefinition>, StoreError>
 
   /** Up to `limit` runs of an endpoint that have not ended, ordered by id, after an id. */

@@ -1,5 +1,5 @@
 /**
- * The operations on runs for stores with synchronous transactions: SQLite and memory, and PostgreSQL, which loads the rows before. Every method runs within
+ * The operations on runs for stores with synchronous transactions: memory, SQLite, and PostgreSQL, which loads the rows first. Every method runs in
  * a transaction of the store.
  */
 import { incompatibility } from "@stint/contract/DefinitionFit"
@@ -71,22 +71,22 @@ export interface RunTransactions {
 
   /** Whether the job has a record here. */
   readonly isRun: (id: JobId) => boolean
-  /** Called before a cancel of a run. Lets it run its compensations. Returns undefined if the run ends at once. A second cancel changes nothing. */
+  /** Called before a run is cancelled. Lets it run its compensations. Returns undefined if the run ends at once. A second cancel changes nothing. */
   readonly cancelling: (job: JobHead, now: number) => ApplyResult | undefined
-  /** Called after a change of a child or a run. Returns the changes of other jobs. */
+  /** Called after a child or a run has changed. Returns the changes to other jobs. */
   readonly changed: (
     event: JobMachineEvent,
     before: JobHead,
     after: JobHead,
     error: string | null | undefined
   ) => ReadonlyArray<ApplyResult>
-  /** Called after the removal of a job. */
+  /** Called after a job is removed. */
   readonly removed: (job: JobHead, now: number) => void
 }
 
 /** Creates the operations from the tables of a store. */
 export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
-  /** The change of the run's job: it wakes, or only its waiters are notified that the journal has changed. */
+  /** The change to the run's job: it wakes, or its waiters are only notified that the journal has changed. */
   const changeOf = ({ endpoint, run }: RunRecord, wakes: boolean, now: number): ReadonlyArray<ApplyResult> => {
     const job = jobs.find(endpoint, run)
     if (job === undefined) return []
@@ -95,7 +95,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
       : [{ _tag: "Changed", before: job, after: job }]
   }
 
-  /** Stores an entry of the platform, and wakes the run if the entry requires it. */
+  /** Stores an entry from the platform, and wakes the run if the entry requires it. */
   const arrive = (
     run: RunRecord,
     entry: Parameters<typeof RunMachine.appended>[1] & { readonly news: RunMachine.News },
@@ -108,7 +108,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     return changeOf(after, wakes, now)
   }
 
-  /** Settles a path of a run, unless it is settled. */
+  /** Settles a path of a run, unless it is already settled. */
   const settle = (
     id: JobId,
     entry: { readonly path: string; readonly kind: "end" | "event"; readonly body: JsonText; readonly news: RunMachine.News },
@@ -145,7 +145,7 @@ export const make = (tables: RunTables, jobs: RunJobs): RunTransactions => {
     return settle(place.run, { path: place.path, kind: "end", ...RunMachine.childEnd(child, error) }, now)
   }
 
-  /** Stores a record of a worker. Returns the entries that the worker must know: its own if it opens a path, or the one that won before. */
+  /** Stores a record from a worker. Returns the entries that the worker must know: its own if it opens a path, or the earlier one that won. */
   const record = (
     run: RunRecord,
     entry: NewEntry,

@@ -12,7 +12,7 @@
  *
  * `JobStore` and `BatchStore` write a delivery in the commit of the change that causes it. A change that was not committed is never
  * delivered; a committed change is delivered at least once (R10, docs/spec/figures.md#reliability). When a sender dies, other senders claim
- * its deliveries after the lease.
+ * its deliveries once the lease has expired.
  *
  * The body is a snapshot of the job object at the time of the change, so a delivery does not depend on the job. Ended deliveries stay until
  * `removeBefore` removes them; the sender calls it seven days after their end.
@@ -69,7 +69,7 @@ export const WebhookDelivery = Schema.Struct({
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
-/** A delivery that a change of a job or a batch causes. */
+/** A delivery caused by a change to a job or a batch. */
 export type NewDelivery = Pick<
   WebhookDelivery,
   "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
@@ -128,8 +128,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
   /**
-   * Stores the outcome of an attempt. Returns false and changes nothing when the delivery is at another attempt, has ended or has been
-   * removed.
+   * Stores the outcome of an attempt. Returns false and changes nothing when the delivery is on another attempt, has ended or has been removed.
    */
   readonly settle: (
     endpoint: EndpointId,
