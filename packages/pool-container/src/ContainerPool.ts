@@ -151,7 +151,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }
 
   yield* Effect.flatMap(engineFound, (engine) => ContainerOrphans.removeUnknown(engine, records, platform)).pipe(
-    Effect.catch((error) => Effect.logWarning(`The platform cannot look for unrecorded containers of an earlier run. ${error.message}`)),
+    Effect.catch((error) =>
+      Effect.logWarning(`The platform cannot look for unrecorded containers of an earlier run. ${error.message}`)
+    ),
     Effect.forkScoped
   )
   const orphans = yield* ContainerOrphans.find({ log, records })
