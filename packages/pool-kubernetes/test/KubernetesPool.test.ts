@@ -427,7 +427,7 @@ describe("a request to end", () => {
 })
 
 describe("changes", () => {
-  it.live("are asked for about once a second, not without a pause, when each watch ends or expires at once", () =>
+  it.live("are requested about once a second instead of without a pause, when each watch ends or expires at once", () =>
     Effect.gen(function*() {
       const { cluster } = yield* withWorker
       cluster.endsWatches = true
