@@ -3,7 +3,7 @@
  * (docs/operations/usage.md#budgets).
  *
  * ```
- *   every 10 s: UsageStore --> costs of the periods --> spent >= limit --> submissions are refused; jobs that were accepted go on
+ *   every 10 s: UsageStore --> costs of the periods --> spent >= limit --> submissions are rejected; accepted jobs continue
  * ```
  *
  * A submission only looks up whether its endpoint or key is over its budget. Usage reaches the store within `UsageMeter.INTERVAL_MILLIS`, and
@@ -95,7 +95,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
       `The ${state.period} budget of ${state.scope} ${state.id} is reached: ${
         state.spent.toFixed(2)
       } of ${state.limit} ${state.currency}. ` +
-        `New jobs are refused until ${new Date(state.renewsAt).toISOString()}; accepted ones go on.`
+        `New jobs are refused until ${new Date(state.renewsAt).toISOString()}; accepted jobs continue.`
     )
 
   const refresh = Effect.gen(function*() {
