@@ -365,7 +365,7 @@ describe("stint kubernetes manifests", () => {
     [["--ingress-class", "t"], "--ingress-class has no effect without --host"],
     [["--volume", "20"], "Expected a size"],
     [["--namespace", "Stint"], "small letters"],
-    [["--namespace", "a", "--workers-namespace", "a"], "another namespace than the platform's"],
+    [["--namespace", "a", "--workers-namespace", "a"], "a namespace other than the platform's"],
     [["--host", "https://jobs.example.org"], "Expected a host"],
     [["--nodes", "0"], "[\"store\"][\"nodes\"]"],
     [["--pods", "/none"], "cannot be read"],

@@ -166,7 +166,7 @@ describe("webhooks of a platform", () => {
     hooks.behave = (_, response) => void response.writeHead(410).end()
     const id = await submit("/gone", 7)
     const failed = await until("the delivery to fail", async () => (await list("--job", id, "--state", "failed")).deliveries[0])
-    expect(failed).toMatchObject({ attemptCount: 1, lastStatus: 410, lastError: expect.stringContaining("gone for good") })
+    expect(failed).toMatchObject({ attemptCount: 1, lastStatus: 410, lastError: expect.stringContaining("410 (Gone)") })
     hooks.behave = (_, response) => void response.end()
     const first = hooks.received.findLast(({ path }) => path === "/gone")
     expect(await cli("resend", "slow", failed.id)).toContain("again")

@@ -6,9 +6,9 @@
  * | change its image | read-only root file system; `/tmp` is in memory |
  * | gain rights | no capabilities, `no-new-privileges` |
  * | exhaust the machine | limits of memory (without swap), CPUs and processes |
- * | reach other programs | a process namespace and, by default, a network of its own, in which only the platform is reachable |
+ * | reach other programs | its own process namespace and, by default, its own network, in which only the platform is reachable |
  *
- * An init process runs the image's program, so that SIGTERM ends a program without a handler for it, and orphaned processes are reaped.
+ * An init process runs the image's program, so that SIGTERM ends a program without a SIGTERM handler, and orphaned processes are reaped.
  */
 import { defaultsFor } from "@stint/pool/LocalWorkerDefaults"
 import { modelVariables } from "@stint/pool/WorkerModel"
@@ -22,7 +22,7 @@ export const PLATFORM_LABEL = "stint.platform"
 /** The number of processes of a container whose source does not set `pids`. More than a worker needs, and few enough for the machine. */
 const DEFAULT_PIDS = 1_024
 
-/** The limits that are set explicitly: an engine raises them by default, which fails where the machine forbids it. */
+/** Limits that the pool sets explicitly: an engine raises them by default, which fails on machines that forbid it. */
 const ULIMITS = { nofile: { line: "Max open files", most: 65_536 }, nproc: { line: "Max processes", most: 16_384 } } as const
 
 const readLimits = (): string => {
@@ -57,7 +57,7 @@ export interface ContainerParts {
   readonly storedBytes: number
 }
 
-/** The network of a container whose source names none: only its own loopback. */
+/** The network of a container whose source names none. It has only a loopback interface. */
 const DEFAULT_NETWORK = "none"
 
 /** The body of the request that creates the container. */

@@ -1,5 +1,5 @@
 /**
- * Finds the containers that outlived their platform, lets a new platform take them over, and removes those that it does not know.
+ * Finds the containers that outlived their platform. A new platform takes over those with a record, and removes the others.
  *
  * ```
  *   record --container runs, or the engine does not answer--> orphan that runs:   adopted: output, door, drain, kill, exit
@@ -54,7 +54,7 @@ const adopt = ({ log, records }: Dependencies, record: ContainerRecord, found: F
     const endpoint = EndpointId.make(record.endpoint)
     const engine = Engine.make(record.socket)
     if (found === "gone" || found === "unstarted") {
-      // It never ran, or nothing is left of it.
+      // It never ran, or no longer exists.
       yield* Effect.ignore(engine.remove(nameOf(worker)))
       records.remove(worker)
       const exit: WorkerExit = { _tag: "Lost", reason: ENDED_EARLIER, log: [] }
@@ -68,7 +68,7 @@ const adopt = ({ log, records }: Dependencies, record: ContainerRecord, found: F
     const dependencies = { engine, log, records }
     const container = yield* attach(dependencies, target, describe).pipe(
       Effect.catch((error) =>
-        // Its jobs return when it is killed: it cannot deliver their results.
+        // The worker cannot deliver its results, so it is killed and its jobs return to the queue.
         Effect.andThen(
           Effect.logWarning(`Worker ${worker} of endpoint ${endpoint} cannot be taken over and is killed. ${error.message}`),
           Effect.andThen(
@@ -83,7 +83,7 @@ const adopt = ({ log, records }: Dependencies, record: ContainerRecord, found: F
     return container.handle
   })
 
-/** Finds the orphans. Asks the engines only when there are records. */
+/** Finds the orphans. Sends requests to engines only if there are records. */
 export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
   return yield* Effect.forEach(
     dependencies.records.list(),
@@ -104,7 +104,7 @@ export const find = Effect.fnUntraced(function*(dependencies: Dependencies) {
 /** Removes the containers of this platform that have no record. */
 export const removeUnknown = Effect.fnUntraced(function*(engine: Engine.Engine, records: ContainerRecords, platform: string) {
   const containers = yield* engine.list(`${PLATFORM_LABEL}=${platform}`)
-  // Read after the list: a container is recorded before it is created.
+  // Records are read after the list, because a container is recorded before it is created.
   const recorded = new Set(records.list().map(({ worker }) => worker))
   for (const { Id, Labels } of containers) {
     const worker = Labels?.["stint.worker"]

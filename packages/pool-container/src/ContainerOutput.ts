@@ -1,15 +1,15 @@
 /**
- * Reads the output of a container from the engine, and passes on each line once.
+ * Reads the output of a container from the engine, and forwards each line once.
  *
- * The engine stores the output of a container. When the connection breaks, or the platform was restarted, it is read again from its
- * beginning, skipping the bytes that were already passed on:
+ * The engine stores the output of a container. After a lost connection or a restart, the platform reads the output from its
+ * beginning, and skips the bytes that it has already forwarded:
  *
  * ```
- *   position 1200 --connection lost--> read from the beginning, skip 1200 bytes, hand over the rest
+ *   position 1200 --connection lost--> read from the beginning, skip 1200 bytes, forward the rest
  * ```
  *
- * The engine keeps {@link STORED_BYTES} of each container. After that it forgets the oldest output, so a position has no meaning any more, and
- * lines that were printed while nothing read them are lost.
+ * The engine keeps {@link STORED_BYTES} per container. Beyond that it drops the oldest output, so a position is no longer
+ * valid, and unread lines are lost.
  */
 import type { LineSink } from "@stint/pool/WorkerOutput"
 import { splitter } from "@stint/pool/WorkerOutput"
@@ -23,7 +23,7 @@ import { demultiplexer, type OutputPart } from "./LogFrames.ts"
 /** How much output of a container the engine stores. */
 export const STORED_BYTES = 64 * 1024 * 1024
 
-/** The number of bytes of each stream that were handed over. */
+/** The number of forwarded bytes of each stream. */
 export interface OutputPosition {
   stdout: number
   stderr: number
@@ -32,10 +32,10 @@ export interface OutputPosition {
 /** How soon to try again after a lost connection. */
 const RETRY = "500 millis"
 
-/** How long to read the last lines of an ended container. */
+/** The time limit for reading the last lines of an ended container. */
 const LAST_LINES_LIMIT = "10 seconds"
 
-/** How long to wait until the engine has ended the stream of an ended container, when the stream cannot be read again. */
+/** How long to wait for the engine to end the stream of an ended container, if the stream cannot be read again. */
 const STREAM_END_LIMIT = "2 seconds"
 
 export interface ContainerOutput {
@@ -45,7 +45,7 @@ export interface ContainerOutput {
   readonly finish: (following: Fiber.Fiber<void>) => Effect.Effect<void>
 }
 
-/** `onPosition` is called after each part; `position` is the start, and changes. */
+/** Calls `onPosition` after each part. `position` is where reading starts; it is updated. */
 export const make = (
   engine: Engine,
   container: string,
@@ -66,7 +66,7 @@ export const make = (
           // The disk is full: a later platform reads these lines again.
         }
       })),
-      // After an interruption between two lines of a part, the first line would be passed on again.
+      // After an interruption between two lines of a part, the first line would be forwarded twice.
       Effect.uninterruptible
     )
 

@@ -1,5 +1,5 @@
 /**
- * Runs workers as containers over the Docker-compatible engine API, of Docker or Podman on the platform's machine.
+ * Runs workers as containers on the platform's machine, through the Docker-compatible engine API of Docker or Podman.
  *
  * ```
  *   start: image resolved, pulled --> record --> created --> started --> door to the platform opened --> handle
@@ -44,7 +44,7 @@ export interface Options {
   readonly credentials?: string | undefined
   /** Folders of the host that endpoints may mount, with everything in them. Default: none. */
   readonly volumes?: ReadonlyArray<string>
-  /** The folders that endpoints may mount by their names. Default: none. */
+  /** The folders that endpoints may mount by name. Default: none. */
   readonly namedVolumes?: NamedVolumes
 }
 
@@ -74,7 +74,7 @@ const startError = ({ image, network }: ContainerSource, endpoint: string, name:
   if (/executable file|no such file or directory|not found in \$PATH|permission denied|exec format/i.test(problem)) {
     return failed(image, problem, `Correct the command of endpoint ${endpoint}, or the image's ENTRYPOINT and CMD.`)
   }
-  return failed(image, problem, "The engine's log may say more.")
+  return failed(image, problem, "See the engine's log for details.")
 }
 
 const make = Effect.fnUntraced(function*(options: Options) {
@@ -87,7 +87,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     credentials: options.credentials === undefined ? RegistryCredentials.usualFiles() : [options.credentials]
   })
 
-  /** Removes what a failed start left. */
+  /** Removes the container and the record of a failed start. */
   const discard = (engine: Engine, worker: string) =>
     Effect.andThen(Effect.ignore(engine.remove(nameOf(worker))), Effect.sync(() => records.remove(worker)))
 
@@ -138,7 +138,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
     }
     const engine = yield* engineFound
-    // Pulling may take minutes and is interruptible; creating and starting is not.
+    // Pulling may take minutes and is interruptible. Creating and starting are not.
     yield* images.resolve(request.endpoint.id, source.image)
     const { handle } = yield* Effect.acquireRelease(launch(engine, request, source), ({ close }) => close)
     return handle
@@ -151,7 +151,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }
 
   yield* Effect.flatMap(engineFound, (engine) => ContainerOrphans.removeUnknown(engine, records, platform)).pipe(
-    Effect.catch((error) => Effect.logWarning(`Containers of an earlier run were not looked for. ${error.message}`)),
+    Effect.catch((error) =>
+      Effect.logWarning(`The platform cannot look for unrecorded containers of an earlier run. ${error.message}`)
+    ),
     Effect.forkScoped
   )
   const orphans = yield* ContainerOrphans.find({ log, records })

@@ -3,8 +3,8 @@
  * the engine does not answer.
  *
  * ```
- *   dataDir/containers/w-1.json       written before the container is created, removed after it was removed
- *                      w-1.position   how much of its output was handed over
+ *   dataDir/containers/w-1.json       written before the container is created, removed after its removal
+ *                      w-1.position   how much of its output was forwarded
  * ```
  */
 import * as Option from "effect/Option"
@@ -52,7 +52,7 @@ export interface PositionFile {
   readonly close: () => void
 }
 
-/** The width of a position in the file, so that each write replaces the previous one completely. Characters. */
+/** The fixed width of a position in the file, in characters, so that each write replaces the previous one completely. */
 const WIDTH = 16
 
 export interface ContainerRecords {

@@ -50,7 +50,7 @@ const decode = <S extends Schema.Constraint & { readonly DecodingServices: never
   return (body: string): Effect.Effect<S["Type"], EngineRefused> =>
     Effect.mapError(
       decodeText(body),
-      (error) => new EngineRefused({ status: 0, problem: `its response is not understood (${error.message})` })
+      (error) => new EngineRefused({ status: 0, problem: `its response cannot be decoded (${error.message})` })
     )
 }
 
@@ -77,7 +77,7 @@ export interface Engine {
   readonly cpuMillis: (container: string) => Effect.Effect<number, EngineError>
   /** Kills the container if it runs, and removes it with its anonymous volumes. */
   readonly remove: (container: string) => Effect.Effect<void, EngineError>
-  /** All containers with this label, also those that do not run. */
+  /** All containers with this label, including stopped ones. */
   readonly list: (label: string) => Effect.Effect<typeof Listed.Type, EngineError>
   /** Reads the multiplexed output from its beginning. With `follow`, returns when the container has ended. */
   readonly logs: (
@@ -86,7 +86,7 @@ export interface Engine {
     onChunk: (chunk: Buffer) => Effect.Effect<void, EngineError>
   ) => Effect.Effect<void, EngineError>
   readonly image: (reference: string) => Effect.Effect<Image, EngineError>
-  /** Pulls an image. The chunks are lines of JSON; an error may be in a line of a successful response. */
+  /** Pulls an image. The chunks are lines of JSON; a line of a successful response may contain an error. */
   readonly pull: (
     reference: string,
     credentials: string | undefined,
@@ -94,7 +94,7 @@ export interface Engine {
   ) => Effect.Effect<void, EngineError>
 }
 
-/** The engine behind a unix socket. The socket is opened by each request. */
+/** The engine at a unix socket. Each request opens a new connection. */
 export const make = (socket: string): Engine => {
   const call = (method: EngineRequest["method"], path: string, body?: unknown) => text(socket, { method, path, body })
   const container = (id: string, rest = "") => `/containers/${encodeURIComponent(id)}${rest}`

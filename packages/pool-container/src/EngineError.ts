@@ -17,7 +17,7 @@ export class EngineUnreachable extends Schema.TaggedError<EngineUnreachable>()("
 export class EngineRefused extends Schema.TaggedError<EngineRefused>()("EngineRefused", {
   /** The HTTP status; 0 when the engine reported the error in the middle of a successful response. */
   status: Schema.Int,
-  /** The engine's own words, without a full stop. */
+  /** The engine's message, without a full stop. */
   problem: Schema.String
 }) {
   override get message(): string {

@@ -1,8 +1,8 @@
 /**
  * HTTP requests over the unix socket of a container engine.
  *
- * It uses `node:http`, which the platform has loaded anyway (docs/decisions/0033-container-engine.md). Each request has a connection of its
- * own, because an idle connection to an engine that was restarted would fail the next request.
+ * It uses `node:http`, which the platform loads anyway (docs/decisions/0033-container-engine.md). Each request opens its own connection,
+ * because after a restart of the engine, an idle connection would fail the next request.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -18,10 +18,10 @@ export interface EngineRequest {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** How long the engine may take to answer. Long: creating a container copies its files where the storage has no layers. */
+/** How long the engine may take to respond. It is long because a storage driver without layers copies all files to create a container. */
 const ANSWER_LIMIT = "3 minutes"
 
-/** The longest error text that is read from a response. Characters. */
+/** The maximum length of an error text that is read from a response, in characters. */
 const MAX_ERROR = 2_000
 
 const unreachable = (socket: string, cause: unknown): EngineUnreachable => {
@@ -58,7 +58,7 @@ const problemOf = (text: string): string => {
   return text.trim().slice(0, MAX_ERROR).replace(/\.$/, "")
 }
 
-/** Sends the request. The response is destroyed when the scope closes. Fails unless its status is 2xx or 304, which means "already so". */
+/** Sends the request. The response is destroyed when the scope closes. Fails unless its status is 2xx or 304, which means "already in that state". */
 const respond = (
   socket: string,
   { body, headers, method, path }: EngineRequest
@@ -108,7 +108,7 @@ export const text = (socket: string, request: EngineRequest): Effect.Effect<stri
     })
   )
 
-/** Like {@link text}, for a response that arrives when something has happened. */
+/** Like {@link text}, for a response that waits for an event. */
 export const textWithoutLimit = (socket: string, request: EngineRequest): Effect.Effect<string, EngineError> =>
   Effect.scoped(Effect.flatMap(
     respond(socket, request),

@@ -1,8 +1,9 @@
 /**
  * Finds the socket of the container engine.
  *
- * The default is the first of the usual sockets at which an engine answers: those of Docker and Podman for the whole machine, then those of
- * the platform's user. The search takes place when an engine is first needed, and again until one answers.
+ * The default is the first of the usual sockets on which an engine responds: the system-wide ones of
+ * Docker and Podman, then those of the platform's user. The search starts when an engine is first needed,
+ * and repeats until one responds.
  */
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
@@ -13,7 +14,7 @@ import process from "node:process"
 import * as Engine from "./Engine.ts"
 import type { EngineUnreachable } from "./EngineError.ts"
 
-/** The usual sockets, in the order in which they are tried. */
+/** The usual sockets, in the order of the search. */
 const usualSockets = (): ReadonlyArray<string> => {
   const runtime = process.env["XDG_RUNTIME_DIR"]
   return [
@@ -30,7 +31,7 @@ const HINT = "Start Docker or Podman (systemctl enable --now podman.socket), or 
 export const unavailable = ({ problem }: EngineUnreachable): PoolError =>
   new PoolError({ reason: new PoolUnavailable({ problem: `the container engine does not answer: ${problem}`, hint: HINT }) })
 
-/** Returns the engine. An engine that answered is kept; if it stops answering, its requests fail. */
+/** Returns the engine. The first engine that responds is kept; if it stops responding, its requests fail. */
 export const locate = (socket: string | undefined): Effect.Effect<Engine.Engine, PoolError> => {
   if (socket !== undefined) return Effect.succeed(Engine.make(socket))
   let found: Engine.Engine | undefined

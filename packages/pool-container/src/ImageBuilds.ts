@@ -1,5 +1,5 @@
 /**
- * What builds of images need from the engine: its program, its images, and pushes.
+ * The engine's operations for image builds: its program, its images, and pushes.
  */
 import type { PoolError } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ export class ImageBuildError extends Schema.TaggedError<ImageBuildError>()("Imag
   hint: Schema.String
 }) {}
 
-/** Where the engine is, and the file with the credentials of registries. Defaults as in the container pool. */
+/** The engine's socket, and the file with the registry credentials. Defaults as in the container pool. */
 export interface Options {
   readonly socket: string | undefined
   readonly credentials: string | undefined
@@ -47,7 +47,7 @@ const unreachable = (error: EngineError) =>
     "Start Docker or Podman (systemctl enable --now podman.socket), or set STINT_ENGINE to the path of its socket."
   )
 
-/** The error in the words of a build: no worker is meant. */
+/** Rewords a pool's error for a build, which starts no worker. */
 const unusable = ({ message, reason }: PoolError) =>
   reason._tag === "PoolUnavailable" ? failed(`This platform cannot build: ${reason.problem}.`, reason.hint) : failed(message, "")
 

@@ -7,8 +7,8 @@
  *                 +--> pulled (one pull for all waiting workers)
  * ```
  *
- * A tag can move. All workers of an endpoint run the image that its tag named when the platform first used it, until the endpoint's settings
- * change or the platform is restarted. The log says which image that is.
+ * A tag can move. All workers of an endpoint run the image that its tag named when the platform first used it,
+ * until the endpoint's settings change or the platform restarts. The log names that image.
  */
 import { PoolError, SpawnFailed } from "@stint/pool/PoolError"
 import * as Clock from "effect/Clock"
@@ -23,7 +23,7 @@ import { unavailable } from "./EngineSocket.ts"
 import * as PullProgress from "./PullProgress.ts"
 import * as RegistryCredentials from "./RegistryCredentials.ts"
 
-/** How often a running pull is logged. */
+/** How often the progress of a pull is logged. */
 const PROGRESS_INTERVAL = "5 seconds"
 
 /** The names of this machine's architecture in images. */

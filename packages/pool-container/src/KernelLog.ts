@@ -1,15 +1,15 @@
 /**
- * Reads in the kernel's log whether it killed a process of a container because the container's memory ran out.
+ * Checks in the kernel's log whether the kernel killed a process of a container because the container's memory ran out.
  *
- * Some engines do not notice it (Podman 4.3 with version 1 of control groups reports `OOMKilled: false`), and the counters of the control
- * group are gone when the container has ended. Only root may read the log, and it contains the last few thousand lines.
+ * Some engines do not detect it (Podman 4.3 with version 1 of control groups reports `OOMKilled: false`), and the counters of the
+ * control group no longer exist when the container has ended. Only root may read the log. It contains the last few thousand lines.
  */
 import { closeSync, constants, openSync, readSync } from "node:fs"
 
-/** The longest line of the log. Bytes. */
+/** The maximum length of a line of the log. Bytes. */
 const MAX_LINE = 8_192
 
-/** The most lines that are read; the log is a buffer of limited size. */
+/** The maximum number of lines to read. The log is a buffer of limited size. */
 const MAX_LINES = 100_000
 
 /** Whether a line says that the kernel killed a process of this container: its control group is named after the container's id. */

@@ -16,8 +16,9 @@ export interface OutputPart {
 const HEADER_BYTES = 8
 
 /**
- * Returns a function that takes chunks, wherever they are cut, and returns the parts in them. A payload is returned as it arrives, because a
- * frame may be large. Throws for bytes that are not frames, as from a container with a terminal.
+ * Returns a function that takes chunks, cut at any byte, and returns the parts in them. It returns
+ * a payload as it arrives, because a frame may be large. Throws for bytes that are not frames, for
+ * example from a container with a terminal.
  */
 export const demultiplexer = (): (chunk: Buffer) => ReadonlyArray<OutputPart> => {
   let header: Buffer = Buffer.alloc(0)

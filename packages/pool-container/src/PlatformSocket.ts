@@ -8,8 +8,8 @@
  * ```
  *
  * A socket belongs to the network namespace in which it was created, whichever process has it open. A short-lived helper enters the
- * namespace, listens, hands the socket to the platform and exits. The container therefore needs neither a route to the host nor an address
- * that the platform would have to listen on, and no helper keeps running.
+ * namespace, listens, passes the socket to the platform and exits. The container therefore needs no route to the host, the platform
+ * needs no further listening address, and no helper keeps running.
  */
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
@@ -55,7 +55,7 @@ const listenIn = (pid: number, port: number): Effect.Effect<Server, PoolError> =
       if (handle instanceof Server) server = handle
       if (typeof message === "object" && message !== null && "problem" in message) words += String(message.problem)
     })
-    // Only now: until its exit, the helper would accept connections, too.
+    // Only now, because until its exit the helper would accept connections, too.
     child.once("close", (code) =>
       resume(
         server === undefined ? Effect.fail(failed(words.trim() || `the helper exited with code ${code}`)) : Effect.succeed(server)

@@ -17,9 +17,9 @@ const decodeLine = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struc
 const megabytes = (bytes: number): string => `${(bytes / 1_000_000).toFixed(1)} MB`
 
 export interface PullProgress {
-  /** Adds a chunk of the response, wherever it is cut. */
+  /** Adds a chunk of the response, cut at any byte. */
   readonly push: (chunk: Buffer) => void
-  /** The error that a line contains; undefined when there was none. */
+  /** The error in a line; undefined if there was none. */
   readonly error: () => string | undefined
   /** `2 of 5 layers, 12.3 MB of 80.0 MB` */
   readonly describe: () => string

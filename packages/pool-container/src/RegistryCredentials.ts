@@ -5,7 +5,7 @@
  * { "auths": { "registry.example.com": { "auth": "base64 of USER:PASSWORD" } } }
  * ```
  *
- * Credential helpers (`credsStore`, `credHelpers`) are programs of the user who logged in and are not run.
+ * Credential helpers (`credsStore`, `credHelpers`) are programs of the user who logged in. The platform does not run them.
  */
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
@@ -63,8 +63,8 @@ const unreadable = (file: string, problem: string) =>
   })
 
 /**
- * The value of the header `X-Registry-Auth` for an image; undefined when the file has no credentials for its registry. The first of `files` that
- * exists is read at each call, so that a changed password needs no restart.
+ * The value of the header `X-Registry-Auth` for an image; undefined when the file has no credentials for its registry. Each call
+ * reads the first of `files` that exists, so that a changed password needs no restart.
  */
 export const headerFor = Effect.fnUntraced(function*(image: string, files: ReadonlyArray<string>) {
   const registry = registryOf(image)

@@ -1,8 +1,8 @@
 /**
  * The volumes of a container.
  *
- * A folder of the host is mounted only if the operator allowed it, because every caller that may create endpoints could otherwise mount the
- * platform's own data, or the whole disk. A name is that of a folder that the operator named, or else of a volume of the engine, which
+ * The pool mounts a folder of the host only if the operator allowed it. Otherwise every caller who may create endpoints could mount the
+ * platform's own data, or the whole disk. A name refers to a folder that the operator named, or else to a volume of the engine, which
  * needs no permission.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
@@ -26,10 +26,10 @@ export interface Mount {
 /** Where a volume without a target is mounted: the platform's name, and RunPod's (docs/spec/environment.md). */
 const TARGETS = ["/platform-volume", "/runpod-volume"]
 
-/** Where a container finds the cache of models, unless a volume is there (docs/operations/models.md#what-the-worker-sees). */
+/** Where the cache of models is mounted, unless a volume is mounted there (docs/operations/models.md#what-the-worker-sees). */
 const MODEL_HOMES = TARGETS.map((target) => `${target}/huggingface-cache`)
 
-/** Where it finds the cache if it has volumes. */
+/** Where the cache is mounted if the container has volumes at these places. */
 const MODEL_HOME_BESIDE_VOLUMES = "/platform-models/huggingface-cache"
 
 const isInside = (folder: string, path: string): boolean => {
@@ -38,7 +38,7 @@ const isInside = (folder: string, path: string): boolean => {
 }
 
 /**
- * The mounts of the cache of models, for an endpoint that has one. Every container reads the same files, so none may change them. A cache
+ * The mounts of the cache of models, for an endpoint with a model. They are read-only, because all containers share the files. A cache
  * inside a volume would hide the volume's own folder of this name, or create one; inside a read-only volume, the engine cannot mount it.
  */
 export const modelMountsOf = (model: WorkerModel | undefined, volumes: ReadonlyArray<Mount>): ReadonlyArray<Mount> => {
@@ -54,7 +54,7 @@ export const modelMountsOf = (model: WorkerModel | undefined, volumes: ReadonlyA
 
 const realpathOf = (path: string) => Effect.option(Effect.tryPromise(() => realpath(path)))
 
-/** The mounts of a source. `allowed`: the folders of the host that may be mounted, with everything in them. */
+/** The mounts of a source. `allowed`: the folders of the host that endpoints may mount, with everything in them. */
 export const mountsOf = Effect.fnUntraced(function*(
   source: ContainerSource,
   { allowed, named }: { readonly allowed: ReadonlyArray<string>; readonly named: NamedVolumes }
@@ -67,7 +67,7 @@ export const mountsOf = Effect.fnUntraced(function*(
     let path = from
     if (isFolder && !isPath) path = yield* folderOf(from, named)
     if (isPath) {
-      // The real path is checked and mounted, so that a link cannot lead out of an allowed folder.
+      // Checks and mounts the real path, so that a link cannot lead out of an allowed folder.
       const real = yield* realpathOf(from)
       if (real._tag === "None") {
         return yield* volumeMissing(from, "there is no such folder", "Create it, or correct the endpoint's volumes.")

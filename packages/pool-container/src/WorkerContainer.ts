@@ -1,14 +1,15 @@
 /**
- * Supervises the container of one worker, from its start or adoption until it was removed.
+ * Supervises the container of one worker, from its start or adoption until its removal.
  *
  * ```
  *   running --ended--> last lines read --> removed --> exit: Exited | Killed
  *      |  removed by another program ----------------> exit: Lost
- *      +-- engine does not answer: still running, as far as anybody knows; asked again until the engine answers
+ *      +-- engine does not respond: counts as running; asked again until the engine responds
  * ```
  *
- * An engine that does not answer says nothing about its containers: Podman's keep running without it, and their workers keep sending
- * heartbeats. The worker counts as ended only when the engine reports it, so that no second worker is started in its place.
+ * The state of a container is unknown while its engine does not respond: Podman's containers keep running without the service, and
+ * their workers keep sending heartbeats. A worker counts as ended only when the engine reports its end, so that no second worker is
+ * started in its place.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { addressIn } from "@stint/pool/PlatformAddress"
@@ -29,10 +30,10 @@ import { type EngineError, isNotFound } from "./EngineError.ts"
 import { outOfMemory } from "./KernelLog.ts"
 import * as PlatformSocket from "./PlatformSocket.ts"
 
-/** How soon to ask an engine again that did not answer. */
+/** How soon to retry after the engine did not respond. */
 const RETRY = "500 millis"
 
-/** How soon to ask again when the engine reports the end of the wait, but not yet of the container. */
+/** How soon to ask again when the wait has ended and the engine still reports the container as running. */
 const SETTLE = "50 millis"
 
 /** How long to wait for a killed container to end and be removed. */
@@ -41,7 +42,7 @@ const KILL_WAIT = "15 seconds"
 /** How long removing an ended container may delay the report of its exit. */
 const REMOVE_LIMIT = "30 seconds"
 
-/** The container's name. Worker ids are unique, so a second container for one worker is refused by the engine. */
+/** The container's name. Worker ids are unique, so the engine rejects a second container for one worker. */
 export const nameOf = (worker: string): string => `stint-${worker}`
 
 /** A worker in a container. */
@@ -73,7 +74,7 @@ const exitOf = ({ Id, State: { ExitCode, OOMKilled } }: ContainerState, log: Rea
 
 export interface WorkerContainer {
   readonly handle: WorkerHandle
-  /** Kills the container and waits until it was removed, within a limit. */
+  /** Kills the container and waits for its removal, within a limit. */
   readonly close: Effect.Effect<void>
 }
 
@@ -97,7 +98,7 @@ const openDoor = Effect.fnUntraced(function*({ engine }: Dependencies, { port, v
 })
 
 /**
- * Supervises a container that was started. Fails when the platform is not reachable from it; the caller then removes the container.
+ * Supervises a started container. Fails when the container cannot reach the platform; the caller then removes the container.
  * `describe` maps the exit that it observes to the one that is reported.
  */
 export const attach = Effect.fnUntraced(function*(
@@ -113,7 +114,7 @@ export const attach = Effect.fnUntraced(function*(
 
   const signal = (kind: "SIGKILL" | "SIGTERM") =>
     engine.signal(name, kind).pipe(
-      // 404 and 409: it does not exist or run any more.
+      // 404 and 409: it no longer exists, or no longer runs.
       Effect.retry({
         while: (error: EngineError) => error._tag === "EngineRefused" && error.status >= 500,
         times: 10,

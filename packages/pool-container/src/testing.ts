@@ -1,7 +1,7 @@
 /**
- * A real container engine for tests: Podman with runc, on a socket of its own, with a storage of its own in a temporary folder.
+ * A real container engine for tests: Podman with runc, with its own socket and its own storage in a temporary folder.
  *
- * No image can be pulled, so images are made from this machine: Node or Python with its shared libraries, and the files of the test.
+ * It cannot pull images, so tests build them from this machine: Node or Python with its shared libraries, and the files of the test.
  */
 import { type ChildProcess, execFile, spawn, spawnSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -15,7 +15,7 @@ const run = promisify(execFile)
 
 const exists = (program: string): boolean => spawnSync(program, ["--version"], { stdio: "ignore" }).status === 0
 
-/** Why no engine can run here; undefined when one can. */
+/** Why no engine can run here; undefined if one can. */
 export const missingEngine = (): string | undefined => {
   if (process.platform !== "linux" || process.getuid?.() !== 0) return "containers need Linux and root"
   const programs = ["podman", "runc", "nsenter"].filter((program) => !exists(program))
@@ -33,7 +33,7 @@ const PYTHON_IN_IMAGE = "/usr/local/bin/python"
 const DESCRIBE_PYTHON =
   "import os, sys, sysconfig; print(os.path.realpath(sys.executable), sysconfig.get_path('stdlib'), sys.base_prefix, sep='\\n')"
 
-/** The shared libraries that programs load, each by its path. */
+/** The paths of the shared libraries that programs load. */
 const librariesOf = async (programs: ReadonlyArray<string>): Promise<Readonly<Record<string, string>>> => {
   const { stdout } = await run("ldd", programs)
   // `ldd` prints the name of each program with a colon.
@@ -66,7 +66,7 @@ export class TestEngine {
     ]
   }
 
-  /** Starts the service, and returns when it answers. */
+  /** Starts the service, and returns when it responds. */
   async start(): Promise<void> {
     mkdirSync(this.folder, { recursive: true })
     const service = spawn("podman", [...this.options, "system", "service", "--time=0", `unix://${this.socket}`], {
@@ -83,7 +83,7 @@ export class TestEngine {
     }
   }
 
-  /** Ends the service, as a crash would. Its containers continue. */
+  /** Kills the service, like a crash. Its containers continue. */
   async kill(): Promise<void> {
     const service = this.#service
     if (service === undefined || service.exitCode !== null || service.signalCode !== null) return
@@ -128,7 +128,7 @@ export class TestEngine {
     without?: RegExp
   ): Promise<void> {
     const root = mkdtempSync(join(this.folder, "image-"))
-    // A temporary folder is for its owner alone, and would be the image's root, which other users of the image must enter.
+    // Only its owner can enter a temporary folder. It becomes the image's root, which other users of the image must enter.
     chmodSync(root, 0o755)
     for (const [to, from] of Object.entries(files)) {
       mkdirSync(join(root, dirname(to)), { recursive: true })

@@ -17,7 +17,7 @@ const theOrphan = ({ orphans }: WorkerPool["Service"]) => {
 }
 
 describe("ContainerOrphans", () => {
-  it.live("takes over a running container: its output continues, and it obeys", () =>
+  it.live("takes over a running container: its output continues, and requests to exit work", () =>
     Effect.gen(function*() {
       const { engine, pool, records, start, texts } = yield* world
       yield* start(yield* pool())

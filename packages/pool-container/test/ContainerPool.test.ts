@@ -52,7 +52,7 @@ describe("ContainerPool: starts", () => {
       assert.strictEqual(engine.containers.size, 0)
     }).pipe(Effect.scoped))
 
-  it.live("asks the engine for the processor time of a container, and does not know it when the engine cannot tell", () =>
+  it.live("reads the processor time of a container from the engine, and returns none when the engine does not report it", () =>
     Effect.gen(function*() {
       const { engine, pool, start } = yield* world
       const { cpuMillis } = yield* start(yield* pool())
@@ -66,7 +66,7 @@ describe("ContainerPool: starts", () => {
       yield* Effect.promise(() => engine.appear())
     }).pipe(Effect.scoped))
 
-  it.live("says how to get an engine when there is none, and starts workers when it has come", () =>
+  it.live("says how to install an engine when there is none, and starts workers once one runs", () =>
     Effect.gen(function*() {
       const { engine, pool, start, startError } = yield* world
       yield* Effect.promise(() => engine.vanish())
@@ -80,7 +80,7 @@ describe("ContainerPool: starts", () => {
       yield* start(built)
     }).pipe(Effect.scoped))
 
-  it.live("reports what the engine says about a failed start, and leaves no container and no record", () =>
+  it.live("reports the engine's message about a failed start, and leaves no container and no record", () =>
     Effect.gen(function*() {
       const { engine, pool, records, startError } = yield* world
       const built = yield* pool()
@@ -175,7 +175,7 @@ describe("ContainerPool: models", () => {
 describe("ContainerPool: models beside volumes", () => {
   const model = { model: "acme/whisper", home: "/srv/models", snapshot: "hub/models--acme--whisper/snapshots/abc" } as const
 
-  it.live("mounts the cache of models at another folder when a volume has its place, so that the cache is not inside the volume", () =>
+  it.live("mounts the cache of models at another folder when a volume is mounted at its place, so that the cache is not inside the volume", () =>
     Effect.gen(function*() {
       const { engine, pool, start } = yield* world
       const team = join(engine.folder, "team")
@@ -194,7 +194,7 @@ describe("ContainerPool: models beside volumes", () => {
       ]))
     }).pipe(Effect.scoped))
 
-  it.live("mounts the cache of models at each documented folder that no volume has", () =>
+  it.live("mounts the cache of models at each documented folder where no volume is mounted", () =>
     Effect.gen(function*() {
       const { engine, pool, start } = yield* world
       const volumes = [{ source: "a", target: "/platform-volume/huggingface-cache/own" }, { source: "b", target: "/runpod" }]
@@ -325,7 +325,7 @@ describe("ContainerPool: output and exits", () => {
       assert.deepStrictEqual(texts(), ["stdout one", "stderr problem [the worker's key]", "stdout two"])
     }).pipe(Effect.scoped))
 
-  it.live("hands every line over once when the connection breaks within a frame", () =>
+  it.live("forwards every line once when the connection breaks within a frame", () =>
     Effect.gen(function*() {
       const { engine, pool, start, texts } = yield* world
       const handle = yield* start(yield* pool())
@@ -388,7 +388,7 @@ describe("ContainerPool: output and exits", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("ContainerPool: an engine that vanishes", () => {
+describe("ContainerPool: an engine that stops responding", () => {
   it.live("counts a worker as running until the engine answers, and then kills it if that was requested", () =>
     Effect.gen(function*() {
       const { engine, logged, pool, start } = yield* world

@@ -15,7 +15,7 @@ const separate = (bytes: Buffer, cuts: ReadonlyArray<number>) => {
 }
 
 describe("LogFrames", () => {
-  it("separates the streams for any cut of the bytes", () =>
+  it("separates the streams wherever the bytes are cut", () =>
     fc.assert(fc.property(
       fc.array(fc.record({ stream: fc.constantFrom(1 as const, 2 as const), text: fc.string({ maxLength: 300 }) }), {
         maxLength: 20

@@ -14,7 +14,7 @@ const run = promisify(execFile)
 const canUnshare = process.platform === "linux" && process.getuid?.() === 0 &&
   spawnSync("unshare", ["--net", "ip", "link", "set", "lo", "up"]).status === 0
 
-/** A process in a network of its own, as an engine makes one for a container. */
+/** A process in its own network, as an engine creates one for a container. */
 const isolated = Effect.acquireRelease(
   Effect.promise(async () => {
     const child = spawn("unshare", ["--net", "sh", "-c", "ip link set lo up && echo up && exec sleep 3600"], {
@@ -26,7 +26,7 @@ const isolated = Effect.acquireRelease(
   (pid) => Effect.sync(() => process.kill(pid, "SIGKILL"))
 )
 
-/** A server on this machine that answers its name, on all addresses. */
+/** A server on all addresses of this machine that responds with its name. */
 const server = (name: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -45,7 +45,7 @@ const server = (name: string) =>
       })
   )
 
-/** Sends a request from the network of the process. Returns the answer, or the error's code. */
+/** Sends a request from the network of the process. Returns the response, or the error's code. */
 const askFrom = (pid: number, url: string, length: number) =>
   Effect.promise(async () => {
     const program =

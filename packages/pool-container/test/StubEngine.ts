@@ -1,6 +1,5 @@
 /**
- * A container engine that answers from the documented API, over a real unix socket. Its containers run no program: tests print lines and end
- * them.
+ * A stub of the documented engine API, on a real unix socket. Its containers run no program: tests print their lines and end them.
  */
 import { mkdtempSync, rmSync } from "node:fs"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
@@ -77,7 +76,7 @@ export class StubEngine {
   pull: (image: string, request: IncomingMessage, response: ServerResponse) => void = (_, __, response) => {
     response.writeHead(404).end(JSON.stringify({ message: "manifest unknown" }))
   }
-  /** An answer that replaces the next one to `METHOD path`. */
+  /** A response that replaces the next one to `METHOD path`. */
   readonly overrides = new Map<string, { readonly status: number; readonly message: string }>()
   readonly #sockets = new Set<Socket>()
   #server: Server | undefined

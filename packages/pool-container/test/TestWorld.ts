@@ -20,7 +20,7 @@ export const DIGEST = `registry.example.com/llm@sha256:${"0".repeat(64)}`
 
 type Container = Extract<EndpointSource, { readonly type: "container" }>
 
-/** Waits for a state that the pool or the stub reaches without a further action of the test. */
+/** Waits for a state that the pool or the stub reaches by itself. */
 export const until = <A>(what: string, look: () => A | undefined) =>
   Effect.promise(async () => {
     const deadline = Date.now() + 20_000
@@ -41,7 +41,7 @@ export const variablesOf = (worker: WorkerId) =>
     pingIntervalMs: 10_000
   })
 
-/** Pools over a stub engine, with everything that they write. */
+/** Pools with a stub engine, and everything that they log and write. */
 export const world = Effect.gen(function*() {
   const engine = new StubEngine()
   yield* Effect.acquireRelease(Effect.promise(() => engine.appear()), () => Effect.promise(() => engine[Symbol.asyncDispose]()))

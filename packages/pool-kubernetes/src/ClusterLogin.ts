@@ -2,8 +2,8 @@
  * Logs in to a cluster: with the service account of the platform's own pod, or else with `@kubernetes/client-node`, an optional peer
  * dependency, which is loaded only here.
  *
- * Of the client, only the reading of kubeconfig files is used, with their certificates, tokens, proxies and login programs
- * (docs/decisions/0067-pods.md). The service account is two files and an address, so a platform in a pod does without the client.
+ * The client only reads kubeconfig files, with their certificates, tokens, proxies and login programs
+ * (docs/decisions/0067-pods.md). The service account is two files and an address, so a platform in a pod needs no client.
  */
 import type * as Client from "@kubernetes/client-node"
 import { PoolError, PoolUnavailable } from "@stint/pool/PoolError"
@@ -20,7 +20,7 @@ const unavailable = (problem: string, hint: string) => new PoolError({ reason: n
 
 const wordsOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause)).replace(/\.$/, "")
 
-/** What the login reads of its surroundings, apart from kubeconfig files. */
+/** What the login reads from its environment, apart from kubeconfig files. */
 export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly home: string
@@ -35,8 +35,8 @@ const ownSurroundings: Surroundings = {
 }
 
 /**
- * The access of the platform's own pod. Undefined outside of a cluster, or when a kubeconfig comes first, as for the client.
- * https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
+ * The access of the platform's own pod. Undefined outside a cluster, or if a kubeconfig exists, which takes precedence as in
+ * the client. https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/#directly-accessing-the-rest-api
  */
 const ofOwnPod = ({ env, home, serviceAccount }: Surroundings): ClusterAccess | undefined => {
   const { KUBECONFIG = "", KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "443" } = env
@@ -52,7 +52,7 @@ const ofOwnPod = ({ env, home, serviceAccount }: Surroundings): ClusterAccess | 
   }
 }
 
-/** Finds the cluster. `load`: the client's module, which is replaced in tests of its absence. */
+/** Finds the cluster. `load` loads the client's module; tests of a missing client replace it. */
 export const login = Effect.fnUntraced(function*(
   { context, kubeconfig }: KubernetesSettings,
   load: () => Promise<Pick<typeof Client, "KubeConfig">> = () => import("@kubernetes/client-node"),

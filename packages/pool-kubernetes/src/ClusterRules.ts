@@ -1,8 +1,8 @@
 /**
- * What roles and network policies of a cluster must know about the pool.
+ * What roles and network policies of a cluster need to know about the pool.
  */
 
-/** The rights that its requests need, as a Role says them (PodsApi.ts). */
+/** The rights that the pool's requests need, in the form of a Role (PodsApi.ts). */
 export const RIGHTS = [
   { resource: "pods", verbs: ["create", "delete", "list", "watch"] },
   { resource: "pods/log", verbs: ["get"] }

@@ -19,7 +19,7 @@ export interface Credentials extends Omit<RequestOptions, "headers"> {
 export interface ClusterAccess {
   /** `https://10.0.0.1:443`. */
   readonly server: string
-  /** The credentials for a request: certificates, an agent, and headers. Asked for each request, because tokens expire. */
+  /** The credentials for a request: certificates, an agent, and headers. Called for each request, because tokens expire. */
   readonly credentials: () => Promise<Credentials>
 }
 

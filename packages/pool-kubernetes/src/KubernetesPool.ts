@@ -5,8 +5,9 @@
  *   start: pod created --> scheduled, image pulled, running --> handle
  * ```
  *
- * `PodBody` describes what a pod may not do, `PodTable` how changes are noticed, `PodState` what they mean, and `WorkerPod` what happens until
- * a pod is gone. The pods of a killed platform are found by their label; there are no records.
+ * `PodBody` describes what a pod may not do, `PodTable` how the pool detects changes, `PodState` what they mean, and
+ * `WorkerPod` what happens until a pod is removed. The pool finds the pods of a killed platform by their label; there are no
+ * records.
  */
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { addressIn, withAddress } from "@stint/pool/PlatformAddress"
@@ -150,14 +151,14 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
     Effect.mapError((error) => error._tag === "PoolError" ? error : unavailable(error, namespace))
   )
 
-  /** A pod of an earlier run, unless its annotations are not the platform's, or it is a copy under another name. */
+  /** A pod of an earlier run, unless the platform did not write its annotations, or it is a copy under another name. */
   const orphanOf = (pod: Pod): ReadonlyArray<OrphanedWorker> => {
     const { annotations = {}, deletionTimestamp, name } = pod.metadata
     const ids = decodeIds({ worker: annotations[WORKER_ANNOTATION], endpoint: annotations[ENDPOINT_ANNOTATION] })
     if (Option.isNone(ids) || nameOf(ids.value.worker) !== name) return []
     const hadEnded = endOf(pod, { exit: false, kill: false }) !== undefined
     const target = { ...ids.value, settings: settingsOf(settings, ids.value.endpoint) }
-    // The pod is followed from now on, so that it is not removed as unknown and no change is missed before its adoption.
+    // Follow the pod from now on, so that it is not removed as unknown and its adoption misses no change.
     table.follow(name)
     const orphan: OrphanedWorker = {
       id: target.worker,
@@ -178,7 +179,7 @@ const make = Effect.fnUntraced(function*({ dataDir, settings }: Options) {
   }
   const orphans = first.pods.flatMap(orphanOf)
 
-  /** A pod whose creation was not noticed, or whose removal failed. */
+  /** A pod whose creation the platform did not see, or whose removal failed. */
   const removeUnknown = Effect.fnUntraced(function*({ metadata: { deletionTimestamp, name } }: Pod) {
     if (deletionTimestamp !== undefined) return
     yield* Effect.logWarning(`Removing the pod ${name}, which has the label of this platform but belongs to none of its workers.`)

@@ -37,7 +37,7 @@ const PodSettings = Schema.Struct({
   runtimeClassName: Schema.optionalKey(Name),
   /** The service account. Its token is never mounted. Default: that of the namespace. */
   serviceAccountName: Schema.optionalKey(Name),
-  /** What a pod reserves of its node. Default: the endpoint's limits. */
+  /** What a pod reserves on its node. Default: the endpoint's limits. */
   requests: Schema.optionalKey(Schema.Struct({ cpu: Schema.optionalKey(Quantity), memory: Schema.optionalKey(Quantity) })),
   /** The resource that the nodes' device plugin offers. Default: `nvidia.com/gpu`. */
   gpuResource: Schema.optionalKey(Schema.NonEmptyString),
@@ -45,7 +45,7 @@ const PodSettings = Schema.Struct({
   tmpSize: Schema.optionalKey(Quantity),
   /** More labels, for example for a NetworkPolicy. */
   labels: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  /** How long a worker may take to end after SIGTERM, also on a node that is drained. Seconds; default: 300. */
+  /** How long a worker may take to exit after SIGTERM, also on a drained node. Seconds; default: 300. */
   graceSeconds: seconds(86_400),
   /** How long to wait for a node with room. In a cluster that adds nodes, must be longer than a new node takes. Seconds; default: 60. */
   unschedulableSeconds: seconds(86_400),

@@ -5,7 +5,7 @@
  *   dataDir/pods/stint-w-1.position      2026-11-23T10:00:01.500000000 1
  * ```
  *
- * Without the file, for example in a pod without a volume, the output of an adopted worker is read from its beginning.
+ * Without the file, for example in a pod without a volume, the platform reads the output of an adopted worker from its beginning.
  */
 import { closeSync, constants, mkdirSync, openSync, readFileSync, rmSync, writeSync } from "node:fs"
 import { join } from "node:path"

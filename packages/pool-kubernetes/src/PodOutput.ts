@@ -1,14 +1,14 @@
 /**
  * Reads the output of a worker's container, and forwards each line once.
  *
- * The API sends each line with its time. When the connection breaks, the output is read again from the second of the last line (from its
- * beginning after a restart of the platform), and the lines that were already forwarded are skipped:
+ * The API sends each line with its time. After a lost connection, the platform reads again from the second of the last line (after
+ * a restart, from the beginning of the output), and skips the lines that it has already forwarded:
  *
  * ```
- *   10:00:01.5 a | 10:00:01.7 b --connection lost--> since 10:00:01: a, b skipped, c passed on
+ *   10:00:01.5 a | 10:00:01.7 b --connection lost--> since 10:00:01: a, b skipped, c forwarded
  * ```
  *
- * The API sends both streams as one. The node keeps the last 10 MB of a container by default, and nothing of a deleted pod.
+ * The API sends both streams as one. By default, the node keeps the last 10 MB of a container's output, and none of a deleted pod.
  */
 import { type LineSink, splitter } from "@stint/pool/WorkerOutput"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ import type { PodsApi } from "./PodsApi.ts"
 /** How soon to read again. */
 const RETRY = "500 millis"
 
-/** How long a stream is read before the next one continues from its last line. This also ends a connection that broke silently. */
+/** How long to read a stream before the next one continues from its last line. This also ends a connection that broke silently. */
 const FOLLOW_LIMIT = "10 minutes"
 
 /** How long the rest of an ended container's output may take. */

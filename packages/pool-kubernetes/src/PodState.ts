@@ -22,8 +22,8 @@ export type Start =
   | { readonly _tag: "Waiting"; readonly unschedulable: string | undefined; readonly reason: string }
 
 /**
- * Reasons of a waiting container that do not resolve by waiting. `ErrImagePull` is not one: the kubelet tries again, and then reports
- * `ImagePullBackOff`. https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff
+ * Reasons of a waiting container that waiting does not resolve. `ErrImagePull` is not one of them: the kubelet retries, and then
+ * reports `ImagePullBackOff`. https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff
  */
 const HOPELESS = new Set([
   "CreateContainerConfigError",
@@ -116,7 +116,7 @@ const lost = (reason: string): End => (log) => ({ _tag: "Lost", reason, log })
 
 const killed = (signal: string, outOfMemory: boolean): End => (log) => ({ _tag: "Killed", signal, outOfMemory, log })
 
-/** What the platform has requested for a pod. */
+/** What the platform has requested of a pod. */
 export interface Asked {
   readonly exit: boolean
   readonly kill: boolean
@@ -144,7 +144,7 @@ export const endOf = (pod: Pod, asked: Asked): End | undefined => {
   return (log) => ({ _tag: "Exited", code: terminated.exitCode, log })
 }
 
-/** The exit of a pod that no longer exists and whose end was not seen. */
+/** The exit of a pod that no longer exists and whose end the platform did not see. */
 export const endOfRemoved = (name: string, pod: Pod | undefined, asked: Asked): End => {
   const seen = pod === undefined ? undefined : endOf(pod, asked)
   if (seen !== undefined) return seen

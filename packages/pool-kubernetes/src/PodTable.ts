@@ -7,8 +7,8 @@
  *    +------------------+
  * ```
  *
- * A watch can lose an event without an error, so the list is read again periodically. While the API does not respond, the pods keep running and count
- * as unchanged.
+ * A watch can lose an event without an error, so the table reads the list again periodically. While the API does not respond, the
+ * pods keep running and count as unchanged.
  */
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -17,7 +17,7 @@ import { isExpired, type KubernetesError } from "./KubernetesError.ts"
 import type { Pod } from "./Pod.ts"
 import type { Listed, PodsApi } from "./PodsApi.ts"
 
-/** How often the list is read again. Milliseconds. */
+/** The interval between lists. Milliseconds. */
 const RESYNC = 300_000
 
 /** A watch that ends sooner than this is not repeated immediately. Milliseconds. */
@@ -82,7 +82,7 @@ export const make = (api: PodsApi, now: () => number = () => performance.now()):
       // A watch lasts many seconds, unless a proxy between the platform and the API ends it.
       if (now() - watchedAt >= SHORT) continue
       yield* Effect.sleep(RETRY)
-      // The watch delivered nothing, so the list is read instead.
+      // The watch delivered nothing, so read the list instead.
       if (version === before) return
     }
   })

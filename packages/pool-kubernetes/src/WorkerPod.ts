@@ -4,7 +4,7 @@
  * ```
  *   created --> waits for a node, an image --> running --ended--> last lines read --> removed --> exit: Exited | Killed | Lost
  *                  |  no capacity, no start                 |  deleted by another program -----> exit: Lost
- *                  +--> the start fails                     +-- the API does not answer: still running, as far as anybody knows
+ *                  +--> the start fails                     +-- the API does not respond: counts as running
  * ```
  *
  * The API has no signals. A request to exit is a deletion with the pod's grace period, and a kill is a deletion with a grace period of one second. A
@@ -35,7 +35,7 @@ import type { PodTable, Seen } from "./PodTable.ts"
 /** The grace period of a kill: the shortest one that waits for the node to confirm the end. Seconds. */
 const KILL_GRACE = 1
 
-/** How often to retry a request to which the API did not respond. */
+/** How often to retry a request without a response. */
 const RETRIES = { while: isPassing, times: 10, schedule: Schedule.spaced("500 millis") }
 
 /** How long to wait for a killed pod to end and be removed. */
@@ -94,7 +94,7 @@ export const supervise = Effect.fnUntraced(function*(
 
   const remove = (grace: number) => Effect.retry(api.remove(name, grace), RETRIES)
   const ask = (grace: number) =>
-    Effect.catch(remove(grace), (error) => Effect.logWarning(`The pod ${name} could not be asked to end. ${error.message}`))
+    Effect.catch(remove(grace), (error) => Effect.logWarning(`The request to end pod ${name} failed. ${error.message}`))
   const kill = Effect.suspend(() => {
     asked.kill = true
     return ask(KILL_GRACE)
@@ -107,7 +107,7 @@ export const supervise = Effect.fnUntraced(function*(
   }
 
   /** What the pod waits for. Used in the error of a start that takes too long. */
-  let waitsFor = { unschedulable: false, reason: "it was not seen yet" }
+  let waitsFor = { unschedulable: false, reason: "the API has not reported it yet" }
   const unschedulable = Effect.sleep(`${unschedulableSeconds} seconds`).pipe(
     Effect.andThen(Effect.suspend(() =>
       waitsFor.unschedulable
@@ -153,7 +153,7 @@ export const supervise = Effect.fnUntraced(function*(
       new PoolError({
         reason: new PoolUnavailable({
           problem: `the pod ${name} ended before it ran: ${waitsFor.reason}`,
-          hint: "The events of its namespace may say more: kubectl get events."
+          hint: "See the events of its namespace: kubectl get events."
         })
       })
     )

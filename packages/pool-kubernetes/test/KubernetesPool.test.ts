@@ -104,7 +104,7 @@ describe("the pod", () => {
       })
     }))
 
-  it.live("passes on variables and arguments as they are, although Kubernetes replaces $(NAME) and $$ in them", () =>
+  it.live("passes variables and arguments on unchanged, although Kubernetes replaces $(NAME) and $$ in them", () =>
     Effect.gen(function*() {
       const { cluster, pool, start } = yield* world
       const command = ["sh", "-c", "echo $(GREETING) $$ $$(RUNPOD_AI_API_KEY) $HOME 100$"] as const
@@ -125,7 +125,7 @@ describe("the pod", () => {
     [{ volumes: [{ source: "/srv/data" }] }, /^VolumeMissing: .*PersistentVolumeClaim\. Name a claim/]
   ]
   it.live.each(refusals.map(([more, expected]) => ({ more, expected })))(
-    "refuses what a pod cannot do instead of ignoring it: $more",
+    "rejects a setting that a pod does not support, instead of ignoring it: $more",
     ({ expected, more }) =>
       Effect.gen(function*() {
         const { cluster, pool, startError } = yield* world
@@ -143,7 +143,7 @@ describe("the pod", () => {
 })
 
 describe("a start", () => {
-  it.live("reports the scheduler's words as missing capacity when no node has room in time, and removes the pod", () =>
+  it.live("reports missing capacity with the scheduler's message when no node has room in time, and removes the pod", () =>
     Effect.gen(function*() {
       const { cluster, pod, starting } = yield* withStart({ unschedulableSeconds: 1 })
       const message = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
@@ -158,7 +158,7 @@ describe("a start", () => {
       assert.strictEqual(cluster.pods.size, 0)
     }))
 
-  it.live("goes on when a node has room after all", () =>
+  it.live("continues when a node has room after all", () =>
     Effect.gen(function*() {
       const { cluster, pool, start } = yield* world
       const starting = yield* Effect.forkScoped(start(yield* pool({ unschedulableSeconds: 1 })))
@@ -187,7 +187,7 @@ describe("a start", () => {
       assert.match(yield* startError(yield* pool()), /^PoolUnavailable: .*needs a role in the namespace jobs with create, delete/)
     }))
 
-  it.live("reports an invalid pod with the API's words, and does not try again", () =>
+  it.live("reports an invalid pod with the API's message, and does not retry", () =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
       cluster.refuse("POST", { code: 422, reason: "Invalid", message: `Pod "x" is invalid: spec.priorityClassName` })
@@ -224,7 +224,7 @@ describe("a start", () => {
       assert.strictEqual((yield* Fiber.join(starting)).id, "w-1")
     }))
 
-  it.live("takes the pod as its own that an attempt created whose answer was lost", () =>
+  it.live("uses the pod that an earlier attempt created when the response to that attempt was lost", () =>
     Effect.gen(function*() {
       const { cluster, pool, start } = yield* world
       cluster.losesAnswer = true
@@ -247,7 +247,7 @@ describe("a start", () => {
       assert.match(yield* startError(yield* pool()), /^SpawnFailed: .*Correct endpoint tested, or its pods in STINT_KUBERNETES/)
     }))
 
-  it.live("hides the worker's key and the endpoint's secrets in the API's words", () =>
+  it.live("hides the worker's key and the endpoint's secrets in the API's message", () =>
     Effect.gen(function*() {
       const { cluster, pool, startError } = yield* world
       const message = `cannot be handled as a Pod: unexpected "stint_worker_0123456789", "hunter22"`
@@ -277,7 +277,7 @@ describe("a start", () => {
     ]
   ]
   it.live.each(failures.map(([status, expected]) => ({ status, expected })))(
-    "fails with the cluster's words, and removes the pod: $expected",
+    "fails with the cluster's message, and removes the pod: $expected",
     ({ expected, status }) =>
       Effect.gen(function*() {
         const { cluster, pod, starting } = yield* withStart()
@@ -341,7 +341,7 @@ describe("an exit", () => {
       })
   )
 
-  it.live("is that of a lost worker when its node does not answer, without a forced deletion", () =>
+  it.live("is that of a lost worker when its node does not respond, without a forced deletion", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
       pod.deletionTimestamp = "2026-11-23T10:00:00Z"
@@ -360,7 +360,7 @@ describe("an exit", () => {
       assert.notInclude(pod.deletions, 0)
     }))
 
-  it.live("is that of a lost worker when another program deleted its pod and no end was seen", () =>
+  it.live("is that of a lost worker when another program deleted its pod before the platform saw its end", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
       cluster.removed(pod)
@@ -391,7 +391,7 @@ describe("an exit", () => {
 })
 
 describe("a request to end", () => {
-  it.live("that the API lost is repeated when it answers again", () =>
+  it.live("that the API lost is repeated when it responds again", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod } = yield* withWorker
       cluster.lostDeletions = 1
@@ -422,12 +422,12 @@ describe("a request to end", () => {
       const message = `User "stint" cannot delete resource "pods"`
       cluster.refuse("DELETE", { code: 403, reason: "Forbidden", message })
       yield* Effect.provide(handle.drain, outputs)
-      assert.match(logged.join(), /The pod stint-w-1 could not be asked to end\. .*cannot delete resource "pods"/)
+      assert.match(logged.join(), /The request to end pod stint-w-1 failed\. .*cannot delete resource "pods"/)
     }))
 })
 
 describe("changes", () => {
-  it.live("are asked for about once a second, not without a pause, when each watch ends or expires at once", () =>
+  it.live("are requested about once a second instead of without a pause, when each watch ends or expires at once", () =>
     Effect.gen(function*() {
       const { cluster } = yield* withWorker
       cluster.endsWatches = true
@@ -440,7 +440,7 @@ describe("changes", () => {
       assert.isTrue(count >= 2 && count < 12, `${count} requests in 3 seconds`)
     }))
 
-  it.live("with another form than that of Kubernetes are reported without their content, which may be a secret", () =>
+  it.live("that are not in the form of Kubernetes are reported without their content, which may be a secret", () =>
     Effect.gen(function*() {
       const { cluster, logged } = yield* withWorker
       cluster.write(`{"type":"MODIFIED","object":{"spec":{"env":[{"value":"hunter22"}]}}}`)
@@ -470,7 +470,7 @@ describe("changes", () => {
       assert.strictEqual((yield* handle.exit)._tag, "Lost")
     }))
 
-  it.live("wait while the API does not answer: the worker counts as running, and the log says so once", () =>
+  it.live("wait while the API does not respond: the worker counts as running, and one line of the log says so", () =>
     Effect.gen(function*() {
       const { cluster, handle, logged, pod } = yield* withWorker
       yield* Effect.promise(() => cluster.vanish())
@@ -485,7 +485,7 @@ describe("changes", () => {
 })
 
 describe("output", () => {
-  it.live("is passed on once, in order, across a lost connection within a second", () =>
+  it.live("is forwarded once, in order, across a connection that is lost within a second", () =>
     Effect.gen(function*() {
       const { cluster, handle, pod, texts } = yield* withWorker
       pod.print("2026-11-23T10:00:00.1Z", "a")
@@ -585,7 +585,7 @@ describe("a pod with a worker's annotation and another name", () => {
 
 describe("the login", () => {
   it.live.each(["10.0.0.1:443", "localhost:6443", "ftp://cluster"])(
-    "refuses the address %s, which is not one of HTTP",
+    "rejects the address %s, which is not an HTTP address",
     (server) =>
       Effect.gen(function*() {
         const { cluster, settings } = yield* world
@@ -595,7 +595,7 @@ describe("the login", () => {
       })
   )
 
-  it.live("reports a token that cannot be in a header, without it", () =>
+  it.live("reports a token that a header cannot contain, without quoting it", () =>
     Effect.gen(function*() {
       const { cluster, pool } = yield* world
       writeFileSync(cluster.kubeconfig, readFileSync(cluster.kubeconfig, "utf8").replace("the-token", "hunter22\\nx"))
@@ -624,7 +624,7 @@ describe("the login", () => {
   const settings = { namespace: "jobs", platformUrl: "http://stint:4600" }
   const absent = () => Promise.reject(new Error("Cannot find package"))
 
-  it.live("uses the service account of the platform's own pod without the client, and its token of the moment", () =>
+  it.live("uses the service account of the platform's own pod without the client, and its current token", () =>
     Effect.gen(function*() {
       const surroundings = yield* inPod
       const { credentials, server } = yield* login(settings, absent, surroundings)

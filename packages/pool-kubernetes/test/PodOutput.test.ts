@@ -18,7 +18,7 @@ const outputOf = (logs: PodsApi["logs"], written: Array<string>) => {
 }
 
 describe("the output of a pod", () => {
-  it.effect("is read again from its last line when a stream goes on without an end, as after a connection broke silently", () =>
+  it.effect("is read again from its last line when a stream never ends, as after a connection that broke silently", () =>
     Effect.gen(function*() {
       const written: Array<string> = []
       const from: Array<string | undefined> = []
@@ -34,7 +34,7 @@ describe("the output of a pod", () => {
       yield* Fiber.interrupt(following)
     }))
 
-  it.effect("that the platform may not read is reported once in the log", () =>
+  it.effect("that the platform may not read is logged once", () =>
     Effect.gen(function*() {
       const logged: Array<string> = []
       const refusal: KubernetesError = new ApiRefused({

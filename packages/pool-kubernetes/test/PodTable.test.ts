@@ -13,7 +13,7 @@ const podOf = (name: string): Pod => ({ metadata: { name }, status: { phase: "Ru
 
 const gone = new ApiRefused({ status: 410, reason: "Expired", problem: "too old resource version" })
 
-/** An API whose lists and watches are answered by the test. */
+/** An API whose lists and watches the test answers. */
 const scripted = Effect.gen(function*() {
   const lists = yield* Queue.unbounded<Deferred.Deferred<Listed, KubernetesError>>()
   const watches = yield* Queue.unbounded<{ readonly version: string; readonly end: Deferred.Deferred<void, KubernetesError> }>()
@@ -42,7 +42,7 @@ const scripted = Effect.gen(function*() {
 })
 
 describe("the table of pods", () => {
-  it.live("does not take a pod as removed that was created after the list was asked for", () =>
+  it.live("does not treat a pod as removed that was created after the list was requested", () =>
     Effect.gen(function*() {
       const { lists, next, run, table, watches } = yield* scripted
       const known = table.follow("known")
@@ -60,7 +60,7 @@ describe("the table of pods", () => {
       assert.isTrue(Option.isNone(yield* Queue.poll(created)))
     }))
 
-  it.live("does not take a pod as removed that was created before the first list is read, and after it was asked for", () =>
+  it.live("does not treat a pod as removed that was created between the request for the first list and its response", () =>
     Effect.gen(function*() {
       const { run, table, watches } = yield* scripted
       const created = table.follow("created")

@@ -1,4 +1,4 @@
-/** The rights that the pool names, for roles and for errors, are those of the requests that it sends. */
+/** The rights that the pool names in roles and errors are those that its requests need. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -18,7 +18,7 @@ const rightOf = (request: string): string => {
 }
 
 describe("the rights of the platform", () => {
-  it.live("are those of the requests in the life of a worker, and of a platform that takes it over", () =>
+  it.live("are those of the requests from a worker's start to its removal, including its adoption by another platform", () =>
     Effect.gen(function*() {
       const { cluster, lines, pool, start } = yield* world
       const starting = yield* Effect.forkScoped(start(yield* pool()))

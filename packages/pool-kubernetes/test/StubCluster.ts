@@ -1,6 +1,6 @@
 /**
- * A Kubernetes API server that answers from the public documentation, over a real loopback socket, with a kubelet that tests play, or that runs
- * the program of `args` as a process (`runs`).
+ * A stub of a Kubernetes API server, written from the public documentation, on a real loopback socket. Tests act as its
+ * kubelet, or it runs the program of `args` as a process (`runs`).
  *
  * | answer | documentation |
  * |---|---|
@@ -45,7 +45,7 @@ export const running: Status = containerStatus("Running", { running: { startedAt
 export const terminated = (exitCode: number, reason = exitCode === 0 ? "Completed" : "Error"): Status =>
   containerStatus(exitCode === 0 ? "Succeeded" : "Failed", { terminated: { exitCode, reason } })
 
-/** What Kubernetes makes of `$(NAME)` and `$$` in variables and arguments. */
+/** Replaces `$(NAME)` and `$$` in variables and arguments, as Kubernetes does. */
 const expanded = (text: string, variables: Readonly<Record<string, string>>): string =>
   text.replaceAll(/\$\$|\$\(([^)]*)\)/g, (whole, name: string | undefined) => name === undefined ? "$" : variables[name] ?? whole)
 
@@ -113,13 +113,13 @@ export class StubCluster {
   readonly created: Array<StubPod> = []
   /** `METHOD path?query` of each request. */
   readonly requests: Array<string> = []
-  /** Answers that replace the next ones to requests of this method. */
+  /** Responses that replace the next ones to requests with this method. */
   readonly refusals = new Map<string, Array<Refusal>>()
-  /** The deletions with an answer of success that nobody carries out, as when the API server stops in between. */
+  /** The number of deletions that succeed without an effect, as when the API server stops in between. */
   lostDeletions = 0
-  /** Whether the next pod is created without an answer. */
+  /** Whether the next pod is created without a response. */
   losesAnswer = false
-  /** Whether each watch ends as soon as it began, as behind a broken proxy. */
+  /** Whether each watch ends at once, as behind a broken proxy. */
   endsWatches = false
   /** Whether the kubelet runs the program of `args` as a process. */
   runs = false
@@ -191,7 +191,7 @@ export class StubCluster {
     this.#watches.clear()
   }
 
-  /** Changes a pod's status, as its kubelet does. `isSilent`: no watch hears of it. */
+  /** Changes a pod's status, as its kubelet does. `isSilent`: no watch receives the event. */
   set(pod: StubPod, status: Status, isSilent = false): void {
     pod.status = status
     if (pod.isOver && pod.deletionTimestamp !== undefined) return this.removed(pod)

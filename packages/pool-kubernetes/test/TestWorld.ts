@@ -21,7 +21,7 @@ export const IMAGE = "registry.example.com/llm:1"
 
 type Container = Extract<EndpointSource, { readonly type: "container" }>
 
-/** Waits for a state that the pool or the stub reaches without a further action of the test. */
+/** Waits for a state that the pool or the stub reaches by itself. */
 export const until = <A>(what: string, look: () => A | undefined) =>
   Effect.promise(async () => {
     const deadline = Date.now() + 20_000
@@ -42,7 +42,7 @@ export const variablesOf = (worker: WorkerId) =>
     pingIntervalMs: 10_000
   })
 
-/** Pools over a stub cluster, with everything that they write. */
+/** Pools with a stub cluster, and everything that they log and write. */
 export const world = Effect.gen(function*() {
   const cluster = new StubCluster()
   yield* Effect.acquireRelease(Effect.promise(() => cluster.appear()), () => Effect.promise(() => cluster[Symbol.asyncDispose]()))

@@ -1,6 +1,6 @@
 /**
- * A cluster of `@ngrok/webernetes`, a port of Kubernetes' scheduler, kubelet and controllers, behind an HTTP server, so that the pool talks to
- * it as to any API server. Its containers run real processes.
+ * A cluster of `@ngrok/webernetes`, a port of Kubernetes' scheduler, kubelet and controllers, behind an HTTP server, so that the pool can
+ * use it like any API server. Its containers run real processes.
  *
  * The library has no logs of pods, so the server keeps what the processes print. It ignores requests, limits, node selectors and security
  * contexts.
@@ -66,7 +66,7 @@ const loaded: Library | string = await import("@ngrok/webernetes").then(
   (error: unknown) => String(error).split("\n")[0] ?? "it cannot be loaded"
 )
 
-/** Why no cluster can run here; undefined when one can. */
+/** Why no cluster can run here; undefined if one can. */
 export const missing: string | undefined = typeof loaded === "string" ? loaded : undefined
 
 const NAMESPACE = "default"
@@ -144,7 +144,7 @@ export const startCluster = async () => {
       const pod: PodObject = JSON.parse(body)
       logs.set(pod.metadata.name, new PodLog())
       specs.set(pod.metadata.name, pod)
-      // The program learns by its last argument which pod it is.
+      // The last argument names the pod.
       const containers = pod.spec.containers.map((one) => ({ ...one, args: [...(one.args ?? []), pod.metadata.name] }))
       return json(
         await corev1.createNamespacedPod({ namespace: NAMESPACE, body: { ...pod, spec: { ...pod.spec, containers } } }),
@@ -157,7 +157,7 @@ export const startCluster = async () => {
         pathname,
         { labelSelector, resourceVersion: searchParams.get("resourceVersion") ?? "" },
         (type, object) => response.write(`${JSON.stringify({ type, object })}\n`),
-        // It ends a watch whose version is no longer stored without an event. An API server sends this one.
+        // When a watch's version is no longer stored, the library ends the watch without an event. An API server sends this event.
         (error) => response.end(error === null ? "" : `${JSON.stringify({ type: "ERROR", object: EXPIRED })}\n`)
       )
       response.on("close", () => aborted.abort())

@@ -1,7 +1,7 @@
 /**
  * Calls every operation of the OpenAPI document with keys of every scope, limit and state, for endpoints that the key permits, that it does
- * not permit, and that do not exist. What is expected comes from the contract (Permission.ts), from which the guards take it too;
- * docs/reference/authorization.md is a copy of it, so that no change of a scope goes unseen.
+ * not permit, and that do not exist. The expectations come from the contract (Permission.ts), which the guards also read;
+ * docs/reference/authorization.md is a copy of it, so that a reviewer sees each change of a scope.
  */
 import { assert, describe, expect, it, layer } from "@effect/vitest"
 import { WorkerEnv } from "@stint/contract/ControlApi"

@@ -23,7 +23,7 @@ const limitOf = ({ id, permission, template }: Rule): string => {
   if (template.includes("{endpoint}")) return "403"
   // A bulk operation belongs to the key that started it.
   if (template.includes("{bulk}")) return "404"
-  return NAMED[id]?.answer === "forbidden" ? "left out; 403 if named" : "left out"
+  return NAMED[id]?.answer === "forbidden" ? "omitted; 403 if named" : "omitted"
 }
 
 const TITLES: { readonly [guard in Guard]: string } = {
@@ -37,7 +37,7 @@ const TITLES: { readonly [guard in Guard]: string } = {
 
 const TEXTS: { readonly [guard in Guard]: string } = {
   caller: "",
-  viewer: "A key that is limited to endpoints gets only what concerns them.",
+  viewer: "A key that is limited to endpoints sees only these.",
   manager: "A key that is limited to endpoints changes only their jobs.",
   operator: "Keys with these scopes are always valid for every endpoint.",
   owner: "Keys with this scope are always valid for every endpoint.",
@@ -72,13 +72,13 @@ export const pageOf = (rules: ReadonlyArray<Rule>): string => {
     [
       "# Authorization",
       titles.map((title) => `- [${title}](#${anchor(title)})`).join("\n"),
-      "Which scope each operation of the HTTP API accepts. A key needs one of the scopes in the operation's row. A test generates this page from the same " +
-      "declarations that the server's guards read, and another one sends a request for each pair of an operation and a key: every scope and " +
+      "This page lists the scopes that each operation of the HTTP API accepts. A key needs one of the scopes in the operation's row. A test generates the page " +
+      "from the declarations that the server's guards read. Another test sends a request for each pair of an operation and a key: every scope and " +
       "combination of parts, limited to endpoints or not, for an endpoint that the key permits, another one, a deleted one and one that never existed, with valid " +
       "keys, sessions of the console, and keys that are missing, unknown, malformed, expired, rotated or revoked " +
       "([AuthorizationMatrix.test.ts](../../packages/server-testing/test/AuthorizationMatrix.test.ts)).",
-      "A request without a valid key gets 401, one whose key does not suffice gets 403. The column \"other endpoints\" says what a key that is " +
-      "limited to endpoints gets for the others: no answer contains their names, and an endpoint that exists is answered like one that does not. " +
+      "A request without a valid key gets 401; a request whose key lacks the scope gets 403. The column \"other endpoints\" shows what a key that is " +
+      "limited to endpoints gets for the others: no response contains their names, and the response is the same whether such an endpoint exists or not. " +
       "[Authentication](../spec/authentication.md) is the specification.",
       ...GUARDS.map((guard) => section(guard, rules)),
       "## Without a key",

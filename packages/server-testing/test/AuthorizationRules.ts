@@ -43,10 +43,10 @@ export const RULES: ReadonlyArray<Rule> = OPERATIONS.map(({ method, name, templa
 
 /** The operations without a key, with the reason. */
 export const OPEN: Readonly<Record<string, string>> = {
-  "probes.healthz": "Load balancers and supervisors have no key, and the answer says nothing but that the platform runs.",
-  "probes.readyz": "The same, whether it is ready.",
+  "probes.healthz": "Load balancers and supervisors have no key, and the response shows only that the platform runs.",
+  "probes.readyz": "The same; the response shows whether the platform is ready.",
   "builds.buildHook":
-    "Git hosts have no key: the signature of the request is checked instead, and an unknown endpoint answers like a wrong signature."
+    "Git hosts have no key: the server checks the signature of the request instead. It responds to an unknown endpoint as to a wrong signature."
 }
 
 /** An operation that names an endpoint in its query or its body, which a key that is limited to other endpoints must not use. */
@@ -54,7 +54,7 @@ export interface Named {
   /** The query, or the body. */
   readonly query?: (endpoint: string) => string
   readonly body?: (endpoint: string) => string
-  /** `forbidden`: 403. `filtered`: the answer contains nothing of the endpoint. */
+  /** `forbidden`: 403. `filtered`: the response contains nothing about the endpoint. */
   readonly answer: "forbidden" | "filtered"
 }
 

@@ -367,7 +367,7 @@ describe("budgets", () => {
   const endpoint = Scenario.endpoint()
   const budgeted = (budgets: ReadonlyArray<Budgets.Budget>) => world(UsageStore.layerMemory, Budgets.layer(PRICES, budgets))
 
-  it.effect("refuses new jobs once the budget of the endpoint is spent, lets accepted ones continue, and renews at midnight UTC", () =>
+  it.effect("refuses new jobs once the budget of the endpoint is spent, lets accepted jobs continue, and renews at midnight UTC", () =>
     from(
       Date.parse("2026-11-22T23:50:00Z"),
       Effect.gen(function*() {

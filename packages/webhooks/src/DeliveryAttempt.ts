@@ -53,7 +53,7 @@ const failed = (_tag: "Retry" | "Failed", status: number | null, error: string, 
 
 const ofResponse = ({ headers, status }: Response, now: number): AttemptResult => {
   if (status >= 200 && status < 300) return { _tag: "Delivered", status, error: null, retryAfter: undefined }
-  if (status === 410) return failed("Failed", status, "The receiver answered 410: it is gone for good.")
+  if (status === 410) return failed("Failed", status, "The receiver answered 410 (Gone), so the platform sends no more requests.")
   return failed("Retry", status, `The receiver answered ${status}.`, retryAfter(headers["retry-after"], now))
 }
 

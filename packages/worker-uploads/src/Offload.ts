@@ -55,7 +55,7 @@ export const offload = (
       const size = `The output has ${body.byteLength} bytes of JSON, more than ${above}`
       return yield* Effect.gen(function*() {
         if ((yield* uploads.destination(upload)) === "Folder") {
-          yield* Effect.logWarning(`${size}, and no bucket is configured to upload it to. It is delivered as it is.`)
+          yield* Effect.logWarning(`${size}, and no bucket is configured to upload it to. It is delivered unchanged.`)
           return outcome
         }
         const { bucket, contentType, expiresAt, url } = yield* uploads.store(
@@ -75,7 +75,7 @@ export const offload = (
         }
       }).pipe(
         Effect.catch(({ message }) =>
-          Effect.as(Effect.logWarning(`${size}, and could not be uploaded, so it is delivered as it is. ${message}`), outcome)
+          Effect.as(Effect.logWarning(`${size}, and could not be uploaded, so it is delivered unchanged. ${message}`), outcome)
         )
       )
     })

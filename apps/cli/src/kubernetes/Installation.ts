@@ -1,5 +1,5 @@
 /**
- * What an operator chooses about a platform in Kubernetes, and the names that its manifests share (docs/operations/kubernetes.md#install-the-platform).
+ * The operator's choices for a platform in Kubernetes, and the names that its manifests share (docs/operations/kubernetes.md#install-the-platform).
  */
 import { KubernetesSettings } from "@stint/pool-kubernetes/KubernetesSettings"
 import * as Schema from "effect/Schema"
@@ -39,7 +39,7 @@ export const Installation = Schema.Struct({
       size: Schema.String.check(Schema.isPattern(/^[1-9]\d*[MGT]i?$/, { message: "Expected a size, for example 20Gi" }))
     })
   ]),
-  /** The address for callers outside of the cluster, with TLS. */
+  /** The address for callers outside the cluster, with TLS. */
   ingress: Schema.optionalKey(Schema.Struct({ host: Host, className: Schema.optionalKey(label(63)), tlsSecret: label(63) })),
   /** Members of `STINT_KUBERNETES`. */
   pods: KubernetesSettings.fields.pods,
@@ -49,7 +49,7 @@ export const Installation = Schema.Struct({
     namespace !== workersNamespace || {
       path: ["workersNamespace"],
       issue:
-        "Expected another namespace than the platform's: callers who may create endpoints may mount every claim of the workers' namespace"
+        "Expected a namespace other than the platform's: callers who may create endpoints may mount every claim of the workers' namespace"
     }
   )
 )
@@ -65,13 +65,13 @@ export const decodePods = Schema.decodeUnknownEffect(Schema.fromJsonString(Schem
 /** Checks the choices. */
 export const decode = Schema.decodeUnknownEffect(Installation)
 
-/** The name of the platform's objects. One platform in a namespace. */
+/** The name of the platform's objects. At most one platform per namespace. */
 export const NAME = "stint"
 
-/** The headless Service, in which each node has a name of its own. */
+/** The headless Service, which gives each node its own name. */
 export const NODES = "stint-nodes"
 
-/** The Secret of the operator, with variables of the platform. It is not among the manifests. */
+/** The operator's Secret, with variables of the platform. The manifests do not contain it. */
 export const SECRET = "stint"
 
 /** The port of the platform. */

@@ -15,7 +15,7 @@ import { ingressOf, policiesOf } from "./Network.ts"
 import { configMapOf, namespacesOf, roleBindingOf, roleOf, serviceAccountOf } from "./PodsAccess.ts"
 import { budgetOf, migrationOf, nodesServiceOf, serviceOf, statefulSetOf } from "./Workload.ts"
 
-/** Names in the client's types that are reserved words, and as they are in Kubernetes. */
+/** Names in the client's types that are reserved words, mapped to Kubernetes' names. */
 const RESERVED: Readonly<Record<string, string>> = { _from: "from" }
 
 const renamed = (value: unknown): unknown =>

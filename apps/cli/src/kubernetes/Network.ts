@@ -1,5 +1,5 @@
 /**
- * Who may connect to whom. Policies add up: an operator allows more by further policies.
+ * The allowed connections. Policies are additive: an operator allows more with further policies.
  *
  * ```
  *   callers' namespaces --4600--> platform --> PostgreSQL, the API of the cluster, https
@@ -19,13 +19,13 @@ const namespaced = (name: string): V1LabelSelector => ({ matchLabels: { "kuberne
 
 const tcp = (...ports: ReadonlyArray<number>) => ports.map((port) => ({ protocol: "TCP", port }))
 
-/** Name resolution by the pods of CoreDNS. */
+/** Name resolution through the pods of CoreDNS. */
 const dns: V1NetworkPolicyEgressRule = {
   to: [{ namespaceSelector: namespaced("kube-system"), podSelector: { matchLabels: { "k8s-app": "kube-dns" } } }],
   ports: [{ protocol: "UDP", port: 53 }, { protocol: "TCP", port: 53 }]
 }
 
-/** The nodes. The API of the cluster is no pod that a policy could name, and its port behind the Service is 443 or 6443. */
+/** The nodes. The cluster's API is not a pod, so a policy cannot name it; its port behind the Service is 443 or 6443. */
 const platformPolicyOf = ({ namespace, store, workersNamespace }: Installation): V1NetworkPolicy => ({
   apiVersion: "networking.k8s.io/v1",
   kind: "NetworkPolicy",
@@ -76,7 +76,7 @@ export const policiesOf = (installation: Installation): ReadonlyArray<V1NetworkP
   ...(installation.store._tag === "Database" ? [migrationPolicyOf(installation.namespace, installation.store.port)] : [])
 ]
 
-/** The address outside of the cluster. Without TLS, keys would be sent in clear text. */
+/** The address outside the cluster. Without TLS, callers would send keys in clear text. */
 export const ingressOf = (
   { namespace }: Installation,
   { className, host, tlsSecret }: NonNullable<Installation["ingress"]>

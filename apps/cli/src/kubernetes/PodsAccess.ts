@@ -25,7 +25,7 @@ export const settingsFileOf = ({ endpoints, namespace, pods, workersNamespace }:
   return JSON.stringify(settings, null, 2)
 }
 
-/** The namespaces. Both refuse pods that do not pass the Pod Security Standard "restricted". */
+/** The namespaces. Both reject pods that violate the Pod Security Standard "restricted". */
 export const namespacesOf = ({ namespace, workersNamespace }: Installation): ReadonlyArray<V1Namespace> =>
   [namespace, workersNamespace].map((name) => ({
     apiVersion: "v1",
@@ -33,7 +33,7 @@ export const namespacesOf = ({ namespace, workersNamespace }: Installation): Rea
     metadata: { name, labels: { "pod-security.kubernetes.io/enforce": "restricted" } }
   }))
 
-/** The account of the nodes. Only their pods mount its token. */
+/** The service account of the nodes. Only their pods mount its token. */
 export const serviceAccountOf = ({ namespace }: Installation): V1ServiceAccount => ({
   apiVersion: "v1",
   kind: "ServiceAccount",

@@ -25,7 +25,7 @@ const SHUTDOWN = 30
 /** How long a node continues to accept requests after its pod is deleted, while the Service removes its address. Seconds. */
 const LEAVING = 5
 
-/** What a shutdown needs beside the time of its jobs (docs/operations/service.md). Seconds. */
+/** What a shutdown needs in addition to the time for its jobs (docs/operations/service.md). Seconds. */
 const MARGIN = 15
 
 const hashOf = (text: string): string => createHash("sha256").update(text).digest("hex").slice(0, 10)
@@ -35,7 +35,7 @@ const secret = (name: string): V1EnvVar => ({ name, valueFrom: { secretKeyRef: {
 /** What all pods of the platform have in common. */
 const podOf = (containers: Array<V1Container>) => ({
   automountServiceAccountToken: false,
-  // Otherwise each Service of the namespace becomes variables, some with the prefix of Stint's settings.
+  // Otherwise Kubernetes adds variables for each Service of the namespace, some with the prefix of Stint's settings.
   enableServiceLinks: false,
   securityContext: {
     runAsNonRoot: true,
@@ -76,7 +76,7 @@ const nodeOf = (installation: Installation): V1Container => ({
   // A start waits for the migration of another node, and up to a minute for the API of the cluster.
   startupProbe: { ...probe("/healthz"), periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 60 },
   livenessProbe: { ...probe("/healthz"), periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6 },
-  // Answers within 5 s. It only keeps callers away: a restart does not bring a lost database back.
+  // Responds within 5 s. It only stops traffic from callers, because a restart does not restore a lost database.
   readinessProbe: { ...probe("/readyz"), periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2 },
   lifecycle: { preStop: { sleep: { seconds: LEAVING } } },
   resources: { requests: { cpu: "500m", memory: "512Mi" }, limits: { memory: "2Gi" } },
@@ -96,7 +96,7 @@ const spreadOver = (topologyKey: string) => ({
 })
 
 /**
- * The nodes. A StatefulSet, because a node's name must stay the same: its workers' pods are found by it, and they call the node by it
+ * The nodes. A StatefulSet, because a node's name must stay the same: the node finds its workers' pods by it, and they call the node by it
  * (docs/decisions/0073-manifests.md).
  */
 export const statefulSetOf = (installation: Installation): V1StatefulSet => {
@@ -109,13 +109,13 @@ export const statefulSetOf = (installation: Installation): V1StatefulSet => {
     spec: {
       serviceName: NODES,
       replicas: store._tag === "Database" ? store.nodes : 1,
-      // Nodes start without waiting for each other, also while the database is away. Updates are one by one all the same.
+      // Nodes start without waiting for each other, also while the database is unavailable. Updates still replace one node at a time.
       podManagementPolicy: "Parallel",
       updateStrategy: { type: "RollingUpdate" },
       minReadySeconds: 10,
       selector: { matchLabels: PLATFORM },
       template: {
-        // Nodes read the settings when they start, so that a change replaces them.
+        // Nodes read the settings only when they start, so a change must replace them.
         metadata: { labels: PLATFORM, annotations: { "stint/settings": hashOf(settingsFileOf(installation)) } },
         spec: {
           ...pod,
@@ -124,7 +124,7 @@ export const statefulSetOf = (installation: Installation): V1StatefulSet => {
           terminationGracePeriodSeconds: LEAVING + SHUTDOWN + MARGIN,
           topologySpreadConstraints: [spreadOver("kubernetes.io/hostname"), spreadOver("topology.kubernetes.io/zone")],
           volumes: [
-            // With a database, only what a killed node does not need: bundles of handlers, positions in the output of workers.
+            // With a database, it contains only what a killed node does not need: bundles of handlers, positions in the output of workers.
             ...(store._tag === "Database" ? [{ name: "data", emptyDir: {} }] : []),
             { name: "tmp", emptyDir: {} },
             { name: "settings", configMap: { name: NAME } }
@@ -179,7 +179,7 @@ export const serviceOf = ({ namespace }: Installation): V1Service => ({
   spec: { selector: PLATFORM, ports }
 })
 
-/** For workers: each node by its name, also while it is not ready, because it still takes their results. */
+/** For workers: each node by name, also while it is not ready, because it still accepts their results. */
 export const nodesServiceOf = ({ namespace }: Installation): V1Service => ({
   apiVersion: "v1",
   kind: "Service",
@@ -187,7 +187,7 @@ export const nodesServiceOf = ({ namespace }: Installation): V1Service => ({
   spec: { clusterIP: "None", publishNotReadyAddresses: true, selector: PLATFORM, ports }
 })
 
-/** One node at a time may be drained. A node that is not ready may be, too: otherwise an outage of the database stops every drain. */
+/** Allows the drain of one node at a time, and of nodes that are not ready: otherwise an outage of the database would stop every drain. */
 export const budgetOf = ({ namespace }: Installation): V1PodDisruptionBudget => ({
   apiVersion: "policy/v1",
   kind: "PodDisruptionBudget",

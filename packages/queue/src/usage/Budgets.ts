@@ -95,7 +95,7 @@ const make = Effect.fnUntraced(function*(prices: Prices, budgets: ReadonlyArray<
       `The ${state.period} budget of ${state.scope} ${state.id} is reached: ${
         state.spent.toFixed(2)
       } of ${state.limit} ${state.currency}. ` +
-        `New jobs are refused until ${new Date(state.renewsAt).toISOString()}; accepted ones go on.`
+        `New jobs are refused until ${new Date(state.renewsAt).toISOString()}; accepted jobs continue.`
     )
 
   const refresh = Effect.gen(function*() {
