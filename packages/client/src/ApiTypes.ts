@@ -153,7 +153,7 @@ export interface JobOptions {
   readonly tags?: ReadonlyArray<string>
   /** When the job may start: milliseconds since 1970, or ISO 8601 with a time zone. Default: at once. */
   readonly startAt?: number | string
-  /** The same as a duration from the submission, in milliseconds: 0 to 30 days. */
+  /** `startAt` as a delay after the submission, in milliseconds: 0 to 30 days. */
   readonly startAfterMs?: number
 }
 

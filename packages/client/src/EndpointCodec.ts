@@ -4,7 +4,7 @@
  */
 import type { Problem } from "./CallError.ts"
 
-/** The value, or the problems because of which the codec rejected it. */
+/** The value, or the problems that made the codec reject it. */
 export type CodecResult<Value> = { readonly value: Value } | { readonly problems: ReadonlyArray<Problem> }
 
 /** The codec of one endpoint. */

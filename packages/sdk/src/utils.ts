@@ -143,8 +143,8 @@ const listOf = (urls: unknown): ReadonlyArray<string | URL | null> => {
  * Downloads the URLs of a job's input into `jobs/{job_id}/downloaded_files` in the working directory, several at a time. Returns the
  * absolute paths in the order of the URLs, with null for a null in the list.
  *
- * The worker removes the files when the job ends: upload or move those that must stay. Files of another `job_id` than the current job's
- * stay until the handler removes them.
+ * The worker removes the files when the job ends: upload or move those that must stay. Files of any other `job_id` stay until the handler removes
+ * them.
  *
  * Rejects URLs, and redirects, that lead to an address inside the network (docs/spec/downloads.md#address-guard). When one download
  * fails, the others are cancelled and the promise rejects with the reason for the failure. Rejects with a TypeError that names the position

@@ -240,7 +240,7 @@ describe("the facade", () => {
     ]))
   })
 
-  it("a job's spans are exported to the collector of the OTEL variables, in the caller's trace", async () => {
+  it("a job's spans are exported to the collector that the OTEL variables name, in the caller's trace", async () => {
     const received: Array<string> = []
     const collector = createServer((request, response) => {
       request.setEncoding("utf8").on("data", (text: string) => received.push(text)).on("end", () => response.end("{}"))

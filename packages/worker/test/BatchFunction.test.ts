@@ -36,7 +36,7 @@ const results = Effect.fnUntraced(function*(count: number) {
   return Object.fromEntries(done.map(({ body, id }) => [id, body]))
 })
 
-describe("a handler of several jobs at once", () => {
+describe("a handler that receives several jobs at once", () => {
   it.effect("receives at most max jobs in one call, and gives each job its own result", () => {
     const { layer } = services()
     const { answer, calls, handler } = recorded({ max: 3 })
@@ -146,7 +146,7 @@ describe("a handler of several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("starts the next batch after a job that ran alone has hung and was stopped", () => {
+  it.effect("starts the next batch once a job that hung while it ran alone has been stopped", () => {
     const { layer } = services()
     const calls: Array<ReadonlyArray<unknown>> = []
     const handler = Handler.fromBatchFunction(async (jobs: ReadonlyArray<FunctionJob>) => {

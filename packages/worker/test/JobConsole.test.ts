@@ -9,7 +9,7 @@ type Printed = { readonly stream: "stdout" | "stderr"; readonly text: string }
 
 const printed: Array<Printed> = []
 
-/** A separate console, and the writes of both streams as a list. */
+/** A separate console, and a list of the writes to both streams. */
 const installed = () => {
   printed.length = 0
   for (const stream of ["stdout", "stderr"] as const) {

@@ -123,7 +123,7 @@ describe("a middleware", () => {
       expect(result).toMatchObject({ status: "FAILED", error: "no" })
     }))
 
-  it.effect("provides each job with its own service, also to inner middleware", () =>
+  it.effect("provides each job with its own service, which inner middleware can use too", () =>
     Effect.gen(function*() {
       const ledger: Array<string> = []
       const inner = JobMiddleware.make((next, job) =>

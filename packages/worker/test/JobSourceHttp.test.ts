@@ -61,7 +61,7 @@ describe("the HTTP transport", () => {
       expect(done?.headers).toMatchObject({ "content-type": "application/json", authorization: "stub-key" })
     }))
 
-  it.live("labels results like that platform's own SDK when the variables start with RUNPOD_", () =>
+  it.live("labels results as RunPod's own SDK does when the variables start with RUNPOD_", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* start(stub, echo, {}, stub.environment({ prefix: "RUNPOD_" }))

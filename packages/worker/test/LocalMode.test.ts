@@ -29,7 +29,7 @@ describe("--rp_serve_api", () => {
     })
   })
 
-  it.effect("reports another reason why the package cannot be loaded, without the install command", () =>
+  it.effect("reports any other reason why the package cannot be loaded, without the install command", () =>
     Effect.gen(function*() {
       const missingDependency = Object.assign(new Error("Cannot find module 'effect'"), { code: "MODULE_NOT_FOUND" })
       for (const cause of [missingDependency, new SyntaxError("Unexpected token")]) {

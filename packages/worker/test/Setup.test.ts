@@ -32,7 +32,7 @@ const Describe = Handler.make("describe", {
 
 const Echo = Handler.fromFunction(({ input }: { readonly input: unknown }) => input)
 
-/** The services of a worker, with the exits of the process and the events of the test. */
+/** The services of a worker, and records of the exits of the process and of the test's events. */
 const machine = (env: Readonly<Record<string, string>> = onPlatform) => {
   const { layer, log } = services(env)
   const exits: Array<number> = []
@@ -180,7 +180,7 @@ describe("the setup of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a worker that is stopped meanwhile aborts its setup and reports nothing", () => {
+  it.effect("a worker that is stopped during its setup aborts it and reports nothing", () => {
     const { events, exits, layer } = machine()
     const hanging = Setup.fromFunction(({ signal }) => {
       signal.addEventListener("abort", () => events.push("aborted"))

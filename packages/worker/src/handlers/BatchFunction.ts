@@ -57,7 +57,7 @@ export const problemOf = ({ max, wait = 0 }: { readonly max: unknown; readonly w
 /** How long the worker waits for a function whose jobs were all stopped, before it starts the next batch. Milliseconds. */
 const STOP_TIMEOUT = 2_000
 
-/** A job that waits for its batch or runs in it. */
+/** A job that is waiting for its batch or running in it. */
 interface Item {
   readonly job: FunctionJob
   /** The context of the job's fiber. */

@@ -1,6 +1,6 @@
 /**
- * What a thrown value says: its type, its message and its traceback. JavaScript can throw any value, and the errors of Effect programs say
- * more in their fields than in their message.
+ * Describes a thrown value by its type, its message and its traceback. JavaScript can throw any value, and the errors of Effect programs often
+ * have more information in their fields than in their messages.
  *
  * | thrown | type | message |
  * |---|---|---|
@@ -29,7 +29,7 @@ const textOr = (value: unknown, otherwise: string): string => Predicate.isString
 /** Loaded on first use: `import "node:util"` reads all its exports, which adds 3 ms to a cold start. */
 const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
 
-/** The JSON text of any value, also of one that JSON cannot hold. */
+/** The JSON text of any value, including one that JSON cannot represent. */
 const jsonOf = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? inspect(value)
@@ -105,7 +105,7 @@ const summaryOf = (thrown: unknown, depth: number): string => {
   return message === "" ? typeOf(value) : `${typeOf(value)}: ${message}`
 }
 
-/** The sentence of an error that has one; the type and the message of any other thrown value. */
+/** The message of an error that has one; the type and the fields of any other thrown value. */
 export const sentence = (thrown: unknown): string => {
   const value = unwrap(thrown)
   const own = value instanceof Error ? textOr(member(value, "message"), "") : ""

@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     isFirst = false
     const steps = Effect.suspend(() => {
       entry.started = clock.currentTimeMillisUnsafe()
-      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because numbers have no gaps.
+      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because the numbers must not have gaps.
       const deliver: Emit = (chunk) =>
         Effect.map(delivery.deliverChunk(job, chunk, entry.chunks + 1), () => {
           entry.chunks++
@@ -184,7 +184,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     return withJobSpan(span)(steps).pipe(Effect.provideContext(jobContext(job.id)))
   }
 
-  /** Removes an ended job and notifies the waiters, unless another fiber has replaced its own. */
+  /** Removes an ended job and notifies the waiters, unless another fiber has replaced the job's own. */
   const remove = (entry: Held) => () => {
     const { id } = entry.job
     if (held.get(id) !== entry) return

@@ -11,7 +11,7 @@
  *
  * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. The setup
  * begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping from
- * being sent. While the platform does not answer, the ping is repeated once a second.
+ * being sent. The ping is repeated once a second until the platform responds.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"
@@ -37,7 +37,7 @@ export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
  */
 const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
 
-/** How long the setup waits at most until the platform has answered its notice, which takes a millisecond or two on one machine. */
+/** The longest time that the setup waits for the response to its notice, which takes a millisecond or two on a single machine. */
 const NOTICE_MILLIS = 100
 
 /** A setup as a layer: its services are those that the handler needs from it. */

@@ -14,8 +14,8 @@
  * continue after a rejection that a job left behind when it ended: no code was interrupted, and no job waits for it.
  *
  * An error that belongs to no job may come from an Effect handler's callback, or from a client that all jobs share. Its job may then never
- * end. The worker therefore waits for a limited time, and exits without the jobs that are still running. Their platform starts them again
- * and counts an attempt.
+ * end. The worker therefore waits for a limited time, and exits without the jobs that are still running. The platform starts those jobs again and
+ * counts an attempt.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -63,7 +63,7 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
-/** The layers of a worker, from the last to the first that is built. */
+/** The layers of a worker, from the last that is built to the first. */
 const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
   handler: Runnable<R>,
   options: Options<Middleware>,
@@ -100,8 +100,8 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
  * The worker of this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
  * services of the setup's layer.
  *
- * A layer that is provided to the worker is also built before the first job. As a setup, it has a time limit, its failure is reported to the waiting
- * jobs, and its duration is shown as a separate part of a cold start.
+ * A layer that is provided to the worker is also built before the first job. Only as a setup does it have a time limit, report its failure to the
+ * waiting jobs, and show its duration as a separate part of a cold start.
  *
  * @example
  * ```ts

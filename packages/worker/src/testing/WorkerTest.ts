@@ -20,7 +20,10 @@ export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out F
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined when the caller receives no `output`. */
   readonly output: Output | undefined
-  /** The text that the caller receives: of a declared failure, its JSON; of an exception, JSON with six fields (docs/spec/handler.md#exceptions). */
+  /**
+   * The text that the caller receives: for a declared failure, its JSON; for an exception, JSON with six fields
+   * (docs/spec/handler.md#exceptions).
+   */
   readonly error: string | undefined
   /** The declared failure; undefined for a job that completed or failed for another reason. */
   readonly failure: Failure | undefined
@@ -51,7 +54,7 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
   readonly middleware?: Middleware
 }
 
-/** A text is itself when it is not JSON, because a failure that is a text is sent as it is. */
+/** Text that is not JSON stays unchanged, because a failure that is a string is sent as plain text. */
 const decodeText = (text: string) =>
   Effect.orElseSucceed(Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))(text), (): Schema.Json => text)
 
@@ -102,7 +105,8 @@ export const runJson = Effect.fnUntraced(function*<R, const Middleware extends R
 
 /**
  * Runs a handler with Schemas on a typed input, and decodes its output, its chunks and its declared failure as a typed client does. Dies when
- * they cannot be decoded: then no caller can. Its services come from the context, so a test provides layers and needs no mocks.
+ * they cannot be decoded, because no caller could decode them either. Its services come from the context, so a test provides layers and needs no
+ * mocks.
  *
  * @example
  * ```ts

@@ -25,7 +25,7 @@ import * as ProgressThread from "./ProgressThread.ts"
 /** Timeout of a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
 
-/** Timeout of the response to a result. Milliseconds. */
+/** Timeout for the response to a result. Milliseconds. */
 const RESPONSE_TIMEOUT = 30_000
 
 /** The maximum length of the platform's error message in the log, in characters. */

@@ -10,7 +10,7 @@
  *   end --> pending is dropped; the value in flight is awaited
  * ```
  *
- * At most one value is in flight. So the values of a job stay in order, and the result could overtake only the value in flight.
+ * At most one value is in flight. A job's values therefore stay in order, and the result could overtake only the value in flight.
  *
  * The heartbeat thread evaluates the source text of {@link makeProgressSender}, so the rules of {@link file://../runtime/heartbeatThread.ts}
  * apply: no imports, no outer variables, and functions only as methods or as arguments.

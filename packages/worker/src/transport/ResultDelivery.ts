@@ -2,7 +2,7 @@
  * Delivers results and chunks. Retries until the platform accepts them or it is certain that it never will.
  *
  * ```
- *  answer                      action
+ *  response                    action
  *  2xx                         delivered
  *  none, 408, 425, 429, 5xx    retry with backoff, because the platform may be restarting. During shutdown, for 30 s
  *  401, 403                    retry slowly, with an ERROR that says what to check
