@@ -27,7 +27,7 @@ export interface EngineImage {
 }
 
 export class BuildEngine extends Context.Service<BuildEngine, {
-  /** Fails when no engine answers, or when its program is not installed. */
+  /** Fails when no engine responds, or when its program is not installed. */
   readonly program: Effect.Effect<EngineProgram, BuildFailed>
   /** Undefined for an unknown image. */
   readonly image: (reference: string) => Effect.Effect<EngineImage | undefined, BuildFailed>

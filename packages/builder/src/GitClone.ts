@@ -36,7 +36,7 @@ export interface Clone {
   readonly files: ReadonlyArray<string>
 }
 
-/** The path of a repository on this machine; undefined for an address of a host. */
+/** The path of a repository on this machine; undefined for the address of a host. */
 const localPath = (repository: string): string | undefined =>
   repository.startsWith("/") ? repository : repository.startsWith("file://") ? repository.slice("file://".length) : undefined
 
@@ -83,7 +83,7 @@ const globalSettings = ({ keys }: Pick<CloneRequest, "keys">): string => join(ke
 
 /**
  * Lets Git read a repository of another user on this machine, whose folder the operator has allowed, and the clone itself, for file systems that
- * change owners. In a file, because Git does not forward settings from variables to the program that reads the repository.
+ * change owners. Written to a file, because Git does not forward settings from variables to the program that reads the repository.
  */
 const writeSafeFolders = (request: CloneRequest, path: string | undefined): void => {
   const folders = new Set([request.folder, ...(path === undefined ? [] : [resolve(path), realpathSync(path)])])

@@ -47,7 +47,7 @@ const MAX_LINE = 4_000
 /** The maximum length of a masked form of a secret. JSON encodes a byte with up to 6 characters. */
 const LONGEST_SECRET = 6 * MAX_SECRET_BYTES
 
-/** The maximum number of characters that are read of an unfinished line. The rest is dropped. */
+/** The maximum number of characters that are read from an unfinished line. The rest is dropped. */
 const MAX_OPEN = 2 * LONGEST_SECRET
 
 /** The default of `stopGraceMs`. */
@@ -98,7 +98,8 @@ const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => st
 }
 
 /**
- * Runs the program, and ends it with its child processes when the platform is killed: the standard input is a pipe that only the platform holds open.
+ * Runs the program, and ends it together with its child processes when the platform is killed: the standard input is a pipe that only the
+ * platform holds open.
  */
 const WITH_PLATFORM =
   `exec 3<&0 </dev/null; (cat <&3; kill -TERM 0) >/dev/null 2>&1 & "$@" 3<&-; code=$?; kill $! 2>/dev/null; exit $code`
@@ -161,7 +162,7 @@ export const run = (
       signalGroup(child, "SIGTERM")
       const timer = setTimeout(() => {
         signalGroup(child, "SIGKILL")
-        // A process that left the group may keep them open forever.
+        // A process that left the group may keep the outputs open forever.
         child.stdout.destroy()
         child.stderr.destroy()
       }, stopGraceMs)

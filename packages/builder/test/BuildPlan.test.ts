@@ -38,7 +38,7 @@ describe("the plan of a build", () => {
     })
   })
 
-  it("reads the path of the Dockerfile from the root, also when the context is a folder", () => {
+  it("reads the path of the Dockerfile from the root, even when the context is a folder", () => {
     const contents = { "lab1/Dockerfile": "FROM scratch", "lab1/handler.py": START }
     assert.deepStrictEqual(planOf(repository(contents, { dockerfile: "./lab1/Dockerfile", context: "lab1/" })), {
       context: "lab1",

@@ -29,7 +29,7 @@ const words = EndpointId.make("words")
 const DIGEST = `sha256:${"1".repeat(64)}`
 const start: Builds.StartRequest = { endpoint: words, createdBy: "the key \"ci\"", trigger: "manual" }
 
-/** An endpoint whose next deployment rolls. */
+/** An endpoint whose next deployment is a rollout. */
 const endpointWords = Effect.map(
   Schema.decodeUnknownEffect(EndpointSpec)({ id: words, source: { type: "container", image: "old" } }),
   (spec) => ({ ...spec, createdAt: 0 })
@@ -180,7 +180,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("use the settings of the moment in which they were started", () =>
+  it.live("use the settings that applied when they were started", () =>
     withBuilds(
       (one) => ({ script: [`while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`] }),
       (one, builds, settings) =>
@@ -285,7 +285,7 @@ describe("builds", () => {
         Effect.gen(function*() {
           const isAlive = () => {
             const text = readFileSync(join(one.folder, "pid"), "utf8").trim()
-            // A process that has ended but was not collected is a zombie.
+            // A process that has ended but was not reaped is a zombie.
             return existsSync(`/proc/${text}/status`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${text}/status`, "utf8"))
           }
           const build = yield* builds.start(start)
@@ -305,7 +305,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("are cancelled and removed also when the caller disconnects before their programs have ended", () =>
+  it.live("are cancelled and removed even when the caller disconnects before their programs have ended", () =>
     Effect.gen(function*() {
       for (const operation of ["cancel", "forget"] as const) {
         yield* withBuilds(
@@ -374,7 +374,7 @@ describe("builds", () => {
         }))
     }).pipe(Effect.scoped))
 
-  it.live("that a stopped platform left behind are failed at the next start, with the reason", () =>
+  it.live("that a stopped platform left behind are marked as failed at the next start, with the reason", () =>
     Effect.gen(function*() {
       const one = yield* repository
       yield* Effect.gen(function*() {

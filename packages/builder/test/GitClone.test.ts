@@ -189,7 +189,7 @@ describe("a clone", () => {
       const one = yield* repository
       const commit = one.commit({ "handler.py": "1" })
       const record = join(one.folder, "ssh-call")
-      // Runs the asked program on this machine, as the ssh server of a Git host would.
+      // Runs the requested program on this machine, as the ssh server of a Git host would.
       one.script(
         "ssh",
         `printf '%s\\n' "$@" > ${record}`,

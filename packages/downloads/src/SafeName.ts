@@ -22,7 +22,7 @@ const MAX_ENDING = 20
 /** Separators, and the text before the last of them. */
 const FOLDERS = /^.*[/\\]/su
 
-/** Control characters, invisible characters and those that change the direction of the rest: the Unicode category "other". */
+/** Control characters, invisible characters and those that change the direction of the text after them: the Unicode category "other". */
 const INVISIBLE = /\p{C}|\p{Zl}|\p{Zp}|\u115f|\u1160|\u3164|\uffa0/gu
 
 /** Characters that Windows forbids in names. */

@@ -251,7 +251,7 @@ const written = (directory: string): Effect.Effect<void> =>
   Effect.flatMap(listed(directory), (files) => files.length > 0 ? Effect.void : written(directory))
 
 describe("retries", () => {
-  /** Advances the clock until the fiber ends: delays are random, and the answers come over a real socket. */
+  /** Advances the clock until the fiber ends: delays are random, and the responses come over a real socket. */
   const joined = <A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() =>
       fiber.pollUnsafe() === undefined
@@ -560,7 +560,7 @@ describe("the variable DOWNLOAD_ALLOW", () => {
       expect((yield* reasonOf(Downloads.file("http://127.0.0.2/")))._tag).toBe("Forbidden")
     }).pipe(Effect.provide(provided({}))))
 
-  it.effect("stops the start when it is invalid, and names the mistake", () =>
+  it.effect("prevents the start when it is invalid, and names the mistake", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(provided({ PLATFORM_DOWNLOAD_ALLOW: "10.0.0.0/8, intranet" }))))
       expect(error.message).toBe(

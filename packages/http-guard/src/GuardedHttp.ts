@@ -115,7 +115,7 @@ interface Limits {
 /** The codes of OpenSSL and Node for an invalid certificate. */
 const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
 
-/** Converts the error of the connection, the decoder or the counter. */
+/** Converts an error from the connection, the decoder or the counter. */
 const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
   if (error instanceof TooLarge || error instanceof TimedOut) return error
   const code = Predicate.isObject(error) && typeof error["code"] === "string" ? error["code"] : ""

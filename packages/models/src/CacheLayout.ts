@@ -87,7 +87,7 @@ const refOf = (cache: Cache, id: ModelId, revision: string): string => join(fold
 export const changeLockOf = ({ hub }: Cache, id: ModelId): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.change`)
 
-/** Each worker that uses the commit holds it shared. The file's time is that of the last use. */
+/** Each worker that uses the commit holds it shared. The file's modification time is the time of the last use. */
 export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.${commit}.use`)
 
@@ -95,7 +95,7 @@ export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =
 export const isSafePath = (path: string): boolean =>
   path !== "" && !/[\0\\]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether the hub's name for a content can be used as a file name. */
+/** Whether the hub's name for a file's content can be used as a file name. */
 export const isSafeBlob = (blob: string): boolean =>
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(blob) && !blob.endsWith(".incomplete")
 
@@ -265,7 +265,7 @@ export const listRefs = (cache: Cache, id: ModelId): Effect.Effect<ReadonlyMap<s
     return refs
   })
 
-/** The size of everything that is stored of a model, including unfinished downloads, except the given blobs. Bytes. */
+/** The size of everything that is stored for a model, including unfinished downloads, except the given blobs. Bytes. */
 export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<string>): Effect.Effect<number> =>
   Effect.promise(async () => {
     const sizes = await Promise.all(
@@ -277,7 +277,7 @@ export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<str
   })
 
 /**
- * Removes a commit, the refs to it, and the blobs that no other commit of the model has. The listing goes first, so that a killed process
+ * Removes a commit, the refs to it, and the blobs that no other commit of the model has. The listing is removed first, so that a killed process
  * leaves no commit that looks complete. The caller holds the model's change lock. `keep`: blobs that stay.
  */
 export const removeSnapshot = (
@@ -314,7 +314,7 @@ export const removeUnlinkedBlobs = async (cache: Cache, id: ModelId, keep?: Read
   }
 }
 
-/** Removes everything of a model, including unfinished downloads. The caller holds its locks. */
+/** Removes everything stored for a model, including unfinished downloads. The caller holds its locks. */
 export const removeAll = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), () => rm(folderOf(cache, id), { recursive: true, force: true }))
 

@@ -18,7 +18,7 @@ import { blobOf, type Cache, hasher, type ModelFile, partOf, publishBlob, sizeOf
 import type { DownloadRequest, Hub } from "./Hub.ts"
 import { ModelError } from "./ModelError.ts"
 
-/** The number of attempts in a row without a new byte after which a download fails. */
+/** The number of consecutive attempts without a new byte after which a download fails. */
 const MAX_TRIES = 6
 
 /** The bounds of the wait after an attempt without a new byte. The wait doubles each time. Milliseconds. */

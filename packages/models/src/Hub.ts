@@ -39,7 +39,7 @@ export interface Hub {
   readonly url: string
   /** The commit of a revision, and its files. */
   readonly contents: (wish: DownloadRequest) => Effect.Effect<Contents, ModelError>
-  /** The content of a file from an offset on. `from` is the offset at which the body begins: 0 if the hub ignores offsets. */
+  /** The content of a file, starting at an offset. `from` is the offset at which the body begins: 0 if the hub ignores offsets. */
   readonly open: (
     wish: DownloadRequest,
     commit: string,

@@ -1,6 +1,6 @@
 /**
  * The models of this machine, as the autoscaler and the server see them. `HostModels` implements it; a platform whose endpoints have no model
- * does not load that.
+ * does not load it.
  */
 import type { ModelCache, ModelDownload, ModelId, ModelReference } from "@stint/contract/Model"
 import type { SecretName } from "@stint/contract/Secret"

@@ -29,9 +29,9 @@ export interface TestModel {
 export interface HubFaults {
   /** Responds to every request with this status and this `X-Error-Code`. */
   status: { readonly code: number; readonly error?: string } | undefined
-  /** The number of bodies of files that are cut after half of them. The reader may lose bytes that were sent before. */
+  /** The number of file bodies that are cut off halfway. The reader may lose bytes that were sent before the cut. */
   cuts: number
-  /** Bodies stop after half of them, and their connections stay open. */
+  /** Bodies stop halfway, and their connections stay open. */
   stalls: boolean
   /** The number of bodies of large files with a wrong byte. */
   wrong: number

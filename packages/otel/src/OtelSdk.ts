@@ -189,7 +189,7 @@ export const start = Effect.fnUntraced(function*(options: {
   return makeTracer(modules, provider.getTracer(SCOPE, options.tracer?.version), options.tracer)
 })
 
-/** Starts an SDK that exports spans by OTLP, as the settings specify. */
+/** Starts an SDK that exports spans over OTLP, as the settings specify. */
 const startOtlp = Effect.fnUntraced(function*(
   settings: OtlpConfig.Settings,
   identity: Identity,
@@ -252,8 +252,8 @@ const attachToRegistered = Effect.fnUntraced(function*(
  * ```
  *   OTEL_SDK_DISABLED=true                    none
  *   the program has registered an SDK         a tracer of that SDK
- *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   an SDK of our own, which exports by OTLP over HTTP (OtlpConfig)
- *   none of these                             none; no module of OpenTelemetry is loaded
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like our own SDK, which exports OTLP over HTTP (OtlpConfig) none of these none; no module of OpenTelemetry
+ *   is loaded
  * ```
  *
  * Fails with a `ConfigError` when a variable is invalid.

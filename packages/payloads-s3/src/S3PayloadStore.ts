@@ -1,7 +1,7 @@
 /**
  * Stores payloads as objects of an S3-compatible bucket, one request per operation.
  *
- * Building the layer loads the S3 client and lists the bucket once, so that a wrong bucket or key stops the boot instead of failing the first
+ * Building the layer loads the S3 client and lists the bucket once, so that a wrong bucket or key prevents the start instead of failing the first
  * large job.
  */
 import { Damaged, Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"

@@ -87,7 +87,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, toJsonText({ large }))
       }).pipe(Effect.provide(world({ owner: "test", threshold: 100, cache: 0 }))))
 
-    it.effect("counts moved texts with their size toward the stored bytes of the endpoint, until the job is removed", () =>
+    it.effect("counts the size of moved texts toward the stored bytes of the endpoint, until the job is removed", () =>
       Effect.gen(function*() {
         const { finish, queue, submit, takeOne } = yield* Scenario.make({ limits: { storedBytes: 10_000 } })
         const used = Effect.map(
@@ -98,7 +98,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.deepStrictEqual(yield* used, [3_000, 20_002])
         yield* finish(yield* takeOne("ann"), "y".repeat(4_998))
         assert.deepStrictEqual(yield* used, [8_000, 20_002])
-        // The texts of refused submissions do not stay.
+        // The texts of refused submissions are not kept.
         assert.deepStrictEqual(kindsOf(yield* keys), ["input", "output", "s3config"])
         yield* Scenario.pass(600_000)
         while (yield* queue.tick);

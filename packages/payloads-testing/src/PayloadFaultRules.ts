@@ -36,7 +36,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
   )
 
   describe(`a payload store over ${name} that fails`, () => {
-    it.effect("rejects a submission and stores nothing of it", () =>
+    it.effect("rejects a submission and stores no part of it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit } = yield* Scenario.make()
@@ -242,7 +242,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         }).pipe(Effect.provide(layer)))
     }
 
-    it.effect("sends the webhook of its job nevertheless, with the cause", () =>
+    it.effect("still sends the webhook of its job, with the cause", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const webhooks = yield* WebhookStore

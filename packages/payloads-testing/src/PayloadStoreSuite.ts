@@ -53,7 +53,7 @@ export const payloadStoreSuite = <E>(
       }))
 
     rule(
-      "reports an object as missing that was not stored, even after one was stored beside or below it",
+      "reports an object that was not stored as missing, even after one was stored next to or below it",
       () =>
         Effect.gen(function*() {
           const payloads = yield* PayloadStore

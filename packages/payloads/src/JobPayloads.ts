@@ -56,7 +56,7 @@ export const CLAIM_LIMIT = Duration.seconds(20)
 const MIN_RETRY_DELAY = 1_000
 const MAX_RETRY_DELAY = 60_000
 
-/** Which payload of a job. */
+/** Which of a job's payloads. */
 export type Kind = "input" | "s3config" | "output"
 
 /**
@@ -106,7 +106,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** Runs the effect while the sweep skips the job's objects. */
   readonly withPin: <A, E, R>(job: JobId, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly isPinned: (job: string) => boolean
-  /** The delay before an operation that waits is tried again. Milliseconds, at least 1,000. */
+  /** The delay before a waiting operation is tried again. Milliseconds, at least 1,000. */
   readonly retryDelayMillis: () => number
 }>()("@stint/payloads/JobPayloads") {}
 

@@ -38,7 +38,7 @@ export interface Options {
   readonly interval?: Duration.Input
   /** Younger objects are kept. Default: 1 hour. If several processes write, it must be longer than any commit takes. */
   readonly minAge?: Duration.Input
-  /** Held during each sweep. A backup holds it while it reads the objects, so that none that it needs is removed. */
+  /** Held during each sweep. A backup holds it while it reads the objects, so that no object that it needs is removed. */
   readonly lock?: Semaphore.Semaphore
 }
 

@@ -47,7 +47,7 @@ export interface NoSchema {
 export type StepForm<F, Value, Results> = F extends Effect.Effect<unknown, unknown, unknown> ? unknown
   : (value: Value, results: Results, context: StepContext) => unknown
 
-/** As {@link StepForm}, or an endpoint. */
+/** Like {@link StepForm}, or an endpoint. */
 type EachForm<F, Value, Results> = F extends Target ? unknown : StepForm<F, Value, Results>
 
 /** A stream: a function that returns a Stream or an async iterable, such as an async generator; or a streaming handler. */
@@ -135,7 +135,7 @@ export interface RunOptions<Output, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options of a step of a kind, in addition to those of the kind. A stream has no `undo`. */
+/** Options of a step that uses a kind, in addition to the kind's own options. A stream has no `undo`. */
 type UseOptions<K extends StepKind.Any, U> = K extends { readonly streams: true } ? WorkOptions
   : RunOptions<K["output"]["Type"], U>
 
@@ -188,7 +188,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     options?: StepOptions<OutputOf<F, S>, S, U> & { readonly undo?: FitsUndo<N, OutputOf<F, S>, U> }
   ) => Builder<Name, I, OutputOf<F, S>, With<Results, N, OutputOf<F, S>>, R | ServicesOf<F> | ServicesOf<U>>
 
-  /** Runs a step of a kind, as {@link Builder.step} and {@link Builder.stream} do. `with` are the options of the kind. */
+  /** Runs a step of a kind, as {@link Builder.step} and {@link Builder.stream} do. `with` contains the options of the kind. */
   readonly use: <const N extends string, K extends StepKind.Any, U = unknown>(
     name: FreeName<N, Results> & N,
     kind: Fits<N, Value, K["input"]["Type"]> & K,

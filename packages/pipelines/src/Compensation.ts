@@ -56,8 +56,8 @@ const RUN_FAILURE = "~0"
 const RUN_FAILURE_PATH = /^([^~]*)~0$/
 
 /**
- * The final failure that the journal contains, if any. For a cancelled run, only a failure before the cancel counts. The run then ends with it, even
- * if its worker was killed in between. Jobs that the cancel ended did not fail.
+ * The final failure that the journal contains, if any. For a cancelled run, only a failure before the cancellation counts. The run then ends with
+ * that failure, even if its worker was killed in between. Jobs that the cancellation ended did not fail.
  */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)

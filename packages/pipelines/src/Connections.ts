@@ -1,6 +1,6 @@
 /**
- * The types of wrong connections. A step that does not fit gets one of them as an extra requirement that no value meets. So the compiler reports the
- * step's own line and prints the type, which names the step, what it receives and what it takes.
+ * The types of wrong connections. A step that does not fit gets one of them as an extra requirement that no value meets. The compiler therefore
+ * reports the step's own line and prints the type, which names the step, what it receives and what it takes.
  *
  * ```
  *   Argument of type '(photos: number) => string' is not assignable to parameter of type '... & DoesNotFit<"page", {

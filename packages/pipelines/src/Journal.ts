@@ -23,7 +23,7 @@ export interface DefinitionRef {
   readonly undo: boolean
 }
 
-/** The platform does not accept what a run writes, for example because it is too large. Nothing of the write is stored. */
+/** The platform does not accept what a run writes, for example because it is too large. No part of the write is stored. */
 export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", {
   message: Schema.String
 }) {}

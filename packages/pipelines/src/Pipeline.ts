@@ -11,8 +11,8 @@
  * Pipeline.layer(Gallery).pipe(Layer.provide(Photos.layer), Worker.launch)
  * ```
  *
- * A pipeline is a handler: its runs are jobs of an endpoint with its name. The result of each node is recorded in the platform's store. So a run
- * continues after a crash of the worker or the platform, and a recorded step does not run again.
+ * A pipeline is a handler: its runs are jobs of an endpoint with its name. The result of each node is recorded in the platform's store. A run
+ * therefore continues after a crash of the worker or the platform, and a recorded step does not run again.
  */
 import type * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { MainModule } from "@stint/worker/MainModule"

@@ -49,7 +49,7 @@ const records = (write: RunWrite, kind: string, path: string): boolean =>
   (write.records ?? []).some((record) => record.kind === kind && record.path === path)
 
 describe("a step that has ended", () => {
-  it.effect("is undone although its record is still in flight when another item fails", () =>
+  it.effect("is undone even if its record is still in flight when another item fails", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const writing = Deferred.makeUnsafe<void>()
@@ -75,7 +75,7 @@ describe("a step that has ended", () => {
       expect(log).toEqual(["charge 1", "refund 1"])
     }))
 
-  it.effect("is undone although a caller cancels while its record is in flight", () =>
+  it.effect("is undone even if a caller cancels while its record is in flight", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const pipeline = Pipeline.make("p", { input: Schema.Number })

@@ -245,7 +245,7 @@ describe("waits", () => {
     .step("done", ({ by }) => by)
     .end(Schema.String)
 
-  it.effect("receive an event with their name and key, also one that arrived first", () =>
+  it.effect("receive an event with their name and key, even one that arrived first", () =>
     Effect.gen(function*() {
       const run = yield* PipelineTest.start(Approval, "x")
       yield* run.event("approved", { key: "y", data: { by: "Eve" } })
@@ -371,7 +371,7 @@ describe("compensation", () => {
       expect(log).toEqual(["sorry to bob", "sorry to ada", "refund 8", "reserve~undo 4"])
     }))
 
-  it.effect("does each compensation once although the worker is killed after each", () =>
+  it.effect("does each compensation once even if the worker is killed after each", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const run = yield* PipelineTest.start(make(log), 4, {

@@ -310,7 +310,7 @@ describe("random pairs of definitions", () => {
       ),
       { numRuns: RUNS }
     )
-    // The generator must not produce one kind only.
+    // The generator must not produce only one kind.
     expect(Math.min(seen.continued, seen.held)).toBeGreaterThan(RUNS / 20)
   })
 })

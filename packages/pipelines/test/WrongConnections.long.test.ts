@@ -1,5 +1,5 @@
 /**
- * Compiles `fixtures/WrongConnections.ts` without its `@ts-expect-error` comments, and compares what the compiler says with the comments above them.
+ * Compiles `fixtures/WrongConnections.ts` without its `@ts-expect-error` comments, and compares the compiler's messages with the comments above them.
  */
 import { execFile } from "node:child_process"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"

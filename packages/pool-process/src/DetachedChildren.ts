@@ -9,7 +9,7 @@
  *   the worker has ended --processes with its id in /proc/<pid>/environ--> SIGTERM --2 s--> SIGKILL --at most 1 s--> over
  * ```
  *
- * Ids of workers are random, so no process of another worker or platform has the same one. A process that was started without the variable is not
+ * Ids of workers are random, so no process of another worker or platform has the same id. A process that was started without the variable is not
  * found. Without `/proc` (macOS), no process is found.
  */
 import * as Effect from "effect/Effect"

@@ -45,7 +45,7 @@ export interface Options {
   /** A folder for copies that the workers' user can read, and their permissions. Default: workers read the original. */
   readonly copies?: { readonly folder: string; readonly permissions: BundlePermissions }
   readonly bundle: HandlerBundle.BundleOptions
-  /** Held during each build, so that no handler is bundled twice at the same time. Default: a new one. */
+  /** Held during each build, so that no handler is bundled twice at the same time. Default: a new semaphore. */
   readonly building?: Semaphore.Semaphore
 }
 
@@ -68,7 +68,7 @@ const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [string, 
   }))
 }
 
-/** Identifies the content. Source maps only name lines, but the stack traces of a release should name its own. */
+/** Identifies the content. Source maps only name lines, but the stack traces of a release should name its own lines. */
 const hashOf = (files: ReadonlyArray<readonly [string, Buffer]>): string => {
   const digest = createHash("sha256")
   for (const [name, content] of files) digest.update(`${name.length} ${name} ${content.length} `).update(content)
@@ -86,7 +86,7 @@ const commonFolder = (paths: ReadonlyArray<string>): string => {
   return first.slice(0, length).join(sep) || sep
 }
 
-/** The folder of the project that contains the file: the nearest one with a package.json, otherwise that of the file. */
+/** The folder of the project that contains the file: the nearest one with a package.json, otherwise the file's own folder. */
 const projectOf = (file: string): string => {
   for (let folder = dirname(file);; folder = dirname(folder)) {
     if (existsSync(join(folder, "package.json"))) return folder
@@ -94,7 +94,7 @@ const projectOf = (file: string): string => {
   }
 }
 
-/** Writes a folder so that it exists completely or not at all, also after a power failure. */
+/** Writes a folder so that it exists completely or not at all, even after a power failure. */
 const writeFolder = async (
   parent: string,
   name: string,

@@ -72,7 +72,7 @@ export interface Options {
    */
   readonly cacheDir?: string
   /**
-   * The user that workers run as, or a range of ids, from which each endpoint gets a user of its own. Default: the platform's user. Requires
+   * The user that workers run as, or a range of ids, from which each endpoint gets its own user. Default: the platform's user. Requires
    * a platform that runs as root.
    */
   readonly user?: WorkerUser | WorkerIds | undefined
@@ -89,8 +89,8 @@ export interface Options {
    */
   readonly packagesOf?: string
   /**
-   * How long after this platform was killed its workers wait for the next one before they are requested to exit. Default: 30 s. A longer
-   * time saves the work of a worker that does not handle SIGTERM, but keeps the memory and the GPU of all of them.
+   * How long the workers wait for the next platform, after this one was killed, before they are requested to exit. Default: 30 s. A longer
+   * time saves the work of a worker that does not handle SIGTERM, but all workers keep their memory and their GPU for that time.
    */
   readonly abandonAfter?: Duration.Input
   /**
@@ -218,7 +218,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     present.add(worker)
     const report = (code: number | null, signal: string | null) => {
       children.delete(child)
-      // The worker leads its own process group, which contains only its own children. Those outside it are ended afterwards.
+      // The worker leads its own process group, which contains only its own children. Its children outside the group are ended afterwards.
       ProcessTable.signal(-pid, "SIGKILL")
       onExit(
         code !== null

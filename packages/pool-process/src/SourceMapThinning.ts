@@ -25,7 +25,10 @@ export const sourcesOf = (text: string): ReadonlyArray<string> => decodeMap(text
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 const VALUES = new Map(DIGITS.split("").map((digit, value) => [digit, value]))
 
-/** The numbers of a segment: five bits per digit, lowest first; the sixth bit says that more follow, the lowest one is the sign. */
+/**
+ * The numbers of a segment: five bits per digit, lowest first; the sixth bit says that more digits follow, and the lowest bit of the number is
+ * the sign.
+ */
 const numbersOf = (segment: string): ReadonlyArray<number> => {
   const numbers: Array<number> = []
   let value = 0
@@ -55,7 +58,7 @@ const segmentOf = (numbers: ReadonlyArray<number>): string => {
 }
 
 /**
- * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain right, columns are those of the line's
+ * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain correct, columns are those of the line's
  * first token, and names of functions are not restored. Other sources keep all entries.
  */
 export const thin = (text: string, isCoarse: (source: string) => boolean): string => {

@@ -5,7 +5,7 @@
  * |---|---|---|
  * | `handler` of a release | the platform's Node, with the release's code (see `FrozenCode`) | the file's folder, if it exists |
  * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
- * | `command` | as given, without a shell | its `cwd`, or else a folder of the worker's own (see `WorkFolders`) |
+ * | `command` | as given, without a shell | its `cwd`, or else the worker's own folder (see `WorkFolders`) |
  *
  * A worker inherits a part of the platform's environment (`InheritedEnvironment.ts`). The endpoint's `env` overrides it, and the worker's
  * variables override both. Two defaults differ from other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a

@@ -109,7 +109,7 @@ describe("HandlerBundle", () => {
       assert.notInclude(atStart, "__esm")
     }))
 
-  it.live("bundles a handler that imports a package which this bundler has made, such as the published SDK", () =>
+  it.live("bundles a handler that imports a package that this bundler has built, such as the published SDK", () =>
     Effect.gen(function*() {
       const { file, root, write } = project(fresh("published"))
       const directory = join(folder, fresh("bundles"))

@@ -116,7 +116,7 @@ describe.skipIf(!existsSync("/proc/self/task"))("standby processes", () => {
       assert.deepStrictEqual(readdirSync(join(dataDir, "workers")), [])
     }))
 
-  it.live("end with a killed platform, but a worker that was one outlives it, and is requested to exit in time", () =>
+  it.live("end with a killed platform, but a worker that was a standby outlives it, and is requested to exit in time", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const pidFile = join(folder, fresh("pid"))
@@ -241,7 +241,7 @@ describe("StandbyWorkers", () => {
     ))
 
   it.live.skipIf(process.getuid?.() !== 0)(
-    "runs as another user, who can read its program and change nothing in it",
+    "runs as another user, who can read its program but change nothing in it",
     () =>
       withStandbys(
         (standbys) =>

@@ -63,7 +63,7 @@ export interface WorkerHandle {
    */
   readonly kill: Effect.Effect<void>
   /**
-   * The processor time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
+   * The CPU time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
    * measure it. Called every few seconds.
    */
   readonly cpuMillis?: Effect.Effect<number | undefined>

@@ -16,9 +16,9 @@ export class S3Error extends Schema.TaggedError<S3Error>()("S3Error", {
   /**
    * - `NoAnswer`: no connection, a lost one, or a timeout
    * - `NoSuchKey`, `NoSuchBucket`: the storage works and does not have the object, or the bucket
-   * - `WrongRegion`: the request was signed for another region than the bucket's
+   * - `WrongRegion`: the request was signed for a region other than the bucket's
    * - `Denied`: 401 or 403
-   * - `NotS3`: a success status with an answer that is not S3's
+   * - `NotS3`: a success status with a response that is not from S3
    * - `Rejected`: any other error status
    */
   kind: Schema.Literals(["NoAnswer", "NoSuchKey", "NoSuchBucket", "WrongRegion", "Denied", "NotS3", "Rejected"]),

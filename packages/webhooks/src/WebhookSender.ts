@@ -71,7 +71,7 @@ export interface Options {
   readonly interval?: Duration.Input
 }
 
-/** The maximum number of deliveries in one claim. It is small because bodies may have 20 MB. */
+/** The maximum number of deliveries in one claim. It is small because a body may have up to 20 MB. */
 const CLAIM_LIMIT = 16
 
 /** The maximum number of characters in claimed bodies. While it is exceeded, the sender claims nothing. */

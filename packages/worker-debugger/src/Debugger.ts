@@ -27,7 +27,7 @@
  * | an output that already has the key `rp_debugger` | the log, with a WARN; the handler's value stays |
  * | a stop | none |
  *
- * So the debugger changes neither the type of the output nor the status of the job.
+ * The debugger therefore changes neither the type of the output nor the status of the job.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"

@@ -87,7 +87,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("lists each timing of a name, in the order of their start", () => {
+  it.effect("lists all timings with the same name, in the order of their start", () => {
     const { layer } = on()
     const twice = FunctionTimer("twice", (n: number) => n * 2)
     const handler = Handler.fromFunction(() => {
@@ -118,7 +118,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("marks timings that run at the end of the job as unfinished and ignores their later end", () => {
+  it.effect("marks timings that are still running at the end of the job as unfinished and ignores their later end", () => {
     const { layer } = on()
     const time = clock()
     let forgotten: LineTimer | undefined

@@ -421,7 +421,7 @@ describe("without debugger and tracer", () => {
       expect(inside).toBe(context)
     }))
 
-  it.effect("a handler with timed effects behaves as without them", () =>
+  it.effect("a handler with timed effects behaves the same as without them", () =>
     Effect.gen(function*() {
       const handler = Handler.make("timed", {
         input: Schema.Int,

@@ -28,7 +28,7 @@ const GB = 2 ** 30
 
 const unfit = (message: string) => new FitnessCheckFailed({ check: "disk", message })
 
-/** Fails when less is free, and when the file system does not answer. */
+/** Fails when less is free, and when the file system does not respond. */
 export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting }: Options) {
   const where = path ?? (yield* Effect.try({
     try: () => process.cwd(),

@@ -75,5 +75,5 @@ const make = Effect.gen(function*() {
   for (const { name, run } of checks) yield* add({ name, run: Effect.provideContext(run, context) })
 })
 
-/** Adds all automatic checks. An invalid variable stops the boot with an error that names it, its value and the expected format. */
+/** Adds all automatic checks. An invalid variable prevents the start, with an error that names it, its value and the expected format. */
 export const layer: Layer.Layer<never, WorkerConfigError | ConfigError, FitnessChecks | WorkerConfig> = Layer.effectDiscard(make)

@@ -118,7 +118,7 @@ const hidesGpus = (devices: string | undefined) =>
 
 const DEVICES = "CUDA_VISIBLE_DEVICES"
 
-/** Reads all variables from the current `ConfigProvider`. An invalid one stops the boot even if its check would be skipped. */
+/** Reads all variables from the current `ConfigProvider`. An invalid one prevents the start even if its check would be skipped. */
 export const settings: Effect.Effect<Settings, WorkerConfigError | Config.ConfigError> = Effect.gen(function*() {
   const skipAll = yield* find("SKIP_AUTO_SYSTEM_CHECKS", flag)
   return {

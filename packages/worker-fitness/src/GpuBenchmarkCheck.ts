@@ -3,7 +3,7 @@
  *
  * The workload is small: it fills and copies 32 MiB eight times and compares the result. The best of three rounds counts, so that a short
  * load by another process does not fail the check. A healthy GPU of any age needs a few milliseconds; a GPU that throttles or has a bad
- * link needs many times that. The workload multiplies no matrices: use `GpuTestCheck` to test a kernel of your own.
+ * link needs many times that. The workload multiplies no matrices: use `GpuTestCheck` to test your own kernel.
  *
  * The check passes when the probe is unavailable (see `CudaProbe`).
  */

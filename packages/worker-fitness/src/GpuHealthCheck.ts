@@ -13,7 +13,7 @@ import * as NvidiaSmi from "./NvidiaSmi.ts"
 /** The check's name in reports. */
 export const NAME = "gpu_health"
 
-/** Fails when there is no GPU, when a GPU does not answer or has uncorrectable errors, and when `nvidia-smi` fails. */
+/** Fails when there is no GPU, when a GPU does not respond or has uncorrectable errors, and when `nvidia-smi` fails. */
 export const check = Effect.fnUntraced(function*(options: NvidiaSmi.Options = {}) {
   const gpuErrors = NvidiaSmi.gpuErrors(yield* NvidiaSmi.output(NAME, NvidiaSmi.QUERY, options))
   if (gpuErrors.length > 0) return yield* new FitnessCheckFailed({ check: NAME, message: gpuErrors.join("; ") })

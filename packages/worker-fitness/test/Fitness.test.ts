@@ -109,7 +109,7 @@ describe("the automatic checks", () => {
       expect(yield* namesOf({ PATH: withGpu })).toEqual([])
     }))
 
-  it.effect("stop the boot when a variable is invalid, in local test mode too", () =>
+  it.effect("prevent the start when a variable is invalid, even in local test mode", () =>
     Effect.gen(function*() {
       for (const env of [PLATFORM, {}]) {
         const error = yield* Effect.flip(checksOf({ ...env, PLATFORM_MIN_MEMORY_GB: "lots" }))

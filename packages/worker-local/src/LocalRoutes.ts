@@ -79,7 +79,7 @@ export const isLoopback = (hostname: string): boolean =>
   hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 
 /**
- * Whether the request comes from a web page of another origin. The local API has no keys, so without this check every page that is open in
+ * Whether the request comes from a web page from another origin. The local API has no keys, so without this check every page that is open in
  * a browser on this machine could run the handler. Pages served by this machine may call the API. When the server listens on a public
  * address, its own page may call the API too.
  */

@@ -32,7 +32,7 @@ export interface JobRef {
 /** Reports progress. */
 export class Progress extends Context.Service<Progress, {
   /**
-   * Reports a JSON value as the progress of a job that runs in this worker. A plain function for plain code: it returns immediately and
+   * Reports a JSON value as the progress of a job that is running in this worker. A plain function for plain code: it returns immediately and
    * never throws. Invalid values are dropped; the first one of a job logs a WARN. Values of an ended job are ignored with a DEBUG line.
    */
   readonly update: (job: JobRef, value: unknown) => void

@@ -191,7 +191,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("waits at most a second when the platform does not answer", () => {
+  it.effect("waits at most a second when the platform does not respond", () => {
     const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)] })
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })

@@ -165,7 +165,7 @@ describe("over HTTP", () => {
         expect(values).toEqual(values.toSorted((a, b) => a - b))
         shown += values.length
       }
-      // The race took place: many values were sent, and many were replaced before that.
+      // The race took place: many values were sent, and many were replaced before they were sent.
       expect(shown).toBeGreaterThan(JOBS / 4)
       expect(reported).toBeGreaterThan(shown)
     }))

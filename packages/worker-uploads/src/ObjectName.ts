@@ -36,7 +36,7 @@ const cut = (text: string, room: number): string => {
 /** Windows drops trailing dots and spaces, so that two names become one. */
 const trimmed = (name: string): string => name.trim().replace(/[.\s]+$/, "")
 
-/** Makes one path segment safe. Two different names can become the same one. */
+/** Makes one path segment safe. Two different names can become the same segment. */
 export const segment = (name: string): string => {
   const clean = trimmed(name.toWellFormed().normalize("NFC").replaceAll(UNSAFE, "_"))
   const named = clean === "" || DEVICE.test(clean) ? `_${clean}` : clean

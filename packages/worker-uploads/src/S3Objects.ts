@@ -9,8 +9,8 @@
  *                                                               AbortMultipartUpload
  * ```
  *
- * A storage stores the parts of an upload until it is completed or aborted, and charges for them. Interruption therefore cancels the parts
- * in flight and waits for the abort.
+ * A storage service keeps the parts of an upload until the upload is completed or aborted, and charges for them. Interruption therefore cancels
+ * the parts in flight and waits for the abort.
  *
  * This file implements multipart uploads itself instead of using the SDK's `lib-storage`, whose `abort` lets requests in flight continue
  * and does not wait for its own cleanup, and which continues to send parts after one has failed.

@@ -108,7 +108,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
   if (!URL.canParse(full)) return Result.fail("is no http or https address")
   const url = new URL(full)
   if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is no http or https address")
-  // The address is then not shown.
+  // In this case the address is not shown.
   if (url.username !== "" || url.password !== "") {
     return Result.fail("holds a user's name or password, which has no place there")
   }

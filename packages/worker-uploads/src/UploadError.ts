@@ -36,7 +36,7 @@ export class NoSuchBucket extends Schema.TaggedError<NoSuchBucket>()("NoSuchBuck
   hint: Schema.String
 }) {}
 
-/** The bucket is in another region than the one the request was signed for. */
+/** The bucket is in a different region from the one the request was signed for. */
 export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion", {
   endpoint: Schema.String,
   bucket: Schema.String,

@@ -29,7 +29,7 @@ const ofOperator = (url: string, allow?: ReadonlyArray<string>) =>
   layer(bucketEnvironment(`${url}/b1`, KEY), { attempts: 1, ...(allow === undefined ? {} : { allow }) })
 
 describe("a storage that a caller chooses", () => {
-  it.live("is not reached when its address is special, by any spelling, and the error says how to allow it", () =>
+  it.live("is not reached when its address is special, in any spelling, and the error says how to allow it", () =>
     Effect.scoped(Effect.gen(function*() {
       const server = yield* storage
       const port = new URL(server.url).port
@@ -46,7 +46,7 @@ describe("a storage that a caller chooses", () => {
       expect(server.requests).toHaveLength(1)
     })))
 
-  it.live("is reached when PLATFORM_UPLOAD_ALLOW contains its address, and an invalid range stops the start", () =>
+  it.live("is reached when PLATFORM_UPLOAD_ALLOW contains its address, and an invalid range prevents the start", () =>
     Effect.scoped(Effect.gen(function*() {
       const server = yield* storage
       const options = { allow: undefined } as unknown as Uploads.LayerOptions

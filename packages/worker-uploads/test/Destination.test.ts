@@ -63,7 +63,7 @@ describe("the variables of a bucket", () => {
       expect(message).toContain(`but ${missing} is not`)
     }))
 
-  it.effect("half set stop a worker when it starts, not at its first upload", () =>
+  it.effect("partly set stop a worker when it starts, not at its first upload", () =>
     Effect.gen(function*() {
       const { reason } = yield* badConfig(Effect.provide(Effect.void, layer({ BUCKET_ENDPOINT_URL: "https://s3.amazonaws.com" })))
       expect(reason).toMatchObject({ _tag: "BadConfig", setting: "BUCKET_ACCESS_KEY_ID" })

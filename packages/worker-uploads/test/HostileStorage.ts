@@ -9,13 +9,13 @@ export type Operation = "put" | "create" | "part" | "complete" | "abort"
 
 /** The fault of a request. */
 export type Fault =
-  /** No answer. */
+  /** No response. */
   | "hang"
-  /** The answer is delayed until the test releases it. */
+  /** The response is delayed until the test releases it. */
   | "hold"
   /** The connection is closed in the middle of the body. */
   | "cut"
-  /** This answer. */
+  /** This response. */
   | { readonly status: number; readonly body: string; readonly headers?: { readonly [name: string]: string } }
 
 /** One received request. */
@@ -25,7 +25,7 @@ export interface Recorded {
   readonly headers: IncomingMessage["headers"]
   /** Received bytes. */
   size: number
-  /** The client disconnected before the answer. */
+  /** The client disconnected before the response. */
   abandoned: boolean
 }
 

@@ -77,7 +77,7 @@ describe("an output that is too large", () => {
       expect(lines).toEqual([expect.objectContaining({ level: "WARN", message: expect.stringContaining("no bucket") })])
     })))
 
-  it.effect("is left to the worker when JSON cannot hold it", () =>
+  it.effect("is left to the worker when JSON cannot represent it", () =>
     Effect.gen(function*() {
       const { result } = yield* run({ big: 1n, text: "x".repeat(2000) })
       expect(result.status).toBe("FAILED")

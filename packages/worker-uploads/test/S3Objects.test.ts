@@ -186,7 +186,7 @@ describe("the destination of an upload", () => {
       expect(url.pathname).toBe("/results/job-1/a.txt")
     }).pipe((test) => run(test, {}, { BUCKET_NAME: "callers" })))
 
-  it.live("has the bucket of the call before BUCKET_NAME, and that if the address contains none", () =>
+  it.live("has the bucket of the call, or else BUCKET_NAME, if the address contains none", () =>
     Effect.gen(function*() {
       expect((yield* Uploads.bytes("x", { key: "a" })).pathname).toBe("/callers/a")
       expect((yield* Uploads.bytes("x", { key: "a", bucket: "results" })).pathname).toBe("/results/a")

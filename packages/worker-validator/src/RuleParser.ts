@@ -100,7 +100,7 @@ const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open
   }
 }
 
-/** Whether an object has no class, as those of a literal or of JSON.parse. */
+/** Whether an object has no class, like one from a literal or from JSON.parse. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || (isRecord(prototype) && Object.getPrototypeOf(prototype) === null)

@@ -151,7 +151,7 @@ export type Validated<R> = Flat<
   & { -readonly [K in Exclude<keyof R, Present<R>>]?: ValueOf<R[K], true> }
 >
 
-/** The type of the input that callers send: as {@link Validated}, but keys with a default are optional. */
+/** The type of the input that callers send: like {@link Validated}, but keys with a default are optional. */
 export type Accepted<R> = Flat<
   & { -readonly [K in Required<R>]: ValueOf<R[K], false> }
   & { -readonly [K in Exclude<keyof R, Required<R>>]?: ValueOf<R[K], false> }

@@ -17,9 +17,9 @@
  *                                     link -> manifest-...14  ok
  * ```
  *
- * `link` is the compare-and-swap: it fails when the name exists, and it is atomic on NFS too, where `flock` is unreliable. So every reader
- * sees a complete manifest, a killed writer leaves the previous one, and the loser of a race only has to merge again. On a volume without
- * hard links, a writer checks the name and then renames: of two simultaneous writers, one may lose its additions until its next sync.
+ * `link` is the compare-and-swap: it fails when the name exists, and it is atomic on NFS too, where `flock` is unreliable. Therefore every reader
+ * sees a complete manifest, a killed writer leaves the previous one, and the loser of a race only has to merge again. On a volume without hard
+ * links, a writer checks the name and then renames: of two simultaneous writers, one may lose its additions until its next sync.
  *
  * Deletion is delayed, because a slower worker may still read an unused file. The manifest lists unused files with the time, and they are
  * deleted after the grace period. So are files that no manifest lists, which killed writers leave.
@@ -54,7 +54,7 @@ export interface Snapshot {
    * show whether it has changed.
    */
   readonly inode: number
-  /** The reasons why newer generations than that of the manifest were rejected. */
+  /** The reasons why generations newer than the manifest's were rejected. */
   readonly rejected: ReadonlyArray<string>
 }
 

@@ -8,7 +8,7 @@
  *   reading the path of the open file from the kernel.
  * - A file is created with `O_EXCL`, so that no file is ever overwritten.
  *
- * It is a reference, so that tests can replace it by one that fails, hangs or is killed.
+ * It is a reference, so that tests can replace it with one that fails, hangs or is killed.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -93,7 +93,7 @@ const attempter = (count: { pending: number }): Attempt => (operation, path, run
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
-/** `O_NONBLOCK` prevents that opening a named pipe on the volume waits for its writer. */
+/** With `O_NONBLOCK`, opening a named pipe on the volume does not wait for its writer. */
 const READ = O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)
 const CREATE = O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0)
 

@@ -77,7 +77,7 @@ const explain = (reply: HttpResponse | NoResponse): FailureExplanation =>
 /** Consecutive failures of one request. */
 export class RetryState {
   #failures = 0
-  /** The time since the first of them. Milliseconds. */
+  /** The time since the first of these failures. Milliseconds. */
   #failingFor = 0
 
   /** Starts over after a success. */

@@ -69,7 +69,7 @@ interface MockState {
   job: Job
   attempt: number
   controller: AbortController
-  /** Chunks that no call of `stream` has returned. */
+  /** Chunks that no call to `stream` has returned yet. */
   unread: Array<unknown>
   /** The text of each Server-Sent Event. Its position is its number, from 1. */
   readonly events: Array<string>

@@ -93,7 +93,7 @@ class Checker {
     return shapeOf(schema)
   }
 
-  /** Reports where a value does not fit. `values`: a description of `path`. */
+  /** Reports where a value does not fit what `taker` accepts. */
   #fit(path: Path, found: ReadonlyArray<Misfit>, taker: string): void {
     for (const { message, path: at } of found) {
       this.report(path, `The input${at === "" ? "" : ` at ${at}`} of ${taker} ${message}.`)

@@ -1,6 +1,6 @@
 /**
- * Makes a pipeline from a pipeline file: the definition is the one that the same steps have in TypeScript, with the same hash, unless a step runs
- * an endpoint, whose output is any JSON here.
+ * Makes a pipeline from a pipeline file. Its definition and hash equal those of the same steps in TypeScript, unless a step runs an endpoint,
+ * whose output is any JSON here.
  *
  * Between the steps of a file, values are JSON: a step of a kind decodes its input and encodes its output.
  */

@@ -1,8 +1,8 @@
 /**
  * Whether every value of one JSON Schema is also a value of another one, as far as the schemas specify it.
  *
- * It finds what the compiler finds in TypeScript: another type, a missing member, a text that is not one of the allowed ones. It does not compare
- * lengths, bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
+ * It finds what the compiler finds in TypeScript: a wrong type, a missing member, or a text that is not allowed. It does not compare lengths,
+ * bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
  */
 import type { Json } from "@stint/contract/Json"
 import * as Predicate from "effect/Predicate"
@@ -36,7 +36,7 @@ const MAX_REFERENCES = 16
 /** The maximum number of misfits of a value that are reported. */
 const MAX_MISFITS = 100
 
-/** The key of a schema that has definitions of its own, inside another one. */
+/** The key of a schema that is inside another one but has its own definitions. */
 const OWN = "~own"
 
 const isShape = (value: unknown): value is Shape => isSchema(value) && isSchema(value["schema"]) && isSchema(value["defs"])
@@ -123,7 +123,7 @@ export const describe = (given: Shape, depth = 0): string => {
   }).join(" or ")
 }
 
-/** The pairs that were compared, so that recursive schemas end and no pair is compared twice. */
+/** The pairs that were compared, so that the comparison of recursive schemas ends and no pair is compared twice. */
 class Compared {
   readonly #misfits = new Map<JsonSchema, Map<JsonSchema, ReadonlyArray<Misfit>>>()
   /** The pairs that fit, in the order in which they were compared. */
@@ -167,7 +167,7 @@ const misfitsOfAlternatives = (given: Shape, taken: Shape, compared: Compared): 
   })
 }
 
-/** A shape without alternatives, as one for each value or type that it lists. */
+/** Splits a shape without alternatives into one for each value or type that it lists. */
 const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
   const { type } = shape.schema
   const values = valuesOf(shape) ?? (type === "boolean" ? [true, false] : undefined)
@@ -176,7 +176,7 @@ const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
     : values.map((value) => ({ schema: { const: value }, defs: {} }))
 }
 
-/** Whether each part of a shape fits one of the alternatives: `string or null` is written as a list of types, and as alternatives. */
+/** Whether each part of a shape fits one of the alternatives: `string or null` can be written as a list of types or as alternatives. */
 const fitsInParts = (given: Shape, wanted: ReadonlyArray<Shape>, compared: Compared): boolean => {
   const parts = partsOf(given)
   return parts.length > 1 &&

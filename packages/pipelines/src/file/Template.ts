@@ -27,7 +27,7 @@ const SLOT = /(\$?)\$\{([^}]*)\}/g
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_-]*)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d{1,9}\])*)$/
 const KEY = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]/g
 
-/** An invalid text of a template. */
+/** An invalid text in a template. */
 interface Invalid {
   readonly invalid: string
 }
@@ -103,7 +103,7 @@ export interface TemplateMistake {
   readonly message: string
 }
 
-/** The shape of a template's values, given those of the results by their names. Reports what is wrong to `report`. */
+/** The shape of a template's values, given the shapes of the results by their names. Passes mistakes to `report`. */
 export const shapeOfTemplate = (
   template: Schema.Json,
   results: ReadonlyMap<string, Shape>,
