@@ -11,7 +11,7 @@ export interface EngineProgram {
   readonly command: string
   /** Options before the subcommand, such as the engine's address. */
   readonly args: ReadonlyArray<string>
-  /** Options of the subcommand `build`. */
+  /** Options for the subcommand `build`. */
   readonly buildArgs: ReadonlyArray<string>
   readonly env: Readonly<Record<string, string>>
 }

@@ -40,7 +40,7 @@ export interface Options {
   readonly folder: string
   /** Where images are pushed, such as `registry.example.com/team`. Undefined: they stay in the engine. */
   readonly registry: string | undefined
-  /** Options of the engine's `build`. */
+  /** Options for the engine's `build`. */
   readonly options: ReadonlyArray<string>
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>
@@ -193,7 +193,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* store.update({ ...build, state, reason, endedAt: yield* Clock.currentTimeMillis })
   })
 
-  /** Waits until the build is next, runs it, and stores its result. */
+  /** Waits until it is the build's turn, runs it, and stores its result. */
   const runOne = (build: Build) =>
     Effect.scoped(Effect.gen(function*() {
       const { make } = yield* Effect.promise(() => import("./BuildLog.ts"))

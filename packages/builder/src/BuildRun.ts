@@ -29,7 +29,7 @@ export interface BuildInput {
   readonly folder: string
   /** Where images are pushed, such as `registry.example.com/team`. Undefined: they stay in the engine. */
   readonly registry: string | undefined
-  /** Options of the engine's `build`, such as `--network=host`. */
+  /** Options for the engine's `build`, such as `--network=host`. */
   readonly options: ReadonlyArray<string>
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>

@@ -12,7 +12,7 @@ export interface ProgramRequest {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly cwd?: string
-  /** In addition to the variables of this process, without those of the platform. */
+  /** Variables in addition to those of this process, which are passed on without the platform's own. */
   readonly env?: Readonly<Record<string, string>>
   /** Masks secrets in each line before it is cut, because a partial secret would not be found. */
   readonly mask?: (text: string) => string

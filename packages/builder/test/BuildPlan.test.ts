@@ -106,7 +106,7 @@ describe("the plan of a build", () => {
     )
   })
 
-  it("only advises about a missing start(), and says nothing when a file calls it", () => {
+  it("only gives advice about a missing start(), and gives none when a file calls it", () => {
     const without = repository({ Dockerfile: "", "app.py": "print(1)" })
     assert.include(BuildPlan.startAdvice(without, planOf(without)) ?? "", "No Python, TypeScript or JavaScript file")
     const elsewhere = repository({ "lab1/Dockerfile": "", "lab1/app.py": "", "lab2/app.py": START }, {
@@ -166,7 +166,7 @@ describe("a COPY that fails", () => {
     )
   })
 
-  it("says when no folder has all files, and when a file was not committed", () => {
+  it("reports that no folder has all files, or that a file was not committed", () => {
     assert.include(
       explain({ Dockerfile: "FROM a\nCOPY a.py b.py /", "x/a.py": "", "y/b.py": "" }, {}) ?? "",
       "but no folder has all files that the Dockerfile copies. Write the paths of COPY relative to the repository's root."

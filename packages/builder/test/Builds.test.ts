@@ -188,7 +188,7 @@ describe("builds", () => {
           const first = yield* builds.start(start)
           const second = yield* builds.start(start)
           assert.strictEqual(second.state, "queued")
-          // The second build waits for the first one, and must not see this.
+          // The second build waits for the first, and must not use these settings.
           yield* builds.saveSettings(words, { ...settings, context: "no-such-folder" })
           writeFileSync(join(one.folder, "go"), "")
           assert.strictEqual((yield* ended(builds, first)).state, "succeeded")
@@ -279,7 +279,7 @@ describe("builds", () => {
 
   it.live("end their programs when they are cancelled or take too long", () =>
     withBuilds(
-      // The program starts another one, which must end as well.
+      // The program starts another program, which must end as well.
       (one) => ({ script: [`sleep 300 & echo $! > ${join(one.folder, "pid")}`, "echo started", "wait"] }),
       (one, builds, settings) =>
         Effect.gen(function*() {

@@ -50,7 +50,7 @@ const listen = (answer: (request: IncomingMessage, response: ServerResponse) => 
 const requireToken = (response: ServerResponse) =>
   void response.writeHead(401, { "www-authenticate": "Basic realm=\"git\"" }).end()
 
-/** What a Git host answers first: its branches. Git asks for a pack afterwards, with a POST. */
+/** What a Git host sends first: its branches. Git asks for a pack afterwards, with a POST. */
 const ADVERTISEMENT = (() => {
   const line = (text: string) => `${(text.length + 4).toString(16).padStart(4, "0")}${text}`
   const commit = "1".repeat(40)
@@ -177,7 +177,7 @@ describe("a clone", () => {
         const others = seen.filter(([host]) => host === "other")
         assert.isNotEmpty(others)
         assert.deepStrictEqual(others.filter(([, , authorization]) => authorization !== undefined), [])
-        // Git asks for the pack, too: some versions ask the other host, and some stay with the first one.
+        // Git asks for the pack, too: some versions ask the other host, and some stay with the first host.
         assert.isTrue(seen.some(([, method]) => method === "POST"))
         assert.strictEqual(seen.some(([host, , authorization]) => host === "first" && authorization === TOKEN_HEADER), asksFirst)
         assert.include(failure, `${address} redirects to another address`)

@@ -141,7 +141,7 @@ export interface Webhook {
   readonly events?: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]
 }
 
-/** The options of a submission (docs/spec/jobs-api.md#request-body). */
+/** The options for a submission (docs/spec/jobs-api.md#request-body). */
 export interface JobOptions {
   readonly policy?: Policy
   readonly s3Config?: S3Config

@@ -10,7 +10,7 @@
  * Windows, cannot be mistaken for a command-line option, and leaves room for a numeric suffix.
  */
 
-/** The name of a file when nothing remains of the proposed one. */
+/** The name of a file when nothing remains of the proposed name. */
 export const FALLBACK = "download"
 
 /** The maximum length of a name. Bytes of UTF-8. File systems allow 255, and a suffix such as `-12` may be appended. */

@@ -171,7 +171,7 @@ describe("a hostile server", () => {
         expect([server.requests.length, inside.requests.length]).toEqual([1, 0])
       })))
 
-  it.effect("cannot redirect in a circle", () =>
+  it.effect("cannot redirect in a loop", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(302, { location: "/" }).end())

@@ -57,7 +57,7 @@ export interface Rules {
 export interface AddressGuard {
   /** Why the address is forbidden: the name of its range, `loopback (127.0.0.0/8)`. Undefined when it is allowed. */
   readonly reasonOf: (address: string) => string | undefined
-  /** Whether the address is forbidden. A text that is not an address is forbidden. */
+  /** Whether the address is forbidden. A string that is not an address is forbidden. */
   readonly isForbidden: (address: string) => boolean
 }
 

@@ -136,7 +136,7 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
 }
 
-/** Time for deadlines: it does not change when the wall clock is set. */
+/** Monotonic time for deadlines, which does not change when the wall clock is set. */
 const monotonicMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
 
 const flatten = (headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }): Response["headers"] =>
@@ -260,7 +260,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   })
 })
 
-/** Requests the URL, see {@link GuardedHttp}. */
+/** Requests the URL. See {@link GuardedHttp}. */
 export const request = (
   url: string | URL,
   options?: Options

@@ -62,13 +62,13 @@ const PREFIX = "models--"
 /** The folder of a model. */
 export const folderOf = ({ hub }: Cache, id: ModelId): string => join(hub, PREFIX + id.replace("/", "--"))
 
-/** The model of a folder; undefined when the folder is not a model. */
+/** The model that a folder contains; undefined when the folder is not a model. */
 const idOf = (folder: string): ModelId | undefined => {
   const [, owner, name] = /^models--(.+?)--(.+)$/.exec(folder) ?? []
   return owner === undefined ? undefined : `${owner}/${name}`
 }
 
-/** The content with this name. */
+/** The path of the content with this name. */
 export const blobOf = (cache: Cache, id: ModelId, blob: string): string => join(folderOf(cache, id), "blobs", blob)
 
 const PART = ".stint.incomplete"

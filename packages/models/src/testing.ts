@@ -1,5 +1,5 @@
 /**
- * A model hub for tests, with a storage service at another address, as the public hub has.
+ * A model hub for tests, with a storage service at another address, like the public hub.
  *
  * Large files (`lfs`) are redirected to the storage service. {@link TestHub.faults} makes both misbehave.
  */
@@ -13,7 +13,7 @@ export interface TestFile {
   readonly content: Buffer
   /** Whether the hub stores it in its storage service, under its SHA-256. Default: false. */
   readonly lfs?: boolean
-  /** The size in the hub's list. Default: that of the content. */
+  /** The size in the hub's list. Default: the size of the content. */
   readonly listedSize?: number
 }
 

@@ -27,7 +27,7 @@ const FLUSH_TIMEOUT = 3_000
 /** The instrumentation scope in exported spans. Backends group and filter by it, so it stays the same when the package is renamed. */
 const SCOPE = "@stint/telemetry"
 
-/** Options of the tracer. */
+/** Options for the tracer. */
 export interface TracerOptions extends TracerHooks {
   /** The version of the instrumentation scope. Default: none. */
   readonly version?: string

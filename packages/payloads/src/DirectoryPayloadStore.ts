@@ -79,7 +79,7 @@ const OTHERS = 0o077
  * lose their access, or when this process may not change the permissions.
  */
 const restrict = async (root: string): Promise<void> => {
-  // Windows has no such permissions: folders inherit those of the user's profile.
+  // Windows has no such permissions: folders inherit the permissions of the user's profile.
   if (process.platform === "win32") return
   const { mode, uid } = await stat(root)
   if ((mode & OTHERS) === 0) return

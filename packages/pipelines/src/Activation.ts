@@ -76,10 +76,10 @@ const fitting = (records: ReadonlyArray<JournalRecord>): number => {
 /** The records that the platform does not accept, with the reasons. */
 type Refusals = ReadonlyMap<JournalRecord, JournalRefused>
 
-/** The suffixes of attempts. */
+/** The suffixes that paths have for attempts. */
 const ATTEMPTS = /(?:~\d+)+$/
 
-/** Waits of a `forEach` whose items have all begun. The run needs all of them, so it need not wake for each. */
+/** The waits of a `forEach`. Once all its items have begun, the run needs all of these waits, so it need not wake for each. */
 export interface Group {
   /** The number of items that have not begun. */
   unstarted: number
@@ -183,7 +183,7 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /**
-   * Applies a response. The platform may have written entries between those of this worker; then the next write requests them. A response to such a
+   * Applies a response. The platform may have written entries between this worker's entries; the next write then requests them. A response to such a
    * request is complete, even if its numbers have gaps because a retry has removed entries.
    */
   const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>, isAsked: boolean): void => {

@@ -68,7 +68,7 @@ export class Building {
   readonly #name: string
   readonly #input: Schema.ConstraintCodec<unknown, unknown>
   readonly nodes: ReadonlyArray<Node>
-  /** The names that are in use, including those of the surrounding sequences. */
+  /** The names that are in use here and in the surrounding sequences. */
   readonly #taken: ReadonlySet<string>
 
   constructor(

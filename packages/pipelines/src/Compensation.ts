@@ -22,7 +22,7 @@ import {
 } from "./PipelineNodes.ts"
 import { attempt, call } from "./StepCall.ts"
 
-/** The attempts of a compensation. More than one, because a run that cannot be compensated needs an operator. */
+/** The retries of a compensation. More than one, because a run that cannot be compensated needs an operator. */
 const UNDO_RETRY: Retry = { times: 3 }
 
 /** A node with its address. The step or job of a `forEach` is used in place of the `forEach`, because only its items are recorded. */

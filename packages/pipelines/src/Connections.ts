@@ -37,7 +37,7 @@ export type Fits<Name extends string, Receives, Takes> = [Receives] extends [Tak
 /** The deepest level that {@link NotJsonAt} inspects, so that a recursive type ends. */
 type Deeper<Depth extends ReadonlyArray<unknown>> = readonly [...Depth, unknown]
 
-/** The first paths of a type that JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
+/** The first paths in a type whose values JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
 export type NotJsonAt<T, At extends string = "output", Depth extends ReadonlyArray<unknown> = readonly []> = 0 extends (1 & T) ?
   never
   : [T] extends [Json | undefined | void] ? never

@@ -217,7 +217,7 @@ const runRunNode = (activation: Activation, node: RunNode, path: string, input: 
     (output) => decodeOutput(node.output, path, output)
   )
 
-/** The value that a pure function of the user computes. If it throws, the node fails. */
+/** The value that a user's pure function computes. If it throws, the node fails. */
 const pure = <A>(path: string, evaluate: () => A): Effect.Effect<A, NodeFailed> =>
   Effect.catch(
     Effect.try({ try: evaluate, catch: (thrown) => thrown instanceof Error ? thrown.message : String(thrown) }),

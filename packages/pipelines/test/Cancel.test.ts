@@ -38,7 +38,7 @@ const start = ({ log }: World) =>
   Pipeline.make("p", { input: Schema.Number })
     .step("reserve", (n) => n, { undo: () => void log.push("release") })
 
-/** A pipeline with one node of the kind, which does not end. `works`: it runs in the worker, which must be told. */
+/** A pipeline with one node of the kind, which does not end. `works`: the node runs in the worker, which must learn of the cancellation. */
 const KINDS: ReadonlyArray<{
   readonly kind: string
   readonly make: (world: World) => Run

@@ -46,7 +46,7 @@ describe("the types of a pipeline", () => {
     expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<Date>()
   })
 
-  it("shows the services of the steps, and not those of the jobs", () => {
+  it("shows the services of the steps, but not of the jobs", () => {
     const pipeline = start
       .step("list", ({ title }) => Effect.flatMap(Photos, (photos) => photos.list(title)))
       .step("url", (photos) => ({ url: photos[0] ?? "" }), {
@@ -82,7 +82,7 @@ describe("the types of a pipeline", () => {
     expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<ReadonlyArray<number>>()
     const complete = pipeline.end(Schema.Array(Schema.Number))
     expectTypeOf(complete.name).toEqualTypeOf<"gallery">()
-    // A pipeline is an endpoint of another one.
+    // A pipeline can run another pipeline as an endpoint.
     const outer = Pipeline.make("outer", { input: Album }).run("inner", complete)
     expectTypeOf<ValueOf<typeof outer>>().toEqualTypeOf<ReadonlyArray<number>>()
   })

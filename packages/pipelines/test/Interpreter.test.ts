@@ -42,7 +42,7 @@ describe("steps", () => {
     }).pipe(Effect.provideService(Greeting, "Hello"))
   })
 
-  it.effect("pass values through their Schema, as JSON otherwise, and nothing as undefined", () =>
+  it.effect("pass values through their Schema, otherwise as JSON, and no value as undefined", () =>
     Effect.gen(function*() {
       const pipeline = Pipeline.make("p", { input: Schema.Date })
         .step("later", (date) => new Date(date.getTime() + 1), { output: Schema.Date })
@@ -277,7 +277,7 @@ describe("waits", () => {
 })
 
 describe("streams", () => {
-  it.effect("send their chunks as those of the run, and collect them", () =>
+  it.effect("send their chunks as chunks of the run, and collect them", () =>
     Effect.gen(function*() {
       const Words = Handler.makeStream("words", {
         input: Schema.String,

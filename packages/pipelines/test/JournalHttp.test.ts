@@ -100,7 +100,7 @@ describe("the journal of a platform", () => {
       const ends = yield* Effect.forEach(ids, (id) => memory.ended(id))
       yield* Effect.forEach(fibers, Fiber.await)
       expect(ends).toEqual(ids.map((_, index) => ({ status: "COMPLETED", output: index + 3 })))
-      // Three at best, and 150 if each run sent its own. Runs that begin between two requests share the next one.
+      // Three at best, and 150 if each run sent its own requests. Runs that begin between two requests share the next one.
       expect(requests.length).toBeLessThanOrEqual(20)
       expect(requests[0]?.body.definitions).toHaveLength(1)
       expect(requests.slice(1).every(({ body }) => body.definitions === undefined)).toBe(true)

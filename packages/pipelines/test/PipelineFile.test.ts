@@ -237,13 +237,13 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a member of a text",
+    "a member of a string",
     step({ ...split, input: "${input.text.length}" }),
     "steps[0].input: input.text has no member \"length\"; it has no members.",
     false
   ],
   [
-    "an element of a text",
+    "an element of a string",
     step({ ...split, input: "${input.text[0]}" }),
     "steps[0].input: input.text has no elements; it has no members.",
     false
@@ -261,7 +261,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a list instead of a text",
+    "a list instead of a string",
     two(split, { use: "words.length" }),
     "steps[1]: The input of \"words.length\" is array of string, but must be string.",
     false
@@ -285,7 +285,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "forEach of a text",
+    "forEach over a string",
     step({ use: "words.length", forEach: "${input.text}" }),
     "steps[0].forEach: It is string, but must be a list.",
     false
@@ -420,7 +420,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "the list of a stream's chunks instead of a text",
+    "the list of a stream's chunks instead of a string",
     two(say, { use: "words.length" }),
     "steps[1]: The input of \"words.length\" is array of string, but must be string.",
     false

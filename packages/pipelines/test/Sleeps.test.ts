@@ -1,5 +1,5 @@
 /**
- * Long waits on a test clock: 30 days pass in a moment, and no worker holds the run meanwhile.
+ * Long waits on a test clock: 30 days pass in a moment, during which no worker holds the run.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"

@@ -45,7 +45,7 @@ describe("the SVG picture of a pipeline", () => {
     expect((cover?.x ?? 0) + (cover?.width ?? 0)).toBeLessThan(tag?.x ?? 0)
   })
 
-  it("draws no box over another one, and all within the picture", () => {
+  it("draws no box over another, and all boxes within the picture", () => {
     const boxes = [...boxesOf(svg).values()]
     expect(boxes).toHaveLength(graph.nodes.length)
     const [, width, height] = /width="(\d+)" height="(\d+)" viewBox/.exec(svg) ?? []

@@ -14,7 +14,7 @@ import { PipelineTest } from "../src/testing/index.ts"
 
 const Draft = Schema.Struct({ text: Schema.String })
 
-/** A pipeline that waits between its steps, so that a new release finds it there. */
+/** A pipeline that waits between its steps, so that a new release finds it waiting. */
 const letters = (write: Schema.Codec<unknown>) =>
   Pipeline.make("letters", { input: Schema.String })
     .step("write", () => ({ text: "Dear Ada" }), { output: write })
@@ -109,7 +109,7 @@ describe("a run and a new release of its pipeline", () => {
   })
 })
 
-/** A pipeline of the property test. Types are those of `OUTPUTS`. */
+/** A pipeline of the property test. Types are indexes of `OUTPUTS`. */
 interface Leaf {
   readonly kind: "step" | "run" | "eachStep" | "eachRun"
   readonly name: string
@@ -198,7 +198,7 @@ const node = (name: string, depth: number): fc.Arbitrary<Shape> =>
     })
   })
 
-/** One edit of a release: of the node with this number, counted in the order of the text. */
+/** One edit that a release makes: to the node with this number, in text order. */
 const edit = fc.record({
   at: fc.nat(5),
   what: fc.constantFrom("type", "kind", "fork", "remove", "before", "after", "part", "part"),

@@ -23,10 +23,10 @@ import { dirname, join, relative, resolve, sep } from "node:path"
 import * as HandlerBundle from "./HandlerBundle.ts"
 import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
-/** The start of the names of folders that are being written. */
+/** The prefix of folders that are being written. */
 const UNFINISHED = ".new-"
 
-/** How often a bundle is rebuilt because a source changed meanwhile, and the pause before each rebuild. */
+/** How often a bundle is rebuilt because a source changed during the build, and the pause before each rebuild. */
 const REBUILDS = { times: 4, pause: "50 millis" } as const
 
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {

@@ -127,7 +127,7 @@ const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string
 const WHOLE_META = /(?<=[,(=:]\s*)import\.meta(?=\s*[),;}\n])/g
 
 /**
- * Restores each source file's own `import.meta`, which would otherwise be that of the bundle. `main` is true only for the handler's file, because the
+ * Restores each source file's own `import.meta`, which would otherwise be the bundle's. `main` is true only for the handler's file, because the
  * bundle always runs as the program of a worker.
  */
 const inlineImportMeta = (program: string) => (path: string, source: string): string | undefined =>
@@ -272,7 +272,7 @@ export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string
   )
 })
 
-/** An exception of esbuild with its errors. */
+/** An exception that esbuild throws, with its errors. */
 const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
   errors: Schema.Array(Schema.Struct({
     text: Schema.String,
@@ -300,7 +300,7 @@ const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<Bundl
   }
 }
 
-/** Options of a bundle. */
+/** Options for a bundle. */
 export interface BundleOptions {
   /** Default: only the platform's user can read the bundle. */
   readonly permissions?: BundlePermissions

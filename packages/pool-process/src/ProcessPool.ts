@@ -47,7 +47,7 @@ import { isRange, type WorkerIds } from "./WorkerUsers.ts"
 import * as WorkerUsers from "./WorkerUsers.ts"
 import * as WorkFolders from "./WorkFolders.ts"
 
-/** Options of the pool. */
+/** Options for the pool. */
 export interface Options {
   /** Folder for records, the compile cache and bundles. Only one platform may use it at a time. */
   readonly dataDir: string

@@ -1,6 +1,6 @@
 /**
  * Removes entries from a source map. Node decodes all maps of a program at its start when it runs with `--enable-source-maps`: for a small
- * handler, most of the entries are those of Stint and Effect, and decoding them took longer than the import itself.
+ * handler, most of the entries belong to Stint and Effect, and decoding them took longer than the import itself.
  *
  * ```
  *   mappings  "AAAA,GAAG,MAAM;AACA"    one text per generated line, one segment per token; numbers are differences to the segment before
@@ -58,8 +58,8 @@ const segmentOf = (numbers: ReadonlyArray<number>): string => {
 }
 
 /**
- * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain correct, columns are those of the line's
- * first token, and names of functions are not restored. Other sources keep all entries.
+ * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain correct, columns point to the line's first
+ * token, and names of functions are not restored. Other sources keep all entries.
  */
 export const thin = (text: string, isCoarse: (source: string) => boolean): string => {
   const map = decodeMap(text)

@@ -57,7 +57,7 @@ const unusedName = (source: string): string => {
  */
 export type StartChunks = "one" | "split"
 
-/** Options of {@link singleStartupChunk}. */
+/** Options for {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
    * Transforms the text of a file, which is needed because only one plugin can load a file. Returns undefined to leave the text unchanged.

@@ -132,7 +132,7 @@ describe("HandlerBundle", () => {
       assert.strictEqual(execFileSync(process.execPath, [handler], { encoding: "utf8" }), "loaded late function\n")
     }))
 
-  it.live("gives only the handler's own file an import.meta that is the program's", () =>
+  it.live("gives only the handler's own file the program's import.meta", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("main"))
       const print = (name: string) =>

@@ -6,10 +6,10 @@ import * as Effect from "effect/Effect"
 import { realpath, stat } from "node:fs/promises"
 import { PoolError, VolumeMissing } from "./PoolError.ts"
 
-/** Folders by the names of their volumes. */
+/** Folders by volume name. */
 export type NamedVolumes = Readonly<Record<string, string>>
 
-/** The error of a volume that cannot be used. `problem` has no full stop; `hint` is a sentence. */
+/** The error for a volume that cannot be used. `problem` has no full stop; `hint` is a sentence. */
 export const volumeMissing = (volume: string, problem: string, hint: string): PoolError =>
   new PoolError({ reason: new VolumeMissing({ volume, problem, hint }) })
 

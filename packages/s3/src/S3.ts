@@ -1,5 +1,5 @@
 /**
- * A client for one S3-compatible storage.
+ * A client for one S3-compatible storage service.
  *
  * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads nothing of AWS.
  */
@@ -17,7 +17,7 @@ export interface Options {
   /** The address of the storage, without the bucket: `http://127.0.0.1:9000`. Undefined: AWS, in the region. */
   readonly endpoint: string | undefined
   readonly region: string
-  /** True sends the bucket in the path (`/bucket/key`), which every storage accepts; false sends it in the host name. */
+  /** True sends the bucket in the path (`/bucket/key`), which every storage service accepts; false sends it in the host name. */
   readonly pathStyle: boolean
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
@@ -40,7 +40,7 @@ export interface Options {
   readonly lookup?: LookupFunction | undefined
 }
 
-/** A client for one storage, with the SDK module that contains its commands. */
+/** A client for one storage service, with the SDK module that contains its commands. */
 export interface S3 {
   readonly client: Sdk.S3Client
   readonly sdk: typeof Sdk
@@ -76,7 +76,7 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
         // By default, the SDK sends its own checksums as trailers, which many storage services reject. The signature covers the content.
         requestChecksumCalculation: "WHEN_REQUIRED",
         responseChecksumValidation: "WHEN_REQUIRED",
-        // Ignore the AWS settings of the machine: they must not redirect requests to another storage.
+        // Ignore the AWS settings of the machine: they must not redirect requests to another storage service.
         useDualstackEndpoint: false,
         useFipsEndpoint: false
       })

@@ -22,7 +22,7 @@ export class S3Error extends Schema.TaggedError<S3Error>()("S3Error", {
    * - `Rejected`: any other error status
    */
   kind: Schema.Literals(["NoAnswer", "NoSuchKey", "NoSuchBucket", "WrongRegion", "Denied", "NotS3", "Rejected"]),
-  /** The storage's error code (`InvalidAccessKeyId`), or that of the connection (`ECONNREFUSED`). */
+  /** The storage's error code (`InvalidAccessKeyId`), or the connection's (`ECONNREFUSED`). */
   code: Schema.String,
   /** The storage's message, shortened, without a full stop; may be empty. */
   text: Schema.String,
@@ -75,7 +75,7 @@ const kindOf = (code: string, status: number | undefined): S3Error["kind"] => {
   return status < 300 ? "NotS3" : "Rejected"
 }
 
-/** Converts an error that the SDK threw. The key is needed so that it can be removed from the texts. */
+/** Converts an error that the SDK threw. The key is needed so that it can be removed from the message. */
 export const fromSdkError = (
   { accessKeyId, secretAccessKey }: { readonly accessKeyId: string; readonly secretAccessKey: Redacted.Redacted }
 ) => {

@@ -26,7 +26,7 @@ export interface ExtraArgs {
   readonly Metadata?: { readonly [key: string]: string }
 }
 
-/** Options of downloads. RunPod's SDK does not have them. */
+/** Options for downloads. RunPod's SDK does not have them. */
 export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
 
 /** One storage client for the process, so that its connections are reused. */
@@ -75,7 +75,7 @@ const optionsOf = (
 
 /**
  * Uploads a file as `{prefix}/{job id}/{file_name}`, so that jobs do not overwrite each other's objects. A `file_name` that contains the
- * job's id becomes `{prefix}/{file_name}`, as does any name outside of a job. Returns a presigned URL that is valid for seven days.
+ * job's id becomes `{prefix}/{file_name}`, as does any name outside a job. Returns a presigned URL that is valid for seven days.
  *
  * The target is the bucket from `bucket_creds`, or else from the job's `s3Config`, or else from the `BUCKET_*` variables. If no bucket is
  * set, the file is copied into the folder `local_upload` in the working directory, and the function returns its path. Rejects with an error

@@ -17,7 +17,7 @@
  * }
  * ```
  *
- * The report also contains the fields of {@link Options.fields}. Names and structure are those of RunPod's SDK. All times are milliseconds
+ * The report also contains the fields of {@link Options.fields}. Names and structure are the same as in RunPod's SDK. All times are milliseconds
  * from the start of the job.
  *
  * | end of the job | destination of the report |
@@ -61,7 +61,7 @@ export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): 
 /** Returns fields for the report of one job. It is called after the handler has ended. */
 export type FieldSource<R = never> = (job: ReceivedJob) => Effect.Effect<{ readonly [field: string]: Schema.Json }, never, R>
 
-/** Options of the debugger. */
+/** Options for the debugger. */
 export interface Options<R = never> {
   /**
    * Adds fields of plugins to the report. If two sources return the same field, the later one wins; the

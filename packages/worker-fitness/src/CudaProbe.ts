@@ -41,7 +41,7 @@ export class CudaProbe extends Context.Service<CudaProbe, { readonly result: Eff
   "@stint/worker-fitness/CudaProbe"
 ) {}
 
-/** Options of the probe. */
+/** Options for the probe. */
 export interface Options {
   /** A Python 3 with `ctypes`. Default: `python3` from the PATH. */
   readonly python?: string

@@ -13,7 +13,7 @@ import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /**
    * The time limit of the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also

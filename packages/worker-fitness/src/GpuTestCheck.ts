@@ -10,7 +10,7 @@ import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /** A program (a path, or a name in the PATH) and its arguments. No shell interprets them. */
   readonly command: readonly [string, ...Array<string>]

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** Options of a run. */
+/** Options for a run. */
 export interface Options {
   /** The program. Default: `nvidia-smi` from the PATH. */
   readonly nvidiaSmi?: string
@@ -60,7 +60,7 @@ export const QUERY = [
 
 const COLUMNS = ["index", "name", "memory", "temperature", "memory error count"] as const
 
-/** The texts that the driver prints instead of a value or a row when the GPU no longer responds. */
+/** The messages that the driver prints instead of a value or a row when the GPU no longer responds. */
 const LOST_GPU = /unknown error|is lost|requires? reset|fallen off|unable to determine the device handle|ERR!/i
 
 const gpuErrorOfRow = (cells: ReadonlyArray<string>): string | undefined => {

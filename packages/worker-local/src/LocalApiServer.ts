@@ -84,7 +84,7 @@ const stoppedMessage = (reason: string) =>
 const endpointId = EndpointId.make(LocalRoutes.ENDPOINT)
 
 /**
- * The endpoint has no limits of its own; the `policy` of each request sets them. The retention of one hour bounds the memory, in addition
+ * The endpoint itself has no limits; the `policy` of each request sets them. The retention of one hour bounds the memory, in addition
  * to the limits of LocalJobQueue.
  */
 const endpoint: Endpoint = {
@@ -179,7 +179,7 @@ const layerLocalApi = Layer.effect(
   })
 )
 
-/** The listener, which maps the paths of the local API to those of the server. */
+/** The listener, which maps the paths of the local API to the server's paths. */
 const layerHttp = Layer.effect(
   HttpServer.HttpServer,
   Effect.gen(function*() {

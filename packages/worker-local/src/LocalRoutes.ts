@@ -1,5 +1,5 @@
 /**
- * Maps the paths of the local API to those of the server (docs/spec/local-test-mode.md#local-api).
+ * Maps the paths of the local API to the server's paths (docs/spec/local-test-mode.md#local-api).
  *
  * ```
  *   a page of another origin      403

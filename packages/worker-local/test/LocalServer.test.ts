@@ -317,7 +317,7 @@ describe("the local API", () => {
       expect(error).toMatch(/larger than the limit of 20 MiB\. Upload the result/)
     }))
 
-  it.live("a chunk of more than 1 MiB that is not a text fails its job with the reason", () =>
+  it.live("a chunk of more than 1 MiB that is not a string fails its job with the reason", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(function*() {
         yield "small"
@@ -364,7 +364,7 @@ describe("the local API", () => {
         run: () => Stream.fromIterable(texts)
       })]
   ])(
-    "a text of more than 1 MB in a %s is sent as several chunks that together form the text",
+    "a string of more than 1 MB in a %s is sent as several chunks that together form the string",
     ([, handlerOf]) =>
       Effect.gen(function*() {
         const text = `${"x".repeat(1_500_000)}${"\"é漢😀\n".repeat(100_000)}`

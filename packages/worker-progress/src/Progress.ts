@@ -53,7 +53,7 @@ export const update: (value: unknown) => Effect.Effect<void, never, Progress | C
   }
 )
 
-/** Options of progress. */
+/** Options for progress. */
 export interface Options {
   /**
    * The minimum time between two values of a job. The first value is sent immediately. Default: 100 ms, because a person cannot tell faster

@@ -30,7 +30,7 @@ import * as StorageUrl from "./StorageUrl.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** The address of a storage and a key to it. */
+/** The address of a storage service, and a key for it. */
 export interface Credentials {
   /** Any form that `StorageUrl` parses. */
   readonly endpointUrl: string

@@ -13,7 +13,7 @@ export const MAX_KEY = 1024
 
 const bytes = (text: string) => Buffer.byteLength(text)
 
-/** Control, formatting and unassigned characters, line ends, separators of paths, and what Windows forbids. */
+/** Control, formatting and unassigned characters, line ends, path separators, and what Windows forbids. */
 const UNSAFE = /[\p{C}\p{Zl}\p{Zp}/\\:*?"<>|]/gu
 
 /** Device names on Windows, with any extension. */

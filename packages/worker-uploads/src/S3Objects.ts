@@ -78,7 +78,7 @@ const ABORT_TIMEOUT = Duration.seconds(15)
 const IDLE = Duration.seconds(60)
 
 /**
- * Concurrent requests to one storage, each on its own connection.
+ * Concurrent requests to one storage service, each on its own connection.
  */
 const MAX_REQUESTS = 48
 

@@ -21,7 +21,7 @@ import type { Acl } from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** Options of one upload. */
+/** Options for one upload. */
 export interface Options {
   /**
    * The name of the file, the last part of the object's key. Default: the name of the file; for bytes and streams a random name. Made safe.
@@ -34,7 +34,7 @@ export interface Options {
   readonly key?: string | undefined
   /** Prepended to the object's key. */
   readonly prefix?: string | undefined
-  /** Default: by the extension of the name, else `application/octet-stream`, or `text/plain; charset=utf-8` for a text. */
+  /** Default: determined by the extension of the name, otherwise `application/octet-stream`, or `text/plain; charset=utf-8` for a string. */
   readonly contentType?: string | undefined
   readonly contentEncoding?: string | undefined
   /** `attachment; filename="..."` makes browsers save the object instead of showing it. */
@@ -74,7 +74,7 @@ export interface Uploaded {
 export class Uploads extends Context.Service<Uploads, {
   /** Uploads a file of any size, which is read part by part. */
   readonly file: (path: string | URL, options?: Options) => Effect.Effect<URL, UploadError>
-  /** Uploads bytes, or a text as UTF-8. */
+  /** Uploads bytes, or a string as UTF-8. */
   readonly bytes: (data: Uint8Array | string, options?: Options) => Effect.Effect<URL, UploadError>
   /** Uploads the content of a stream. It can be read only after the stream has ended. */
   readonly stream: <E, R>(
@@ -91,7 +91,7 @@ export class Uploads extends Context.Service<Uploads, {
   readonly destination: (options?: Options) => Effect.Effect<Destination["_tag"], UploadError>
 }>()("@stint/worker-uploads/Uploads") {}
 
-/** The properties of a content besides its bytes. */
+/** The properties of the content other than its bytes. */
 export interface ContentHints {
   /** The name if the options contain none. If undefined, the name is random. The name does not have to be safe. */
   readonly name: string | undefined

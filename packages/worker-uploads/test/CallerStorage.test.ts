@@ -1,5 +1,5 @@
 /**
- * Storages that callers choose: by the job's `s3Config`, or by credentials that the handler passes on.
+ * Storage services that callers choose: by the job's `s3Config`, or by credentials that the handler passes on.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -28,7 +28,7 @@ const uploads = (endpointUrl: string) =>
 const ofOperator = (url: string, allow?: ReadonlyArray<string>) =>
   layer(bucketEnvironment(`${url}/b1`, KEY), { attempts: 1, ...(allow === undefined ? {} : { allow }) })
 
-describe("a storage that a caller chooses", () => {
+describe("a storage service that a caller chooses", () => {
   it.live("is not reached when its address is special, in any spelling, and the error says how to allow it", () =>
     Effect.scoped(Effect.gen(function*() {
       const server = yield* storage

@@ -14,7 +14,7 @@ const MIB = 1024 * 1024
 const PART = 5 * MIB
 const KEY = { accessId: "AKIDEXAMPLE", accessSecret: "wJalrXUtnFEMI-secret" } as const
 
-/** A hostile storage, and uploads to it with short timeouts. */
+/** A hostile storage service, and uploads to it with short timeouts. */
 const withStorage = <A, E>(
   test: (storage: HostileStorage) => Effect.Effect<A, E, Uploads.Uploads>,
   options: Uploads.LayerOptions = {}
@@ -40,7 +40,7 @@ const withStorage = <A, E>(
 
 const until = (storage: HostileStorage, check: () => boolean) => Effect.promise(() => storage.until(check))
 
-describe("a storage that does not respond", () => {
+describe("a storage service that does not respond", () => {
   it.live("is reported as Unreachable after all attempts, and the error names the address", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
@@ -77,7 +77,7 @@ describe("a storage that does not respond", () => {
     ))
 })
 
-describe("a storage in trouble", () => {
+describe("a storage service in trouble", () => {
   it.live.each<[string, Parameters<HostileStorage["fail"]>[1]]>([
     ["cuts a connection", "cut"],
     ["is silent", "hang"],

@@ -1,5 +1,5 @@
 /**
- * A storage on loopback that responds as S3 does, except to requests for which a test has set a fault.
+ * A storage service on loopback that responds as S3 does, except to requests for which a test has set a fault.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, ServerResponse } from "node:http"

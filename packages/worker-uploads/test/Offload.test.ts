@@ -9,7 +9,7 @@ import { folder } from "./UploadsHarness.ts"
 
 const large = { text: "ü".repeat(600), list: [1, 2, 3] }
 
-/** Runs a handler behind the offload of outputs above 1000 bytes. */
+/** Runs a handler whose outputs above 1000 bytes are offloaded. */
 const run = (output: unknown, options: Uploads.OffloadOptions = {}) =>
   Effect.gen(function*() {
     const log = LogMemory.make()

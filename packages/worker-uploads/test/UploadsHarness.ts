@@ -13,7 +13,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Uploads } from "../src/index.ts"
 
-/** The key of the test server, as a job's `s3Config` has it. */
+/** The key of the test server, as a job's `s3Config` contains it. */
 export const KEY = { accessId: S3Server.KEY.accessKeyId, accessSecret: S3Server.KEY.secretAccessKey } as const
 
 /** The variables of a bucket. */

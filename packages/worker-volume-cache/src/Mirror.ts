@@ -65,7 +65,7 @@ const MANIFESTS = "manifests"
 const PACKS = "packs"
 const COPIES = "copies"
 
-/** The maximum size of a manifest, three times that of a million files. Larger ones are not read into memory. Bytes. */
+/** The maximum size of a manifest, three times the size for a million files. Larger ones are not read into memory. Bytes. */
 const MAX_MANIFEST = 400 * 1024 * 1024
 
 /** The number of generations to try, newest first, before the mirror counts as empty. */

@@ -464,7 +464,7 @@ describe("without a volume", () => {
 })
 
 describe("options", () => {
-  it.effect("a text as dirs is one directory, and namespace is the owner of the mirror", () =>
+  it.effect("a string as dirs is one directory, and namespace is the owner of the mirror", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const volume = join(kit.folder, "mount")

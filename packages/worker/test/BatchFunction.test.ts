@@ -100,7 +100,7 @@ describe("a handler that receives several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("fails all jobs of a call that returns no array, or an array of another length, and names both lengths", () => {
+  it.effect("fails all jobs of a call that returns no array, or an array of the wrong length, and names both lengths", () => {
     const { layer } = services()
     const wrong: Array<unknown> = [["only one"], { output: 1 }]
     const handler = Handler.fromBatchFunction(() => wrong.shift(), { max: 2 })

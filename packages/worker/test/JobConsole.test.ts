@@ -62,7 +62,7 @@ describe("console in a handler", () => {
     ])
   })
 
-  it("is unchanged outside of a job and after it is restored", () => {
+  it("is unchanged outside a job and after it is restored", () => {
     const { own, plain, restore } = installed()
     own.log("loading", 1)
     restore()

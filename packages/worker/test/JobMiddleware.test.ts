@@ -162,7 +162,7 @@ describe("the types of the middleware list", () => {
     acceptLedger(Worker.layer(Counting, { middleware: [tally].slice() }))
   })
 
-  it("reject a middleware outside of the one that it needs", () => {
+  it("reject a middleware outside the one that it needs", () => {
     // @ts-expect-error needsTally is the outermost, so no middleware provides Tally to it.
     acceptLedger(Worker.layer(one, { middleware: [needsTally, tally] }))
   })

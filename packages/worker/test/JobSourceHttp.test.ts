@@ -306,7 +306,7 @@ describe("faults", () => {
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close } = yield* start(stub, echo)
-      // A take over a reused connection, which could be mistaken for a lost one.
+      // A take over a reused connection, whose cancellation could be mistaken for a lost connection.
       yield* resultOf(stub, stub.submit(1))
       yield* until(stub, () => stub.of("job-take").length === 2)
       yield* close

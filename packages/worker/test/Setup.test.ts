@@ -135,8 +135,8 @@ describe("the setup of a worker", () => {
 
   it.effect.each<[string, Record<string, string>, Setup.Setup<never, never>["timeout"], number]>([
     ["the default", {}, undefined, 420_000],
-    ["that of the code", {}, "20 minutes", 1_200_000],
-    ["that of the variable", { PLATFORM_SETUP_TIMEOUT: "5000" }, "20 minutes", 5_000],
+    ["the limit in the code", {}, "20 minutes", 1_200_000],
+    ["the limit in the variable", { PLATFORM_SETUP_TIMEOUT: "5000" }, "20 minutes", 5_000],
     ["at most a day", { PLATFORM_SETUP_TIMEOUT: "999999999" }, undefined, 86_400_000]
   ])("a setup that exceeds its limit is aborted and fails: %s", ([, env, timeout, limit]) => {
     const { events, exits, layer } = machine({ ...onPlatform, ...env })

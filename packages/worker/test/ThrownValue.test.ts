@@ -27,7 +27,7 @@ const rejectWithText = async () => {
   throw "no reason"
 }
 
-/** How each effect fails, and what the error says. */
+/** How each effect fails, and the type and message of its error. */
 const FAILURES: ReadonlyArray<readonly [name: string, Effect.Effect<unknown, unknown>, type: string, message: string]> = [
   ["a tagged error without a message", new NoFace({ image: "a.png", count: 2 }), "NoFace", `{"image":"a.png","count":2}`],
   [

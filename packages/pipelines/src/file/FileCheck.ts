@@ -326,7 +326,7 @@ class Checker {
   }
 }
 
-/** What names a part. */
+/** The values that can name a part. */
 const CHOICE = shapeOf({ type: ["string", "number", "boolean"] })
 
 const NO_OPTIONS: JsonSchema = { type: "object", properties: {}, additionalProperties: false }

@@ -112,7 +112,7 @@ const targetOf = (name: string) => ({
   streams: false
 } as const)
 
-/** `key`: how the file names it. */
+/** `key`: the key under which the file names it. */
 const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>, key: "use" | "stream" = "use"): StepKind.Any => {
   const found = kinds.get(name)
   if (found === undefined) {

@@ -2,7 +2,7 @@
  * The format of `*.pipeline.json`: a pipeline as data (docs/learning/pipelines.md#pipelines-in-json).
  *
  * A step has a name and exactly one of `use`, `stream`, `run`, `all`, `branch`, `sleep` and `waitFor`; or it is a `select`, which has no name, because it is
- * not recorded. Strings of `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
+ * not recorded. Strings in `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import * as Schema from "effect/Schema"

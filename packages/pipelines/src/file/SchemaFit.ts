@@ -1,7 +1,7 @@
 /**
- * Whether every value of one JSON Schema is also a value of another one, as far as the schemas specify it.
+ * Whether every value of one JSON Schema is also a value of another, as far as the schemas specify it.
  *
- * It finds what the compiler finds in TypeScript: a wrong type, a missing member, or a text that is not allowed. It does not compare lengths,
+ * It finds what the compiler finds in TypeScript: a wrong type, a missing member, or a string that is not allowed. It does not compare lengths,
  * bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
  */
 import type { Json } from "@stint/contract/Json"
@@ -62,7 +62,7 @@ const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? 
 
 const NOT_FINITE = new Set<unknown>(["NaN", "Infinity", "-Infinity"])
 
-/** The texts that represent numbers that JSON cannot write. A Schema for numbers allows them, and no other Schema does. */
+/** The strings that stand for numbers that JSON cannot represent. A Schema for numbers allows them, and no other Schema does. */
 const isNotFinite = ({ enum: values, type }: JsonSchema): boolean =>
   type === "string" && Array.isArray(values) && values.every((value) => NOT_FINITE.has(value))
 
@@ -138,7 +138,7 @@ class Compared {
     this.#set(given, taken, [])
     const found = misfitsOfAlternatives(given, taken, this).slice(0, MAX_MISFITS)
     if (found.length === 0) return found
-    // Pairs that were compared meanwhile may fit only because of that assumption.
+    // Pairs that were compared in the meantime may fit only because of that assumption.
     for (const [one, other] of this.#fitting.splice(before)) this.#misfits.get(one)?.delete(other)
     this.#set(given, taken, found)
     return found
@@ -151,7 +151,7 @@ class Compared {
   }
 }
 
-/** The places at which a value of `given` is not one of `taken`. */
+/** The places at which a value of `given` is not a value of `taken`. */
 export const misfits = (given: Shape, taken: Shape): ReadonlyArray<Misfit> => misfitsAt("", given, taken, new Compared())
 
 const misfitsAt = (at: string, given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> =>
@@ -277,7 +277,7 @@ export const elementOf = (given: Shape): Shape | undefined => {
   return alternatives(resolved(given)).some(isTuple) ? shapeOf(undefined) : element
 }
 
-/** The texts of the values that a shape lists: those of an `enum` or a `const`, and of a boolean. */
+/** The values that a shape lists, as text: the values of an `enum` or a `const`, or of a boolean. */
 export const choicesOf = (given: Shape): ReadonlyArray<string> => {
   const listed = alternatives(resolved(given)).flatMap((shape) =>
     valuesOf(shape) ?? (shape.schema["type"] === "boolean" ? [true, false] : [])

@@ -20,14 +20,14 @@ interface Reference {
   readonly keys: ReadonlyArray<string | number>
 }
 
-/** A text of a template: literal parts and references. */
+/** A string in a template: literal parts and references. */
 type Part = string | Reference
 
 const SLOT = /(\$?)\$\{([^}]*)\}/g
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_-]*)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d{1,9}\])*)$/
 const KEY = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]/g
 
-/** An invalid text in a template. */
+/** An invalid string in a template. */
 interface Invalid {
   readonly invalid: string
 }
@@ -72,7 +72,7 @@ const valueAt = ({ keys, name }: Reference, results: Results): unknown => {
   return found
 }
 
-/** A value within a text: JSON, unless it is itself a text. */
+/** A value inside a string: JSON, unless it is itself a string. */
 export const textOf = (value: unknown): string =>
   value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
 

@@ -28,7 +28,7 @@ export interface Upload {
   readonly contentType: string
   /** The URL that the handler received. */
   readonly url: URL
-  /** As passed by the call. */
+  /** The options that the call passed. */
   readonly options: Options
 }
 

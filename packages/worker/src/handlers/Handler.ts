@@ -55,7 +55,7 @@ export interface Handler<
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
 
-/** The services that a handler needs, including those of its Schemas. */
+/** The services that a handler and its Schemas need. */
 type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint, R> =
   | Exclude<R, Provided>
   | I["DecodingServices"]

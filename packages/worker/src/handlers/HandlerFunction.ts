@@ -47,7 +47,7 @@ export type HandlerFunction<Input = unknown> = {
   run(job: FunctionJob<Input>, context: JobContext): unknown
 }["run"]
 
-/** Options of a handler function. */
+/** Options for a handler function. */
 export interface FunctionOptions {
   /** The name in logs and spans. Default: the function's name. */
   readonly name?: string

@@ -94,7 +94,7 @@ const fromSetup = <Provides, Requires, Setup>(
  * change or replace the outcome, or not run the handler at all. The handler receives the job that was passed to `next`, both as its
  * argument and as `CurrentJob`.
  *
- * It cannot fail with errors of its own. To fail the job, return a failed `Outcome`, or die to report an exception.
+ * It cannot fail with its own errors. To fail the job, return a failed `Outcome`, or die to report an exception.
  *
  * @example
  * ```ts

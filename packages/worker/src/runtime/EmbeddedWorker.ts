@@ -61,7 +61,7 @@ const makeShutdown = () => {
   }
 }
 
-/** The exit of a failed fitness check or setup. It becomes the layer's error. */
+/** Turns the process exit after a failed fitness check or setup into the layer's error. */
 const failLayer = Layer.succeed(
   ProcessExit,
   () =>

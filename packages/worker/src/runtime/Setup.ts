@@ -40,7 +40,7 @@ const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
 /** The longest time that the setup waits for the response to its notice, which takes a millisecond or two on a single machine. */
 const NOTICE_MILLIS = 100
 
-/** A setup as a layer: its services are those that the handler needs from it. */
+/** A setup as a layer, which provides the services that the handler needs from it. */
 export interface Setup<R, Needs> {
   readonly layer: Layer.Layer<R, unknown, Needs>
   /** How long it may take. The variable `SETUP_TIMEOUT` overrides it. Default: {@link DEFAULT_TIMEOUT}. */

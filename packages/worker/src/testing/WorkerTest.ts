@@ -15,7 +15,7 @@ import { withJobSpan } from "../runtime/Spans.ts"
 import { VERSION } from "../runtime/Version.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
-/** The job's outcome, as the caller sees it. {@link runJson} returns JSON values, {@link run} those of the handler's Schemas. */
+/** The job's outcome, as the caller sees it. {@link runJson} returns JSON values, and {@link run} returns values of the handler's Schemas. */
 export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out Failure = never> {
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined when the caller receives no `output`. */
@@ -33,7 +33,7 @@ export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out F
   readonly stopPod: boolean
 }
 
-/** The services of a run: those of the handler, of the middleware, and of the Schemas in both directions. */
+/** The services that a run needs: for the handler, for the middleware, and for the Schemas in both directions. */
 type Needs<
   I extends Schema.Constraint,
   O extends Schema.Constraint,
@@ -48,7 +48,7 @@ type Needs<
 
 const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
 
-/** Options of a run. */
+/** Options for a run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>> {
   /** As in `Worker.layer`, but set up for this run alone. Default: none. */
   readonly middleware?: Middleware
