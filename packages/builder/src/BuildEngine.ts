@@ -16,7 +16,7 @@ export interface EngineProgram {
   readonly env: Readonly<Record<string, string>>
 }
 
-/** An image of the engine. */
+/** An image in the engine. */
 export interface EngineImage {
   /** `sha256:...` */
   readonly id: string

@@ -78,7 +78,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const secrets = yield* Secrets
   const one = yield* Semaphore.make(1)
   const running = yield* FiberMap.make<string>()
-  /** Held by a build that deploys, and by the removal of an endpoint. */
+  /** Held while a build deploys, and while an endpoint is removed. */
   const deploying = yield* Semaphore.make(1)
   /** Removed endpoints whose builds are not removed yet. */
   const removing = new Set<EndpointId>()
@@ -241,7 +241,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
-    // A caller that disconnects while the programs end must not leave the build in the state running forever.
+    // A caller that disconnects while the programs end must not leave the build in the state "running" forever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))

@@ -16,7 +16,7 @@ export interface StartRequest {
   readonly endpoint: EndpointId
   readonly createdBy: string
   readonly trigger: Build["trigger"]
-  /** Default: the `ref` of the settings. */
+  /** Default: the `ref` in the settings. */
   readonly ref?: string | undefined
   readonly message?: string | undefined
 }

@@ -1,7 +1,7 @@
 /**
  * Clones a repository at a branch, tag or commit, with Git's own program.
  *
- * Credentials are passed in variables and files, never as arguments, which every user of the machine can read. The programs cannot prompt for a
+ * Credentials are passed in variables and files, never as arguments, which every user on the machine can read. The programs cannot prompt for a
  * password, and only the protocols in the settings are used, even for redirects.
  */
 import * as Effect from "effect/Effect"

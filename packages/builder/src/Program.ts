@@ -1,5 +1,5 @@
 /**
- * Runs a program of the machine, line by line.
+ * Runs a program on this machine, and reads its output line by line.
  */
 import { MAX_SECRET_BYTES } from "@stint/contract/Secret"
 import * as Effect from "effect/Effect"
@@ -61,7 +61,7 @@ const inherited = (): Record<string, string> =>
     )
   )
 
-/** Splits chunks into masked lines. A carriage return ends a line, too: progress bars overwrite theirs. */
+/** Splits chunks into masked lines. A carriage return ends a line, too: progress bars overwrite their line. */
 const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => string) => {
   const decoder = new StringDecoder("utf8")
   let open = ""

@@ -30,7 +30,7 @@ const failureOf = (one: BuildPlan.Repository): string => {
 const START = "import stint\nstint.serverless.start({\"handler\": handler})\n"
 
 describe("the plan of a build", () => {
-  it("builds the Dockerfile of the repository's root in the root by default", () => {
+  it("builds the Dockerfile in the repository's root, with the root as context, by default", () => {
     assert.deepStrictEqual(planOf(repository({ Dockerfile: "FROM scratch", "lab1/Dockerfile": "" })), {
       context: "",
       dockerfile: "Dockerfile",
@@ -120,7 +120,7 @@ describe("the plan of a build", () => {
     assert.isUndefined(BuildPlan.startAdvice(unread, planOf(unread)))
   })
 
-  it("searches only some of the text for start(), because the platform waits for it", () => {
+  it("searches only some of the text for start(), because the platform waits for the search", () => {
     const contents = Object.fromEntries(Array.from({ length: 400 }, (_, at) => [`a${at}.py`, ""]))
     let reads = 0
     const large = {

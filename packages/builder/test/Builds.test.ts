@@ -35,7 +35,7 @@ const endpointWords = Effect.map(
   (spec) => ({ ...spec, createdAt: 0 })
 )
 
-/** What the stand-in of the engine does. */
+/** What the stand-in for the engine does. */
 interface Engine {
   /** Lines of a shell script in place of `docker`. */
   readonly script?: ReadonlyArray<string>

@@ -215,7 +215,7 @@ describe("a clone", () => {
       assert.isTrue(existsSync(join(asked.keys, "deploy-key")))
     }))
 
-  it.live("without a deploy key, does not use the keys, the agent and the settings of the platform's user for ssh", () =>
+  it.live("without a deploy key, does not use the keys, the agent or the settings of the platform's user for ssh", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})

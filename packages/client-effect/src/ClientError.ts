@@ -80,6 +80,6 @@ export class ClientError extends Schema.TaggedError<ClientError>()("ClientError"
   }
 }
 
-/** Converts the error of a program. */
+/** Converts an error that a program threw. */
 export const fromCallError = ({ detail, endpoint, hint, host, job, operation, reason }: CallError): ClientError =>
   new ClientError({ reason, operation, endpoint, host, ...(job === undefined ? {} : { job }), detail, hint })

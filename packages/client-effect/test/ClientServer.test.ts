@@ -68,7 +68,7 @@ const open = (settings: Settings = {}) =>
 const jobsOf = ({ health }: TestEndpoint) =>
   Effect.map(health, ({ jobs }) => jobs.completed + jobs.failed + jobs.inProgress + jobs.inQueue)
 
-/** The reason of a rejected promise. */
+/** The reason for a rejected promise. */
 const rejection = (start: () => Promise<unknown>): Effect.Effect<unknown> =>
   Effect.promise(() => start().then((value) => `fulfilled with ${JSON.stringify(value)}`, (error: unknown) => error))
 

@@ -1,5 +1,5 @@
 /**
- * Type tests of both clients. The compiler checks this file; nothing happens at run time.
+ * Type tests for both clients. The compiler checks this file; nothing happens at run time.
  */
 import { createClient } from "@stint/client"
 import type { PromiseEndpoint, PromiseJob } from "@stint/client"

@@ -145,7 +145,7 @@ export interface Webhook {
 export interface JobOptions {
   readonly policy?: Policy
   readonly s3Config?: S3Config
-  /** A URL that receives the job when it has ended, or a webhook with selected events. */
+  /** A URL that receives the job once it has ended, or a webhook with selected events. */
   readonly webhook?: string | Webhook
   /** -100 to 100; jobs with a higher priority run first. Default: 0. */
   readonly priority?: number

@@ -1,7 +1,7 @@
 /**
  * The error of a failed call: its reason, a sentence that describes it, and a hint.
  *
- * Uses the texts of the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
+ * Uses the messages in the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
  * instead, so a body may be anything.
  */
 import type { HttpResponse, NoResponse } from "./protocol/DriverProtocol.ts"

@@ -114,7 +114,7 @@ export class Downloads extends Context.Service<Downloads, {
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
   /**
    * Downloads several files into this folder, which is created if needed. The files are not removed when the scope closes. If one fails,
-   * or the fiber is interrupted, the files of this call are removed.
+   * or the fiber is interrupted, the files from this call are removed.
    */
   readonly into: (
     folder: string,

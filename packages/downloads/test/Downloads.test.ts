@@ -179,7 +179,7 @@ describe("a hostile server", () => {
         expect(server.requests.length).toBe(6)
       })))
 
-  it.effect("cannot fill the disk by announced, endless, or compressed bodies", () =>
+  it.effect("cannot fill the disk with announced, endless, or compressed bodies", () =>
     using({ maxBytes: 1024 * 1024 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => {
@@ -479,7 +479,7 @@ describe("into a folder", () => {
         expect(existsSync(join(directory, "elsewhere"))).toBe(false)
       })))
 
-  it.effect("removes the files of a call that failed, and no others", () =>
+  it.effect("removes the files from a failed call, and no others", () =>
     using({ concurrency: 1 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.writeHead(request.url === "/bad" ? 404 : 200).end("x"))

@@ -185,7 +185,7 @@ describe("the connection", () => {
       expect(yield* reason(`https://127.0.0.2:${server.port}/`)).toMatchObject({ _tag: "Malformed" })
     }).pipe(Effect.provide(client())))
 
-  it.effect("ignores the proxies of the environment", () =>
+  it.effect("ignores the proxies in the environment", () =>
     Effect.gen(function*() {
       const proxy = yield* http((_, response) => response.end("proxy"), "127.0.0.1")
       const outside = yield* http((_, response) => response.end("direct"))

@@ -103,7 +103,7 @@ export const isSafeBlob = (blob: string): boolean =>
 export const checksumOf = (blob: string): ModelFile["checksum"] =>
   /^[0-9a-f]{64}$/.test(blob) ? "sha256" : /^[0-9a-f]{40}$/.test(blob) ? "git" : "none"
 
-/** The format of the hub's client. */
+/** The listing of a commit, in the format of the hub's client. */
 const Listing = Schema.fromJsonString(Schema.Struct({
   format_version: Schema.Literal(1),
   files: Schema.Record(
@@ -177,7 +177,7 @@ export const find = (cache: Cache, id: ModelId, revision: string): Effect.Effect
 export const sizeOf = (path: string): Effect.Effect<number | undefined> =>
   Effect.promise(async () => (await orUndefined(stat(path)))?.size)
 
-/** Creates the folders of a model. They are readable for workers of every user, regardless of the umask. */
+/** Creates the folders of a model. Workers of every user can read them, regardless of the umask. */
 export const makeFolders = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), async () => {
     const blobs = join(folderOf(cache, id), "blobs")

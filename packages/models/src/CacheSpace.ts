@@ -53,7 +53,7 @@ export const cacheBytes = Effect.fnUntraced(function*(cache: Cache) {
   return sizes.reduce((sum, size) => sum + size, 0)
 })
 
-/** The free space of the cache's disk. Bytes. */
+/** The free space on the cache's disk. Bytes. */
 const freeBytes = ({ home }: Cache): Effect.Effect<number, CacheError> =>
   Effect.map(attempt(home, () => statfs(home)), ({ bavail, bsize }) => bavail * bsize)
 

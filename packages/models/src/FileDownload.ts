@@ -33,7 +33,7 @@ export interface Download {
   readonly commit: string
   /** The first wait before another attempt. Milliseconds. */
   readonly retryMs: number
-  /** Called with the change of the number of bytes on the disk. */
+  /** Called with the change in the number of bytes on the disk. */
   readonly advance: (bytes: number) => void
 }
 

@@ -1,5 +1,5 @@
 /**
- * The models of this machine, as the autoscaler and the server see them. `HostModels` implements it; a platform whose endpoints have no model
+ * The models on this machine, as the autoscaler and the server see them. `HostModels` implements it; a platform whose endpoints have no model
  * does not load it.
  */
 import type { ModelCache, ModelDownload, ModelId, ModelReference } from "@stint/contract/Model"

@@ -17,7 +17,7 @@ export interface TestFile {
   readonly listedSize?: number
 }
 
-/** A model of the test hub. Its files may be replaced, and `main` moved. */
+/** A model on the test hub. Its files may be replaced, and `main` moved. */
 export interface TestModel {
   commit: string
   files: Readonly<Record<string, TestFile>>
@@ -25,7 +25,7 @@ export interface TestModel {
   token?: string
 }
 
-/** What goes wrong. Each member applies until it is reset. */
+/** The faults to simulate. Each member applies until it is reset. */
 export interface HubFaults {
   /** Responds to every request with this status and this `X-Error-Code`. */
   status: { readonly code: number; readonly error?: string } | undefined
@@ -39,7 +39,7 @@ export interface HubFaults {
   ignoresRanges: boolean
   /** The list contains neither sizes nor checksums, as on some mirrors. */
   hidesDetails: boolean
-  /** The headers of files contain no sizes either, as behind a proxy that compresses. */
+  /** The headers of files contain no sizes either, as behind a compressing proxy. */
   hidesSizes: boolean
   /** Bodies of files wait until this completes. */
   gate: Promise<void> | undefined

@@ -107,7 +107,7 @@ const bodies = (hub: TestHub): number =>
 
 const hasPython = spawnSync("python3", ["--version"]).status === 0
 
-/** Runs the program with no other variables of the test. */
+/** Runs the program with these variables, and none of the test's other variables. */
 const resolveInPython = (variables: Record<string, string | undefined>, revision: string, files: ReadonlyArray<string>) =>
   spawnSync("python3", [join(import.meta.dirname, "fixtures/resolve.py"), "acme/whisper", revision, ...files], {
     encoding: "utf8",
@@ -367,7 +367,7 @@ describe("HostModels", () => {
   )
 
   test(
-    "removes no model for a download that does not fit without all unused models",
+    "removes no model for a download that would not fit even after the removal of all unused models",
     ({ another, hub, models }) =>
       Effect.gen(function*() {
         yield* end(models)

@@ -1,5 +1,5 @@
 /**
- * The OpenTelemetry SDK of a process. Its modules are loaded only when the environment configures traces.
+ * The OpenTelemetry SDK for a process. Its modules are loaded only when the environment configures traces.
  *
  * ```
  *   ended spans --> BatchSpanProcessor --> the exporter of the protocol --> the collector
@@ -252,8 +252,8 @@ const attachToRegistered = Effect.fnUntraced(function*(
  * ```
  *   OTEL_SDK_DISABLED=true                    none
  *   the program has registered an SDK         a tracer of that SDK
- *   OTEL_EXPORTER_OTLP_ENDPOINT or the like our own SDK, which exports OTLP over HTTP (OtlpConfig) none of these none; no module of OpenTelemetry
- *   is loaded
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   our own SDK, which exports OTLP over HTTP (OtlpConfig)
+ *   none of these                             none; no module of OpenTelemetry is loaded
  * ```
  *
  * Fails with a `ConfigError` when a variable is invalid.

@@ -15,7 +15,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 
-/** The bucket, its key, and the limits of a request. */
+/** The bucket, its key, and the limits for a request. */
 export interface Options {
   readonly bucket: string
   /** Prepended to every key, separated by a slash. Default: nothing. */

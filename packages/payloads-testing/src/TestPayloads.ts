@@ -1,5 +1,5 @@
 /**
- * The stores under the payloads of the suites.
+ * The stores under the payloads, for the suites.
  */
 import { MemoryPayloadStore } from "@stint/payloads"
 import * as Payloads from "@stint/payloads/Payloads"

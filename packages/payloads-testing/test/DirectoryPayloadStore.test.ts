@@ -1,5 +1,5 @@
 /**
- * Tests the rules of a folder that are not in the suite: it survives crashes, and a missing disk differs from a missing object.
+ * Tests the rules for a folder that are not in the suite: it survives crashes, and a missing disk differs from a missing object.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"

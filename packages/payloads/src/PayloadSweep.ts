@@ -9,9 +9,9 @@
  *                           else       removed
  * ```
  *
- * A sweep finds the objects of removed jobs (retention, time to live), of submissions that crashed between the object and the row, and of rejected
- * writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is never
- * reused, so an orphan stays an orphan.
+ * A sweep finds the objects of removed jobs (retention, time to live), of submissions that crashed between writing the object and the row, and of
+ * rejected writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is
+ * never reused, so an orphan stays an orphan.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JobStore } from "@stint/store/JobStore"

@@ -214,7 +214,7 @@ export const make = Effect.fnUntraced(function*(
     chunks = Math.max(chunks, answer.chunks)
   }
 
-  /** One write of this run at a time, so that the responses arrive in order. */
+  /** Sends one write of this run at a time, so that the responses arrive in order. */
   const write = (
     more: Pick<RunWrite, "records" | "park" | "finish">,
     ask = false

@@ -164,12 +164,12 @@ export interface Sequence<out Value, out R> {
 type ValueOf<S> = S extends Sequence<infer Value, infer _R> ? Value : never
 type SequenceServices<S> = S extends Sequence<infer _V, infer R> ? R : never
 
-/** The sequences of an `all` or a `branch` by their names. */
+/** The sequences of an `all` or a `branch` by name. */
 type Parts<I extends Schema.Constraint, Value, Results> = {
   readonly [name: string]: (start: Builder<string, I, Value, Results, never>) => Sequence<unknown, unknown>
 }
 
-/** A pipeline that is not complete yet. `Value` is the output of its last node, `Results` are the outputs of all nodes by their names. */
+/** A pipeline that is not complete yet. `Value` is the output of its last node, `Results` are the outputs of all nodes by name. */
 export interface Builder<Name extends string, I extends Schema.Constraint, Value, Results, R> extends Sequence<Value, R> {
   /**
    * Runs a function or an Effect in the pipeline's worker. It receives the value of the previous node, the results of all previous nodes by name, and

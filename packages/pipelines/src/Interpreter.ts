@@ -14,7 +14,7 @@
  *
  *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations
  *
- *   a node fails for good, or a caller cancels a run with compensations --> Compensation, then the run ends
+ *   a node fails permanently, or a caller cancels a run with compensations --> Compensation, then the run ends
  * ```
  */
 import type { CurrentJob, ReceivedJob } from "@stint/worker/CurrentJob"

@@ -1,5 +1,5 @@
 /**
- * The journal of the platform (docs/spec/pipelines.md#run-journal).
+ * The platform's journal (docs/spec/pipelines.md#run-journal).
  *
  * ```
  *   writes of all runs in one turn of the event loop --> one request --> responses, one per run

@@ -153,7 +153,7 @@ export const outputOfChild = (target: Target, entry: JournalEntry): ChildEnd =>
         }
   })
 
-/** The path of an attempt of a job. */
+/** The path of a job's attempt. */
 const attemptPath = (path: string, number: number): string => number === 1 ? path : `${path}~${number}`
 
 /** Whether an entry of a job's attempt means that the attempt failed. */

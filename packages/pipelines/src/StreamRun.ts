@@ -72,7 +72,7 @@ export const runStream = (
         yield* Effect.scoped(Stream.runForEach(stream, emit))
         return chunks
       }
-      // Callers receive each chunk as the Schema of the list encodes it.
+      // Callers receive each chunk as the list's Schema encodes it.
       const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
       const written = Stream.mapEffect(stream, (chunk) => Effect.map(encode([chunk]), firstOf))
       yield* Effect.scoped(Stream.runForEach(written, emit))

@@ -14,7 +14,7 @@ interface Expr {
   readonly right: Expr | number
 }
 
-/** Sums, differences and so on of numbers or of each other. */
+/** Expressions such as sums and differences, of numbers or of other expressions. */
 const expressions = (leaf: object, ...names: ReadonlyArray<string>) => ({
   $ref: "#/$defs/Expr",
   $defs: {

@@ -52,7 +52,7 @@ describe("a run and a new release of its pipeline", () => {
     })
   })
 
-  it("waits when a recorded step is gone, and when its input has another type", async () => {
+  it("waits when a recorded step was removed, and when its input has another type", async () => {
     const renamed = Pipeline.make("letters", { input: Schema.String })
       .step("draft", () => ({ text: "" }), { output: Draft }).waitFor("approved", Schema.Json).end(Schema.Unknown)
     expect(await upgraded(renamed)).toEqual({
@@ -139,7 +139,7 @@ const target = (type: number) => ({
 
 const ENDPOINTS = Object.fromEntries(VALUES.map((value, type) => [`job${type}`, () => value]))
 
-/** Adds the nodes. Each step notes its path when it begins. */
+/** Adds the nodes. Each step records its path when it begins. */
 const withNodes = (start: Building, nodes: ReadonlyArray<Shape>, began: (path: string) => void): Building =>
   nodes.reduce((builder, shape) => {
     if (isFork(shape)) {

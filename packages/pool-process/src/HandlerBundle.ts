@@ -246,7 +246,7 @@ const thinMaps = async (folder: string): Promise<void> => {
   }))
 }
 
-/** esbuild creates files with the permissions of the umask. A bundle is one folder without subfolders. */
+/** esbuild creates files with the permissions that the umask allows. A bundle is one folder without subfolders. */
 const applyPermissions = async (parent: string, folder: string, permissions: BundlePermissions): Promise<void> => {
   for (const path of [parent, folder]) await chmod(path, permissions.folder)
   await Promise.all((await readdir(folder)).map((name) => chmod(join(folder, name), permissions.file)))

@@ -218,7 +218,7 @@ const startKeeper = (folder: string, abandonAfter: Duration.Duration): Keeper | 
   } catch {
     // The next platform cannot end this keeper, and reads the pipes together with it.
   }
-  // The keeper must not keep the process of the platform running.
+  // The keeper must not keep the platform's process running.
   child.unref()
   return {
     request: (name) =>
@@ -266,7 +266,7 @@ const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
 
 /**
  * Opens the pipes in `folder`. `isRecorded` returns whether the worker with this encoded name has a record; files of other workers are leftovers.
- * `abandonAfter`: how long after the end of this platform its workers wait for the next one.
+ * `abandonAfter`: how long the workers wait for the next platform after this one has ended.
  */
 export const make = Effect.fnUntraced(function*(
   folder: string,

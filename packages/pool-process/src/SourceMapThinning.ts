@@ -1,5 +1,5 @@
 /**
- * Removes entries from a source map. Node decodes all maps of a program at its start when it runs with `--enable-source-maps`: for a small
+ * Removes entries from a source map. Node decodes all of a program's maps at its start when it runs with `--enable-source-maps`: for a small
  * handler, most of the entries belong to Stint and Effect, and decoding them took longer than the import itself.
  *
  * ```

@@ -73,7 +73,7 @@ try {
   process.argv.splice(1, process.argv.length, program)
   writeSync(descriptor, "ok\\n")
 } catch {
-  // The user may not enter the folder, or the platform has ended.
+  // The user cannot enter the folder, or the platform has ended.
   process.exit(1)
 }
 control.destroy()
@@ -128,7 +128,7 @@ export interface Options {
   readonly retryAfter?: Duration.Input
 }
 
-/** The standbys of one user. */
+/** The standbys that run as one user. */
 export interface StandbyWorkers {
   /**
    * Makes a waiting standby the process of a worker. Undefined when none fits: the caller then starts a process. `record` is called before

@@ -28,7 +28,7 @@ export const BUNDLE_OPTIONS = {
   metafile: true
 } as const satisfies BuildOptions
 
-/** esbuild's loader of a file. */
+/** esbuild's loader for a file. */
 const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
   const extension = extname(path)
   return extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"

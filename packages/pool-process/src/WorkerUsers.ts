@@ -18,7 +18,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, wri
 import { join } from "node:path"
 import type { WorkerUser } from "./WorkerUser.ts"
 
-/** A range of user and group ids that no account of the machine has. Both ends are included. */
+/** A range of user and group ids that no account on the machine has. Both ends are included. */
 export interface WorkerIds {
   readonly first: number
   readonly last: number

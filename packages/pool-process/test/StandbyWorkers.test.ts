@@ -77,7 +77,7 @@ describe.skipIf(!existsSync("/proc/self/task"))("standby processes", () => {
       assert.deepStrictEqual([initial, initialOfStandby], [`${own}-initial true`, `${own}-initial false`])
     }))
 
-  it.live("report an error at the import of the handler like a new process", () =>
+  it.live("report an error during the import of the handler as a new process does", () =>
     withPool(
       Effect.gen(function*() {
         const handle = yield* startInStandby(script(`const broken = (): never => { throw new Error("no model") }\nbroken()`))
@@ -227,7 +227,7 @@ describe("StandbyWorkers", () => {
       })
     ))
 
-  it.live("kills a standby that may not enter the worker's folder, and returns none", () =>
+  it.live("kills a standby that cannot enter the worker's folder, and returns none", () =>
     withStandbys((standbys, workers) =>
       Effect.gen(function*() {
         let taken = 0

@@ -271,7 +271,7 @@ describe.runIf(process.platform === "linux")("ProcessPool: children with their o
         process.kill(stranger, "SIGKILL")
         return others
       }))
-      // The pool has waited for them when it closed.
+      // The pool waited for them when it closed.
       assert.deepStrictEqual(others.map(isAlive), [false, false, true])
       process.kill(others[2] ?? 0, "SIGKILL")
     }))

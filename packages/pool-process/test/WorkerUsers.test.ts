@@ -13,7 +13,7 @@ import { folder, fresh, line, script, withPool } from "./TestProcesses.ts"
 
 const isRoot = process.getuid?.() === 0
 
-/** Ids that no account of a test machine has. */
+/** Ids that no account on a test machine has. */
 const IDS = { first: 471_100, last: 471_103 }
 
 const folders = () => {

@@ -1,5 +1,5 @@
 /**
- * Named volumes: folders of the platform's machine that the operator made available to workers, for example a mounted network file system.
+ * Named volumes: folders on the platform's machine that the operator has made available to workers, for example a mounted network file system.
  * An endpoint names a volume instead of a folder. Otherwise, every caller that may create endpoints could read any folder.
  */
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ const problemOf = (cause: unknown): string =>
     ? "does not exist"
     : `cannot be used (${cause instanceof Error ? cause.message : String(cause)})`
 
-/** The folder of a volume, without links. Fails when the platform has no such volume, or its folder is gone. */
+/** The folder of a volume, without links. Fails when the platform has no such volume, or its folder does not exist. */
 export const folderOf = Effect.fnUntraced(function*(volume: string, volumes: NamedVolumes) {
   const folder = Object.hasOwn(volumes, volume) ? volumes[volume] : undefined
   if (folder === undefined) {

@@ -151,7 +151,7 @@ const problemOfBatch = (config: object): string | undefined => {
 }
 
 /**
- * The first error of a config, as one sentence; undefined for a valid config. JavaScript callers have no type checking, so misspelled keys
+ * The first error in a config, as one sentence; undefined for a valid config. JavaScript callers have no type checking, so misspelled keys
  * are errors.
  */
 export const problemOf = (config: unknown): string | undefined => {

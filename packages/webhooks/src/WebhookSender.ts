@@ -13,9 +13,9 @@
  *        +------- due again when its turn has probably come
  * ```
  *
- * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait for a permit of the host, and one for
- * the request. A sender that shuts down returns its deliveries to the outbox. The deliveries of a killed sender are claimed again when
- * their leases expire. A receiver may therefore get a delivery twice, with the same `webhook-id`.
+ * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait for one of the host's permits, and one for the
+ * request. A sender that shuts down returns its deliveries to the outbox. The deliveries of a killed sender are claimed again when their leases
+ * expire. A receiver may therefore get a delivery twice, with the same `webhook-id`.
  *
  * Deliveries are not ordered, so a slow or retried delivery does not delay the next one. The job object in the body has the state that it
  * had at the time of the event.

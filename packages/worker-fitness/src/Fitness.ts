@@ -1,5 +1,5 @@
 /**
- * The automatic checks of the machine, configured by environment variables
+ * The automatic checks for the machine, configured by environment variables
  * (docs/spec/fitness-checks.md#automatic-checks, docs/spec/fitness-checks.md#variables; see `FitnessConfig`).
  *
  * ```

@@ -1,5 +1,5 @@
 /**
- * The server of local test mode: the platform's server over a memory store, on an address of this machine.
+ * The server of local test mode: the platform's server over a memory store, at an address of this machine.
  *
  * It does not share a copy of Effect with the worker: everything that crosses {@link start} is a promise or a plain value. A bundled worker
  * therefore does not contain the server, which would make each start slower, but loads it as a separate bundle.
@@ -121,7 +121,7 @@ const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
         _tag: "Caller",
         caller: { id: "local", name: "a caller of the local API", scopes: ["jobs"], endpoints: "all", rateLimit: undefined }
       }),
-    // The only worker of this server is the process itself, so its key identifies it and lease tokens prove nothing more.
+    // The only worker of this server is the process itself, so its key identifies it, and lease tokens would prove nothing more.
     identifyWorker: (_endpoint, _worker, key) => isWorkerKey(key) ? "worker" : undefined,
     hasWorkerKeyPrefix: isWorkerKey,
     workerKey: () => Redacted.make(workerKey),

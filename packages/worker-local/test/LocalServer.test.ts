@@ -670,7 +670,7 @@ describe("the start of the local API", () => {
       )
     }))
 
-  it.live("an address of another machine causes an error that names the flag", () =>
+  it.live("another machine's address causes an error that names the flag", () =>
     Effect.gen(function*() {
       expect(yield* startError({ argv: ["--rp_api_host", "192.0.2.1"] })).toMatch(
         /^--rp_api_host is "192\.0\.2\.1", which is not an address/

@@ -33,7 +33,7 @@ export interface JobRef {
 export class Progress extends Context.Service<Progress, {
   /**
    * Reports a JSON value as the progress of a job that is running in this worker. A plain function for plain code: it returns immediately and
-   * never throws. Invalid values are dropped; the first one of a job logs a WARN. Values of an ended job are ignored with a DEBUG line.
+   * never throws. Invalid values are dropped; a job's first invalid value logs a WARN. Values of an ended job are ignored with a DEBUG line.
    */
   readonly update: (job: JobRef, value: unknown) => void
 }>()("@stint/worker-progress/Progress") {}
@@ -66,7 +66,7 @@ export interface Options {
    */
   readonly flushTimeout?: Duration.Input
   /**
-   * The maximum size of a value as JSON text. Bytes; default: 1,000,000, slightly less than the limit of the server (1 MiB, including the
+   * The maximum size of a value as JSON text. Bytes; default: 1,000,000, slightly less than the server's limit (1 MiB, including the
    * body around it). A larger value is dropped with a WARN.
    */
   readonly maxBytes?: number

@@ -4,8 +4,8 @@
  * ```
  *   OTEL_SDK_DISABLED=true                    no traces
  *   the program has registered an SDK         the worker's spans go to that SDK
- *   OTEL_EXPORTER_OTLP_ENDPOINT or the like our own SDK, which exports OTLP over HTTP none of these no traces: no module is loaded, no span is
- *   created
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   our own SDK, which exports OTLP over HTTP
+ *   none of these                             no traces: no module is loaded, no span is created
  * ```
  *
  * A job's spans (`@stint/worker/Spans`) are part of its caller's trace. Spans that the handler's own code starts with `@opentelemetry/api`,

@@ -38,7 +38,7 @@ const BUCKET = String.raw`(?:(?<bucket>.+?)\.)?`
 interface Provider {
   /** Matches the whole host, with groups `bucket`, `region` and `host`: the storage's own host, if it is not the rest of the match. */
   readonly host: RegExp
-  /** The region of a host that contains none. */
+  /** The region for a host that contains none. */
   readonly region?: string
   readonly pathStyle: boolean
   /** The host of the API, if it is not the host without the bucket. */

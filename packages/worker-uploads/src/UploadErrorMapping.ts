@@ -80,6 +80,6 @@ const reasonOf = (bucket: Bucket, error: S3Error): Reason => {
   }
 }
 
-/** Converts an error of the bucket's client. */
+/** Converts an error from the bucket's client. */
 export const toUploadError = (bucket: Bucket) => (error: S3Error): UploadError =>
   new UploadError({ reason: reasonOf(bucket, error) })

@@ -119,7 +119,7 @@ describe("an unnamed bucket", () => {
 describe("a job's s3Config", () => {
   const s3Config = { ...KEY, bucketName: "theirs", endpointUrl: "https://minio.example", objectPath: "in/../box" }
 
-  it.effect("is used as a whole, without settings of the environment", () =>
+  it.effect("is used as a whole, without settings from the environment", () =>
     Effect.gen(function*() {
       const bucket = yield* bucketOf(FULL).pipe(withJob({ s3Config }))
       expect(bucket).toMatchObject({ origin: "job", endpoint: "https://minio.example", bucket: "theirs", prefix: "in/box" })

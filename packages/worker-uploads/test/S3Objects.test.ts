@@ -119,7 +119,7 @@ describe("an upload to a bucket returns a URL that anyone can fetch", () => {
 })
 
 describe("an object", () => {
-  it.live("has the headers and metadata of the call", () =>
+  it.live("has the headers and metadata from the call", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("<p>", {
         key: "pages/one",
@@ -231,7 +231,7 @@ describe("a storage service that rejects an upload", () => {
       expect(error.message).toContain("Create it, or correct BUCKET_NAME or BUCKET_ENDPOINT_URL")
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 
-  it.live("the bucket of the month, when none is named: NoSuchBucket, with how to name one", () =>
+  it.live("the bucket of the month, when none is named: NoSuchBucket, with advice to name one", () =>
     Effect.gen(function*() {
       const { lines, value: error } = yield* logged(
         Effect.andThen(Effect.flip(Uploads.bytes("x")), Effect.flip(Uploads.bytes("x")))
@@ -244,7 +244,7 @@ describe("a storage service that rejects an upload", () => {
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 })
 
-it.live("a span `upload` has the key, the destination and the size, and no secret", () =>
+it.live("the span `upload` contains the key, the destination and the size, and no secret", () =>
   Effect.gen(function*() {
     const spans: Array<Tracer.NativeSpan> = []
     const tracer = Tracer.make({

@@ -23,7 +23,7 @@ export const bucketEnvironment = (url: string, key: { readonly accessId: string;
   BUCKET_SECRET_ACCESS_KEY: key.accessSecret
 })
 
-/** The service with these variables and no others. Callers may choose a storage on this machine, because the test servers are there. */
+/** The service with these variables and no others. Callers may choose a storage service on this machine, because the test servers run there. */
 export const layer = (env: Record<string, string>, options: Uploads.LayerOptions = {}) =>
   Layer.provide(Uploads.layerWith({ allow: ["127.0.0.1"], ...options }), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
 

@@ -218,7 +218,7 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   const collect = Effect.fn("Mirror.collect")(function*({ generation, manifest }: Snapshot) {
     const own = yield* files.stat(join(folderOf(MANIFESTS), Manifest.fileName(generation)))
     if (own === undefined) return
-    // Uses the clock of the volume, because the clocks of workers may differ.
+    // Uses the volume's clock, because the clocks of workers may differ.
     const old = own.mtime - grace
     const used = new Set(manifest.packs.keys())
     for (const entry of manifest.entries.values()) if (entry.kind === "copied") used.add(entry.copy)

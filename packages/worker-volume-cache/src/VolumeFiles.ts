@@ -2,7 +2,7 @@
  * The operations on the volume. They may fail, be slow, or never finish.
  *
  * They are asynchronous, so that a hanging network volume does not block the worker: callers can stop waiting. They never follow a symbolic
- * link, because any writer of the volume could create one to make the worker read or write files of its own machine.
+ * link, because any writer of the volume could create one to make the worker read or write files on its own machine.
  *
  * - A file is opened with `O_NOFOLLOW`, must be a regular file, and must have the expected path: links among its parents are detected by
  *   reading the path of the open file from the kernel.
@@ -30,7 +30,7 @@ export class VolumeFileError extends Schema.TaggedError<VolumeFileError>()("Volu
 export interface Stat {
   readonly kind: "file" | "directory" | "other"
   readonly size: number
-  /** Milliseconds since 1970, by the clock of the volume. */
+  /** Milliseconds since 1970, by the volume's clock. */
   readonly mtime: number
   readonly inode: number
 }
@@ -61,9 +61,9 @@ export interface VolumeFiles {
   readonly link: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly rename: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly remove: (path: string) => Effect.Effect<void, VolumeFileError>
-  /** Copies a local file to a new file of the volume. */
+  /** Copies a local file to a new file on the volume. */
   readonly copyIn: (local: string, path: string) => Effect.Effect<void, VolumeFileError>
-  /** Copies a file of the volume, of exactly `size` bytes, to a new local file. */
+  /** Copies a file of exactly `size` bytes from the volume to a new local file. */
   readonly copyOut: (path: string, local: string, size: number) => Effect.Effect<void, VolumeFileError>
 }
 

@@ -7,10 +7,10 @@ import { Handler } from "../src/index.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import { job, services, start } from "./MemoryWorker.ts"
 
-/** Runs everything that does not need time to pass. */
+/** Runs everything that can run without time passing. */
 const settle = TestClock.adjust(0)
 
-/** A handler that records the inputs of each call and waits until the test answers it. */
+/** A handler that records the inputs of each call and waits until the test completes the call. */
 const recorded = (options: BatchOptions) => {
   const calls: Array<ReadonlyArray<unknown>> = []
   const signals: Array<AbortSignal> = []

@@ -7,7 +7,7 @@ import * as Shutdown from "../src/runtime/Shutdown.ts"
 import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
 
-/** The error of `--rp_serve_api` when the server's module cannot be loaded for this reason. */
+/** The error from `--rp_serve_api` when the server's module cannot be loaded for this reason. */
 const loadingFailsWith = (cause: Error) =>
   Effect.flip(Layer.build(LocalMode.layer({ loadServer: () => Promise.reject(cause) }))).pipe(
     Effect.scoped,

@@ -43,7 +43,7 @@ const machine = (env: Readonly<Record<string, string>> = onPlatform) => {
   return { exits, log, layer: Layer.merge(layer, exit), events: new Array<string>() }
 }
 
-/** Builds the worker until it needs time to pass. */
+/** Builds the worker until it waits for time to pass. */
 const start = <E>(worker: Layer.Layer<never, E, Worker.Services>) =>
   Effect.gen(function*() {
     const fiber = yield* Effect.forkScoped(Layer.build(worker))
@@ -169,7 +169,7 @@ describe("the setup of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform that refuses the notice is not asked again, and the worker takes jobs", () => {
+  it.effect("a platform that rejects the notice does not receive it again, and the worker takes jobs", () => {
     const { layer } = machine()
     return Effect.gen(function*() {
       const memory = yield* Memory

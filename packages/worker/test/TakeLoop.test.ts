@@ -24,7 +24,7 @@ const gates = () => {
   return { handler, running: () => [...open.keys()], finish: (input: unknown) => (open.get(input)?.(), open.delete(input)) }
 }
 
-/** Runs everything that does not need time to pass. */
+/** Runs everything that can run without time passing. */
 const settle = TestClock.adjust(0)
 
 describe("taking jobs", () => {

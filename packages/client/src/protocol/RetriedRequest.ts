@@ -58,7 +58,7 @@ export interface RequestContext {
 const isUncertain = ({ reason }: FailureExplanation): boolean =>
   reason._tag === "Unreachable" ? reason.sent : reason._tag === "Unavailable" && reason.status !== 503
 
-/** The error of a request that is not retried again. */
+/** The error for a request that is not retried again. */
 export const callError = (
   { callInfo, uncertaintyHint, target }: RequestContext,
   failure: FailureExplanation,

@@ -103,7 +103,7 @@ export interface TemplateMistake {
   readonly message: string
 }
 
-/** The shape of a template's values, given the shapes of the results by their names. Passes mistakes to `report`. */
+/** The shape of a template's values, given the shapes of the results by name. Passes mistakes to `report`. */
 export const shapeOfTemplate = (
   template: Schema.Json,
   results: ReadonlyMap<string, Shape>,

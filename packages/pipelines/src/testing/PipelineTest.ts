@@ -63,7 +63,7 @@ export interface TestRun<out Output> {
   readonly parked: (path: string) => Effect.Effect<void>
   /** Waits until the run waits for another definition. Returns why. */
   readonly held: Effect.Effect<string>
-  /** Sends an event with this name, as a caller of the platform would. */
+  /** Sends an event with this name, as a caller on the platform would. */
   readonly event: (name: string, event?: { readonly key?: string; readonly data?: Schema.Json }) => Effect.Effect<void>
   readonly cancel: Effect.Effect<void>
   /** The entries recorded so far, in order. */

@@ -32,7 +32,7 @@ export interface Upload {
   readonly options: Options
 }
 
-/** The storage of the test. */
+/** The test's storage. */
 export class UploadsTest extends Context.Service<UploadsTest, {
   /** All uploads, in the order in which they ended. */
   readonly uploaded: Effect.Effect<ReadonlyArray<Upload>>

@@ -138,12 +138,12 @@ export const none: JobMiddleware = make((next, job) => next(job))
 
 /** A list of middleware after its setup. */
 export interface Chain<List extends ReadonlyArray<Any>> {
-  /** Wraps the run of a job in the middleware of the list. */
+  /** Wraps the run of a job in the middleware on the list. */
   readonly wrap: <E, R>(next: Next<E, R>) => Next<E, Apply<List, R>>
 }
 
 /**
- * Sets up each middleware of the list, in order.
+ * Sets up each middleware on the list, in order.
  *
  * TypeScript cannot infer the type of a fold over a list whose elements have different types, so the overload states it:
  * {@link Apply} removes and adds services in the same order as `reduceRight` nests the calls.

@@ -76,7 +76,7 @@ const isUnfit = Schema.is(EmbeddedWorkerError)
 
 /**
  * Runs a worker while the layer's scope is open, with the settings of the current `ConfigProvider`. Closing the scope finishes and delivers
- * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the layers of the program, and the program may do other work at the
+ * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the program's layers, and the program may do other work at the
  * same time.
  *
  * The layer is built when the fitness checks have passed and the setup has ended. It fails with the reason when one of them failed, when no

@@ -9,9 +9,9 @@
  *                       +--fails, or exceeds its limit--> ERROR line --> one ping: status=unhealthy --> process ends with 1
  * ```
  *
- * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. The setup
- * begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping from
- * being sent. The ping is repeated once a second until the platform responds.
+ * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has sent no request within 7 minutes. The
+ * setup begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping
+ * from being sent. The ping is repeated once a second until the platform responds.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"

@@ -113,7 +113,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
       (answer) => isSuccess(answer) ? Effect.void : Effect.fail(toJobSourceError(answer))
     )
 
-  /** Reads the jobs of a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
+  /** Reads the jobs in a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
     if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
     if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))
