@@ -1,5 +1,5 @@
 /**
- * The checks of a cloned repository: which Dockerfile and context are built. Pure, over the names of the files.
+ * Checks a cloned repository, and determines which Dockerfile and context to build. Pure, over the names of the files.
  *
  * Only a missing Dockerfile or context stops a build. Errors that the engine would detect itself are explained after the build has failed
  * ({@link explainCopy}), so that a check cannot reject a repository that builds.
@@ -9,7 +9,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { type BuildFailed, failed } from "./BuildError.ts"
 import { normal, parse } from "./Dockerfile.ts"
 
-/** What is built. Paths are relative to the repository's root; the root is `""`. */
+/** What to build. Paths are relative to the repository's root; the root is `""`. */
 export interface BuildPlan {
   readonly context: string
   /** Undefined: it is generated. */

@@ -6,7 +6,7 @@
  *                                                                 |--> failed, with the reason
  * ```
  *
- * The code of builds is loaded by the first build. At the start, builds that were running when the platform last ended are marked as failed.
+ * The first build loads the code for builds. When the platform starts, it marks builds that were running when it last ended as failed.
  */
 import { type Build, hasEnded } from "@stint/contract/Build"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -53,7 +53,7 @@ const decodeSpec = Schema.decodeUnknownSync(EndpointSpec)
 /** Workers of other SDKs need a lease of at least 3 s (docs/spec/worker-protocol.md#heartbeat). */
 const MIN_LEASE_MILLIS = 3_000
 
-/** The settings of an endpoint with another image. An endpoint that does not exist gets the defaults. */
+/** The settings of an endpoint, with a different image. An endpoint that does not exist gets the defaults. */
 const specOf = (id: EndpointId, endpoint: Endpoint | undefined, image: string): EndpointSpec => {
   if (endpoint === undefined) return decodeSpec({ id, source: { type: "container", image } })
   const settings = settingsOf(endpoint)
@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       if ((yield* store.settings(request.endpoint)) === undefined) {
         return yield* new BuildMissing({ endpoint: request.endpoint, number: undefined })
       }
-      // A platform that cannot build fails at once, instead of in the log of a failed build.
+      // If the platform cannot build, the request fails at once, instead of a build whose log has the reason.
       yield* (yield* options.engine).program
       const { isInstalled } = yield* Effect.promise(() => import("./Program.ts"))
       if (!(yield* isInstalled("git"))) {

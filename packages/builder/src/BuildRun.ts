@@ -72,7 +72,8 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
   )
 
 /**
- * The maximum size of a file that is read, in bytes, because the read blocks the platform. A handler that is bundled with its packages has a few MiB.
+ * The maximum size of a file that is read, in bytes, because the read blocks the platform. A handler that is bundled with its packages takes a
+ * few MiB.
  */
 const MAX_READ = 8 * 1024 * 1024
 

@@ -97,7 +97,7 @@ const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
 /** A helper that passes the token to Git. Hosts accept any user name with a token. */
 const CREDENTIAL_HELPER = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
 
-/** The variables of Git, with its settings for this clone. */
+/** The environment variables for Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {
   const { credential, keys, repository } = request
   const settings: Array<readonly [string, string]> = [["advice.detachedHead", "false"], ["core.hooksPath", "/dev/null"]]

@@ -35,7 +35,7 @@ export interface ProgramEnd {
   readonly error?: string
 }
 
-/** The maximum standard output that is kept, in characters: the names of a million files. */
+/** The maximum standard output that is kept, in characters: enough for the names of a million files. */
 const MAX_OUTPUT = 64 * 1024 * 1024
 
 /** The number of last lines that are kept. */
@@ -117,7 +117,7 @@ const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
   }
 }
 
-/** Runs a program until it has ended. Interruption ends it, and waits for its end. */
+/** Runs a program until it has ended. Interruption stops the program, and waits until it has ended. */
 export const run = (
   { args, command, cwd, env, mask = (text) => text, onLine, stopGraceMs = STOP_GRACE }: ProgramRequest
 ): Effect.Effect<ProgramEnd> =>

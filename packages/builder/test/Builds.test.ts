@@ -408,7 +408,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("do not create an endpoint again that is removed while they deploy, or just before", () =>
+  it.live("do not recreate an endpoint that is removed while they deploy, or just before", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Deferred.make<void>()
@@ -442,7 +442,7 @@ describe("builds", () => {
       assert.isUndefined(endpoint)
     }))
 
-  it.live("explain a Dockerfile that is a link to nothing, a submodule or too large, and do not read large files", () =>
+  it.live("explain a Dockerfile that is a dangling link, a submodule or too large, and do not read large files", () =>
     withBuilds(() => ({}), (one, builds) =>
       Effect.gen(function*() {
         const build = Effect.flatMap(builds.start(start), (started) => ended(builds, started))

@@ -92,7 +92,7 @@ describe("a clone", () => {
       assert.strictEqual(url.commit, second)
     }))
 
-  it.live("fails with the true reason: an unknown branch, an unknown repository, and a folder that is not allowed", () =>
+  it.live("fails with the actual reason: an unknown branch, an unknown repository, and a folder that is not allowed", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})
@@ -136,7 +136,7 @@ describe("a clone", () => {
       }
     }))
 
-  it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong one", () =>
+  it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong token", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})

@@ -77,7 +77,7 @@ describe("an endpoint typed by a handler", () => {
 })
 
 describe("an endpoint called by name", () => {
-  it("has JSON types, unless the caller gives others", () => {
+  it("has JSON types, unless the caller specifies others", () => {
     expectTypeOf(client.endpoint("hello")).toEqualTypeOf<PromiseEndpoint<Json, Json | undefined, Json>>()
     const countdown = client.endpoint<{ readonly from: number }, ReadonlyArray<number>>("countdown")
     expectTypeOf(countdown.run).returns.resolves.toEqualTypeOf<PromiseJob<ReadonlyArray<number>, number>>()

@@ -1,7 +1,7 @@
 /**
  * The JSON that the jobs API receives and returns, as plain types (docs/spec/jobs-api.md).
  *
- * They repeat the Schemas of `@stint/contract`, so that this package depends on nothing. Type tests in `@stint/client-effect` compare the
+ * They repeat the Schemas of `@stint/contract`, so that this package has no dependencies. Type tests in `@stint/client-effect` compare the
  * two, and a property test compares `ResponseGuards.ts` with the Schemas. Durations are in milliseconds.
  */
 
@@ -92,7 +92,7 @@ export interface Health {
   readonly limits?: { readonly waitingJobs: number }
 }
 
-/** How often and when a job is retried. Missing members use the endpoint's settings. */
+/** How often and when a job is retried. Missing members default to the endpoint's settings. */
 export interface Retry {
   /** The number of attempts, including those whose worker was lost. 1 to 100. */
   readonly maxAttempts?: number

@@ -113,7 +113,10 @@ export interface Client {
   readonly baseUrl: string
   /** An endpoint with JSON input and output. `output` is undefined if the handler returned `{}`. */
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
-  /** An endpoint typed by the type of its handler. Values have their JSON types: a `URL` is a string. Nothing is validated at run time. */
+  /**
+   * An endpoint whose types come from the type of its handler. Values have their JSON types: a `URL` is a string. Nothing is validated at run
+   * time.
+   */
   endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   /** An endpoint typed by the caller: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is validated at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>

@@ -305,5 +305,5 @@ const fromEnvironment = Effect.gen(function*() {
   )
 })
 
-/** Downloads with settings from the environment, see the top of this file. */
+/** Downloads with settings from the environment (see the top of this file). */
 export const layer: Layer.Layer<Downloads, DownloadsConfigError | Config.ConfigError> = Layer.unwrap(fromEnvironment)

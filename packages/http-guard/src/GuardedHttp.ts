@@ -51,7 +51,7 @@ export interface Options {
   /** The maximum number of redirects to follow. Default: 5. With 0, the first redirect is an error, as for webhooks. */
   readonly maxRedirects?: number
   /**
-   * Whether a redirect to another origin is the response instead of being followed, for callers that need its headers. Default: false.
+   * Whether a redirect to another origin is returned as the response instead of being followed, for callers that need its headers. Default: false.
    */
   readonly stopAtOtherOrigins?: boolean
   /** Whether a redirect may lead from https to http. Default: false, because anyone on the network path can forge the http response. */
@@ -61,7 +61,7 @@ export interface Options {
   /** How long the connection may be silent during the body, not counting a slow reader. Milliseconds. Default: 30 s. */
   readonly idleTimeout?: number
   /**
-   * Time limit of the whole request, including redirects, the body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server
+   * Time limit for the whole request, including redirects, the body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server
    * that keeps sending a byte every few seconds forever.
    */
   readonly totalTimeout?: number

@@ -87,7 +87,7 @@ const refOf = (cache: Cache, id: ModelId, revision: string): string => join(fold
 export const changeLockOf = ({ hub }: Cache, id: ModelId): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.change`)
 
-/** Each worker that uses the commit holds it shared. The file's modification time is the time of the last use. */
+/** Each worker that uses the commit holds this lock in shared mode. The file's modification time is the time of the last use. */
 export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.${commit}.use`)
 

@@ -1,5 +1,5 @@
 /**
- * Makes room for a download: removes the commits that were used least recently, but never one that a worker of any process uses.
+ * Makes room for a download: removes the commits that were used least recently, but never a commit that a worker of any process uses.
  */
 import type { ModelId } from "@stint/contract/Model"
 import * as Effect from "effect/Effect"

@@ -55,7 +55,7 @@ export interface Hub {
 /** The maximum size of the list of files. Bytes. */
 const MAX_LIST_BYTES = 32 * 1024 ** 2
 
-/** The maximum number of files of a model. More would be a data set. */
+/** The maximum number of files in a model. More would be a data set. */
 const MAX_FILES = 20_000
 
 /** Time limit for one file, in milliseconds: a day. A request ends earlier after 30 s without data. */

@@ -27,8 +27,8 @@ export interface Options {
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
   /**
-   * The number of attempts for one request, including the first. Default: 4. A higher number tolerates longer outages but reports a
-   * permanent one later.
+   * The number of attempts for one request, including the first. Default: 4. A higher number tolerates longer outages but reports a permanent
+   * outage later.
    */
   readonly attempts?: number | undefined
   /** Time limit for opening a connection. Default: 5 seconds. */

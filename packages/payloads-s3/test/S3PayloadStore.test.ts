@@ -97,7 +97,7 @@ describe("a bucket of payloads", () => {
       expect(refused.message).toContain("ECONNREFUSED")
     }).pipe(Effect.scoped))
 
-  it("loads nothing of AWS on import (P8)", async () => {
+  it("loads no AWS code on import (P8)", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [join(import.meta.dirname, "fixtures/loaded.ts")], {
       env: { PATH: process.env["PATH"] }
     })

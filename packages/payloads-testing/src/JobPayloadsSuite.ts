@@ -21,7 +21,7 @@ export interface SuiteOptions {
 }
 
 /**
- * Registers all rules of a job store, with every payload moved to the payload store, and the rules of payloads. The layer is built for each
+ * Registers all rules for a job store, with every payload moved to the payload store, and the rules for payloads. The layer is built for each
  * test.
  */
 export const jobPayloadsSuite = (name: string, stores: RowStores, { sequences = 100, texts = 100 }: SuiteOptions = {}): void => {

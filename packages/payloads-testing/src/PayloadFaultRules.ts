@@ -63,7 +63,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "COMPLETED", output: toJsonText("done") })
       }).pipe(Effect.provide(layer)))
 
-    it.effect("delays a job with an unavailable input without charging an attempt, and does not delay the jobs behind it", () =>
+    it.effect("delays a job with an unavailable input without counting an attempt, and does not delay the jobs behind it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make()

@@ -23,7 +23,7 @@ const keysBelow = (path: string) =>
     Effect.map((keys) => [...keys].sort())
   )
 
-/** Registers all rules of a payload store. `runs`: the number of random contents that are stored and read. Default: 30. */
+/** Registers all rules for a payload store. `runs`: the number of random contents that are stored and read. Default: 30. */
 export const payloadStoreSuite = <E>(
   name: string,
   store: Layer.Layer<PayloadStore, E>,

@@ -167,7 +167,7 @@ const removeEmpty = async (root: string, folder: string): Promise<void> => {
 
 const isKey = Schema.is(PayloadKey)
 
-/** The paths of the files below a folder, from the root. */
+/** The paths of the files below a folder, relative to the root. */
 const filesBelow = async function*(root: string, path: string): AsyncGenerator<string> {
   let entries
   try {

@@ -1,5 +1,5 @@
 /**
- * The untyped builder of definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
+ * The untyped builder for definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
  */
 import { TypeId } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"

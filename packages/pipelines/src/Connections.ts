@@ -34,7 +34,7 @@ export type FreeName<Name extends string, Names> = Name extends keyof Names ? Na
 export type Fits<Name extends string, Receives, Takes> = [Receives] extends [Takes] ? unknown
   : DoesNotFit<Name, { receives: Receives; takes: Takes }>
 
-/** The deepest level that {@link NotJsonAt} inspects, so that a recursive type ends. */
+/** The deepest level that {@link NotJsonAt} inspects, so that the inspection of a recursive type ends. */
 type Deeper<Depth extends ReadonlyArray<unknown>> = readonly [...Depth, unknown]
 
 /** The first paths in a type whose values JSON cannot represent; `never` if there are none. `undefined` counts as absent. */

@@ -16,9 +16,9 @@ export type StepRun = (value: unknown, results: Results, context: StepContext) =
 
 /** How often and how fast a failed step runs again. */
 export interface Retry {
-  /** The number of further attempts after the first. */
+  /** The number of retries after the first attempt. */
   readonly times: number
-  /** The wait before the first further attempt. Default: 1 second. */
+  /** The wait before the first retry. Default: 1 second. */
   readonly delay?: Duration.Input
   /** The factor by which the wait grows with each attempt. Default: 2. */
   readonly factor?: number

@@ -89,7 +89,7 @@ interface Last {
   readonly isLast: boolean
 }
 
-/** Runs a step until an attempt succeeds or the last one has failed. */
+/** Runs a step until an attempt succeeds or the last attempt has failed. */
 const runStep = (
   activation: Activation,
   node: StepNode | StreamNode,
@@ -164,7 +164,7 @@ export const isFailedChild = (entry: JournalEntry): boolean =>
 export const isCancelledChild = ({ body, kind }: JournalEntry): boolean =>
   kind === "end" && Option.exists(decodeEnd(body), ({ status }) => status === "CANCELLED")
 
-/** Runs a job of an endpoint until an attempt completes or the last one has failed. Returns the encoded output. */
+/** Runs a job of an endpoint until an attempt completes or the last attempt has failed. Returns the encoded output. */
 export const runJob = (
   activation: Activation,
   target: Target,
@@ -339,7 +339,7 @@ const runNode = (activation: Activation, node: NamedNode, path: string, position
   }
 }
 
-/** Runs the nodes of a sequence. Returns the value of the last one. */
+/** Runs the nodes of a sequence. Returns the value of the last node. */
 export const runNodes = (
   activation: Activation,
   nodes: ReadonlyArray<Node>,

@@ -1,7 +1,7 @@
 /**
  * Runs a stream node: sends its chunks as chunks of the run, and collects them.
  *
- * The number of chunks before the node is recorded first. When the node runs again after a crash, its stream begins again, and chunks that
+ * First, the number of chunks that precede the node is recorded. When the node runs again after a crash, its stream begins again, and chunks that
  * callers have already received are collected but not sent.
  */
 import type { Runnable } from "@stint/worker/Runnable"

@@ -1,5 +1,5 @@
 /**
- * Type tests of connections. The compiler checks this file; `WrongConnections.long.test.ts` checks the messages.
+ * Type tests for connections. The compiler checks this file; `WrongConnections.long.test.ts` checks the messages.
  */
 import { Handler } from "@stint/worker"
 import * as Context from "effect/Context"
@@ -110,7 +110,7 @@ describe("streams", () => {
 })
 
 describe("names", () => {
-  it("rejects a name that is taken or invalid when the pipeline is made, too", () => {
+  it("also rejects a taken or invalid name when the pipeline is made", () => {
     const list = start.step("list", () => 1)
     // @ts-expect-error the name is taken
     expect(() => list.step("list", () => 1)).toThrow("Pipeline \"gallery\": the name \"list\" is already used.")

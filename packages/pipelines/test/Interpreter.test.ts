@@ -259,7 +259,7 @@ describe("waits", () => {
       expect((yield* early.result).output).toBe("Cid")
     }))
 
-  it.effect("fail after their timeout, unless they have a value for it", () =>
+  it.effect("fail after their timeout, unless they have a value for that case", () =>
     Effect.gen(function*() {
       const run = yield* PipelineTest.start(Approval, "x")
       yield* run.parked("approved")

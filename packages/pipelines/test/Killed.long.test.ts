@@ -137,7 +137,7 @@ it("begins no recorded step again when the worker is killed at each record of th
       worker = WorkerProcess.start(join(import.meta.dirname, "fixtures/killed.ts"), { env })
       const { stderr, stdout } = await worker.ended
       outputs.push(stdout + stderr)
-      // The lease of a killed worker ends, and the run returns to the queue unless it was parked.
+      // The lease of a killed worker expires, and the run returns to the queue unless it was parked.
       taking = undefined
       const isParked = !memory.isAwake(RUN)
       if (!isParked) isReady = true

@@ -52,7 +52,7 @@ export interface Options {
 const SourceMap = Schema.fromJsonString(Schema.Struct({ sources: Schema.Array(Schema.String) }))
 const decodeMap = Schema.decodeUnknownSync(SourceMap)
 
-/** A source map whose sources have absolute paths, because the bundle moves. */
+/** A source map whose sources have absolute paths, because the bundle is moved. */
 const withAbsoluteSources = (text: string, folder: string): string => {
   const { sources } = decodeMap(text)
   const map: unknown = JSON.parse(text)

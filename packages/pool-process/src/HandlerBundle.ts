@@ -182,7 +182,7 @@ const prune = async (folder: string): Promise<void> => {
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
   Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
-/** Whether esbuild refused a build because a module awaits at its top level. */
+/** Whether esbuild rejected a build because a module awaits at its top level. */
 const awaitsAtTopLevel = (error: unknown): boolean =>
   typeof error === "object" && error !== null && "errors" in error && Array.isArray(error.errors) &&
   error.errors.some((one: { readonly text?: unknown }) => String(one.text).startsWith("Top-level await"))
@@ -260,7 +260,7 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
-/** The sources of the latest bundle of a handler file, without those of installed packages; undefined when there is no bundle. */
+/** The sources of the latest bundle of a handler file, without the sources of installed packages; undefined when there is no bundle. */
 export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string, directory: string) {
   const read = Effect.tryPromise(() => readFile(join(folderOf(file, directory), RECIPE), "utf8"))
   const recipe = yield* Effect.option(Effect.flatMap(read, decodeRecipe))
@@ -287,7 +287,7 @@ const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
 }))
 
 /**
- * esbuild's errors that Node would report, too. A file type without an esbuild loader is not a mistake, because Node may load it.
+ * The esbuild errors that Node would report, too. A file type without an esbuild loader is not a mistake, because Node may load it.
  */
 const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<BundleError, "files" | "mistakes">> => {
   const mistakes = Option.match(decodeFailure(cause), { onNone: () => [], onSome: ({ errors }) => errors }).filter(({ text }) =>

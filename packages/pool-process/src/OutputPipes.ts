@@ -12,7 +12,7 @@
  * ```
  *
  * The worker inherits a read end of its own pipes, so that they always have a reader. The keeper is one `sh` per platform. It creates the
- * named pipes, because Node cannot, and otherwise waits for the end of its standard input, which means the end of the platform. It reads the
+ * named pipes, because Node cannot, and otherwise waits for the end of its standard input, which means that the platform has ended. It reads the
  * pipes only after that. The normal path therefore has no additional process, copy or file, and a full pipe still slows down a worker that
  * prints faster than its lines can be stored (docs/decisions/0020-output-of-workers.md).
  *
@@ -54,7 +54,7 @@ export const MARK = `${ENV_PREFIXES[0]}${WorkerVariable.podId}`
 const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr: "err" }
 
 /**
- * The keeper's program. It receives a worker's name per line, creates the worker's pipes and replies with `ok` or `no`.
+ * The keeper's program. It receives one worker's name per line, creates the worker's pipes and replies with `ok` or `no`.
  *
  * At the end of its input it copies each pipe to files. `dd` ends a file after 256 reads of up to 4,096 bytes, so a file has at most 1 MiB.
  * `5<>` opens both ends, because opening only the read end of a pipe whose worker has exited would wait forever. If a pipe's files cannot be
@@ -293,7 +293,7 @@ export const make = Effect.fnUntraced(function*(
       const [out, err] = [pathOf(worker, "stdout"), pathOf(worker, "stderr")]
       const reads = [openReadEnd(out), openReadEnd(err)] as const
       opened.push(...reads)
-      // Each has a reader now, so opening the write ends does not wait.
+      // Each pipe has a reader now, so opening the write ends does not wait.
       const writes = [openSync(out, constants.O_WRONLY), openSync(err, constants.O_WRONLY)] as const
       return {
         descriptors: [...writes, ...reads],

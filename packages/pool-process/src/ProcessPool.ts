@@ -95,7 +95,7 @@ export interface Options {
   readonly abandonAfter?: Duration.Input
   /**
    * How many processes wait for the next worker of a handler (see `StandbyWorkers`). Default: 0, because each of them occupies memory all
-   * the time. A cold start that finds one does not start Node.
+   * the time. A cold start that finds a waiting process does not start Node.
    */
   readonly spare?: number
 }

@@ -34,7 +34,7 @@ const stat = (pid: number): { readonly state: string; readonly group: number; re
 }
 
 /**
- * Whether the state is that of an exited process. Such a zombie stays in the table until its parent reads its status, which may never
+ * Whether this is the state of an exited process. Such a zombie stays in the table until its parent reads its status, which may never
  * happen for an orphan.
  */
 const isOver = (state: string): boolean => state === "Z" || state === "X"
@@ -78,7 +78,7 @@ export const isGroupRunning = (group: number): boolean => groupOf(group).length 
 export const membersOf = (group: number, name: string, value: string): ReadonlyArray<ProcessIdentity> =>
   groupOf(group).flatMap((pid) => variableOf(pid, name) === value ? identityOf(pid) ?? [] : [])
 
-/** The fields of `/proc/<pid>/stat` are in ticks of a hundredth of a second on every platform of Node. */
+/** The fields of `/proc/<pid>/stat` are in ticks of a hundredth of a second on every platform that Node supports. */
 const TICK_MILLIS = 10
 
 /** The maximum number of processes to read, so that a worker with many of them does not delay the platform. */

@@ -40,8 +40,8 @@ const ACCEPT_LIMIT = "2 seconds"
  * The program of a standby. Its argument is the file descriptor of the connection to the platform. Text in a file, because another user may
  * be unable to read the platform's installation.
  *
- * It loads the modules of Node that a worker uses. Not by `import`, which reads all exports of `node:http` and so loads Node's HTTP client
- * twice.
+ * It loads the Node modules that a worker uses, but not with `import`, which reads all exports of `node:http` and therefore loads Node's HTTP
+ * client twice.
  */
 const PROGRAM = `
 const descriptor = Number(process.argv[2])
@@ -73,7 +73,7 @@ try {
   process.argv.splice(1, process.argv.length, program)
   writeSync(descriptor, "ok\\n")
 } catch {
-  // The user cannot enter the folder, or the platform has ended.
+  // The user may not enter the folder, or the platform has ended.
   process.exit(1)
 }
 control.destroy()
@@ -116,7 +116,7 @@ export interface Options {
   /** The folder for the program, which `user` can read. */
   readonly folder: string
   readonly permissions: BundlePermissions
-  /** The Node options of a handler that runs from its bundle. */
+  /** The Node options for a handler that runs from its bundle. */
   readonly nodeOptions: ReadonlyArray<string>
   /** What workers inherit. */
   readonly environment: Readonly<Record<string, string>>

@@ -25,7 +25,7 @@ const standbysOf = (platform: number): ReadonlyArray<number> =>
 
 const NOBODY = { uid: 65_534, gid: 65_534, name: "nobody", home: "/nonexistent" }
 
-/** Bundles a handler, and starts workers of it until one of them runs in a standby. */
+/** Bundles a handler, and starts workers for it until one of them runs in a standby. */
 const startInStandby = Effect.fnUntraced(function*(file: string, env: Record<string, string> = {}) {
   const { prepare } = yield* WorkerPool
   yield* prepare(yield* endpointOf({ source: { type: "handler", file } }))

@@ -14,7 +14,7 @@ export interface WorkerModel {
 }
 
 /**
- * The variables of a worker that finds the cache at `home`. The hub's client reads them when it is imported, so they must be set before the
+ * The variables for a worker that finds the cache at `home`. The hub's client reads them when it is imported, so they must be set before the
  * program starts. With `HF_HUB_OFFLINE`, it uses the files in the cache and sends the hub no requests.
  */
 export const modelVariables = ({ model, snapshot }: WorkerModel, home: string): Record<string, string> => ({

@@ -1,5 +1,5 @@
 /**
- * The contract of worker pools. A pool runs workers, for example as processes, containers or pods.
+ * The contract for worker pools. A pool runs workers, for example as processes, containers or pods.
  *
  * A pool starts one worker on request, reports its exit, and stops it on request. It makes no decisions: the autoscaler decides how many
  * workers run and when one exits.

@@ -52,7 +52,7 @@ const recording = (name: string, supports: ReadonlyArray<EndpointSource["type"]>
   )
 
 describe("WorkerPools", () => {
-  it.effect("starts and prepares each source with the pool that supports it, and lists the orphans of all", () => {
+  it.effect("starts and prepares each source with the pool that supports it, and lists the orphans of all pools", () => {
     const calls: Array<string> = []
     return Effect.gen(function*() {
       const pool = yield* WorkerPool

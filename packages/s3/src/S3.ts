@@ -1,7 +1,7 @@
 /**
  * A client for one S3-compatible storage service.
  *
- * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads nothing of AWS.
+ * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads no AWS code.
  */
 import type * as Sdk from "@aws-sdk/client-s3"
 import * as Duration from "effect/Duration"

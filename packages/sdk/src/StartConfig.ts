@@ -68,7 +68,7 @@ interface BatchStart<Input> extends StartOptions<Input> {
 
 interface StartOptions<Input> {
   /**
-   * Runs once before the worker takes its first job, for example to load a model. When it throws, exceeds `setup_timeout`, or its promise
+   * Runs once before the worker takes its first job, for example to load a model. If it throws, exceeds `setup_timeout` or returns a promise that
    * rejects, the worker reports the reason to the platform and exits with code 1, and the waiting jobs show the reason. Also runs in local test
    * mode.
    */

@@ -122,7 +122,7 @@ describe("when a receiver fails", () => {
         yield* Scenario.pass(48 * HOUR)
         assert.strictEqual(receiver.received.length, 10)
         assert.strictEqual(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1)
-        // Each attempt has its own timestamp, so that a receiver with a tolerance of minutes accepts the last one too.
+        // Each attempt has its own timestamp, so that a receiver with a tolerance of minutes accepts the last attempt too.
         for (const { at, headers } of receiver.received) {
           assert.strictEqual(headers["webhook-timestamp"], String(Math.floor(at / 1000)))
         }

@@ -49,7 +49,7 @@ import * as WebhookSecrets from "./WebhookSecrets.ts"
 /** How to send. */
 export interface Options {
   /**
-   * The time limit of one attempt. Default: 15 s. A longer limit suits receivers that process a webhook before they respond. A hung
+   * The time limit for one attempt. Default: 15 s. A longer limit suits receivers that process a webhook before they respond. A hung
    * receiver occupies its slots for this time, and the deliveries of a killed sender wait twice as long.
    */
   readonly timeout?: Duration.Input
@@ -67,7 +67,7 @@ export interface Options {
   readonly perHost?: number
   /** The number of deliveries claimed at the same time, for all hosts together. Default: 512. */
   readonly most?: number
-  /** How often to check the outbox without a notification. Default: 1 s. */
+  /** How often to check the outbox when there is no notification. Default: 1 s. */
   readonly interval?: Duration.Input
 }
 
@@ -108,7 +108,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
-  /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than known. */
+  /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than expected. */
   const recheck = yield* Latch.make(false)
 
   /** Makes a delivery due at this time without an attempt. */

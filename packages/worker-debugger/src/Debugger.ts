@@ -64,7 +64,7 @@ export type FieldSource<R = never> = (job: ReceivedJob) => Effect.Effect<{ reado
 /** Options for the debugger. */
 export interface Options<R = never> {
   /**
-   * Adds fields of plugins to the report. If two sources return the same field, the later one wins; the
+   * Adds plugins' fields to the report. If two sources return the same field, the later one wins; the
    * debugger's own fields always win. A source may need services that the middleware before the debugger provides to each job. Default: none.
    */
   readonly fields?: ReadonlyArray<FieldSource<R>>

@@ -1,5 +1,5 @@
 /**
- * Times every call of a function of a handler (docs/spec/debugger.md#timers).
+ * Times every call of a handler's function (docs/spec/debugger.md#timers).
  *
  * ```
  *   function          from the call until it returns or throws

@@ -29,7 +29,7 @@ export interface SystemInfo {
   readonly [key: string]: string | number | ReadonlyArray<string>
 }
 
-/** The time limit of nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
+/** The time limit for nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
 const GPU_QUERY_TIMEOUT = 2_000
 
 /** Options for {@link read}. */

@@ -1,5 +1,5 @@
 /**
- * One named timing of a job: an entry of the report if there is a debugger, and a span if there is a tracer.
+ * One named timing of a job: an entry in the report if there is a debugger, and a span if there is a tracer.
  *
  * ```
  *                            job's context has JobTimings      has a tracer

@@ -136,7 +136,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("has the fields of plugins, which cannot replace its own", () => {
+  it.effect("contains the fields of plugins, which cannot replace its own", () => {
     const { layer } = on()
     const fields: Debugger.FieldSource = (job) => Effect.succeed({ of: job.id, system_info: "not this", volume: { files: 3 } })
     return Effect.gen(function*() {

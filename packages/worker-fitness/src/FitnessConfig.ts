@@ -50,13 +50,13 @@ export interface Settings {
   readonly gpuHidden: boolean
 }
 
-/** A format of values: its description, and a parser that returns undefined for invalid text. */
+/** A format for values: its description, and a parser that returns undefined for invalid text. */
 interface ValueFormat<A> {
   readonly expected: string
   readonly read: (text: string) => A | undefined
 }
 
-/** The maximum of every time limit, because the worker aborts any check after this time. Seconds. */
+/** The maximum for every time limit, because the worker aborts any check after this time. Seconds. */
 const MAX_TIMEOUT_SECONDS = 60
 
 const DECIMAL = /^(\d+\.?\d*|\.\d+)$/

@@ -16,7 +16,7 @@ import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 /** Options for the check. */
 export interface Options {
   /**
-   * The time limit of the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also
+   * The time limit for the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also
    * fails GPUs that are merely slow or in use by other processes.
    */
   readonly limit?: number

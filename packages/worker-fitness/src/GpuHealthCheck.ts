@@ -2,7 +2,7 @@
  * Checks that all GPUs respond and have no memory errors (docs/spec/fitness-checks.md#automatic-checks).
  *
  * It reads each GPU's name, memory, temperature and uncorrectable memory errors from `nvidia-smi`. It does not read the kernel's reports of
- * GPU faults (XID): they are in the log of the host, which a container cannot read. Serious faults also show here, as a lost or unknown GPU.
+ * GPU faults (XID): they are in the host's log, which a container cannot read. Serious faults also show here, as a lost or unknown GPU.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"

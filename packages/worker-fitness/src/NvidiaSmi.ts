@@ -23,7 +23,7 @@ export interface Options {
 /** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 30
 
-/** Returns its output. Fails on behalf of the named check when it exceeds the limit or exits with a code other than 0. */
+/** Returns the output of `nvidia-smi`. Fails on behalf of the named check when it exceeds the limit or exits with a code other than 0. */
 export const output = Effect.fnUntraced(
   function*(check: string, args: ReadonlyArray<string>, { limit = DEFAULT_LIMIT, nvidiaSmi = "nvidia-smi" }: Options) {
     const ended = yield* Effect.mapError(
@@ -52,7 +52,7 @@ export const compareVersions = (one: string, other: string): number => {
   return 0
 }
 
-/** Queries the columns that {@link gpuErrors} parses. Every driver of the last ten years supports them. */
+/** Queries the columns that {@link gpuErrors} parses. Every driver from the last ten years supports them. */
 export const QUERY = [
   "--query-gpu=index,name,memory.total,temperature.gpu,ecc.errors.uncorrected.volatile.total",
   "--format=csv,noheader,nounits"

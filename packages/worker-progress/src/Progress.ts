@@ -72,13 +72,13 @@ export interface Options {
   readonly maxBytes?: number
 }
 
-/** The default of {@link Options.interval}. Milliseconds. */
+/** The default for {@link Options.interval}. Milliseconds. */
 const INTERVAL = 100
 
-/** The default of {@link Options.flushTimeout}. Milliseconds. */
+/** The default for {@link Options.flushTimeout}. Milliseconds. */
 const FLUSH_TIMEOUT = 1_000
 
-/** The default of {@link Options.maxBytes}. */
+/** The default for {@link Options.maxBytes}. */
 const MAX_BYTES = 1_000_000
 
 interface RunningProgress {

@@ -33,7 +33,7 @@ const cut = (text: string, room: number): string => {
   return kept
 }
 
-/** Windows drops trailing dots and spaces, so that two names become one. */
+/** Windows drops trailing dots and spaces, so that two names can become one. */
 const trimmed = (name: string): string => name.trim().replace(/[.\s]+$/, "")
 
 /** Makes one path segment safe. Two different names can become the same segment. */

@@ -1,5 +1,5 @@
 /**
- * Parses the address of an S3-compatible storage: its region, its bucket, and how it addresses objects. Pure.
+ * Parses the address of an S3-compatible storage service: its region, its bucket, and how it addresses objects. Pure.
  *
  * ```
  *  https://s3.eu-west-1.amazonaws.com                    region eu-west-1

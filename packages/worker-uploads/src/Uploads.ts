@@ -53,7 +53,7 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
    * have any address.
    */
   readonly allow?: ReadonlyArray<string>
-  /** The progress line. Default: on standard error, if that is a terminal and the log is not JSON. */
+  /** Where the progress line is shown. Default: standard error, if it is a terminal and the log is not JSON. */
   readonly progress?: ProgressBar.ProgressBar
 }
 

@@ -80,7 +80,7 @@ export class HostileStorage {
     return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : ""
   }
 
-  /** Sets the faults of the next requests of this kind, in order. */
+  /** Sets the faults for the next requests of this kind, in order. */
   fail(operation: Operation, ...faults: ReadonlyArray<Fault>): void {
     this.#faults.set(operation, [...this.#faults.get(operation) ?? [], ...faults])
   }

@@ -1,5 +1,5 @@
 /**
- * Merges the changes of one worker into the current manifest. Pure: it runs again whenever another worker published first.
+ * Merges the changes of one worker into the current manifest. It has no side effects, because it runs again whenever another worker published first.
  *
  * ```
  *   case          last known state    local state    mirror              result

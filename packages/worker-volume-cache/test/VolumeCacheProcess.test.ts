@@ -73,7 +73,7 @@ describe("a worker", () => {
     expect(await second.ended).toMatchObject({ code: 0 })
   })
 
-  it("with VolumeCache.syncAfterJobs loses no files of earlier jobs in a kill -9", async () => {
+  it("with VolumeCache.syncAfterJobs loses no files of earlier jobs on a kill -9", async () => {
     const { directory, stub, worker } = await platform()
     const first = worker({ TEST_SYNC_AFTER: "job" })
     await stub.resultOf(stub.submit({ name: "model", text: "downloaded" }))

@@ -65,7 +65,7 @@ describe("a worker embedded in a program", () => {
     expect(after).toEqual(before)
   })
 
-  it("finishes and delivers its jobs when the program closes the layer, and takes no others", async () => {
+  it("finishes and delivers its jobs when the program closes the layer, and takes no more", async () => {
     const { config, stub } = await startStub()
     const gate = Deferred.makeUnsafe<string>()
     const handler = Handler.fromFunction(() => Effect.runPromise(Deferred.await(gate)))

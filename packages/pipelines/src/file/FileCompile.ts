@@ -198,7 +198,7 @@ export const compile = (file: PipelineFile, kinds: ReadonlyMap<string, StepKind.
   return withoutServices(withSteps(new Building(file.name, input, [], new Set(["input"])), file.steps, kinds).end(output))
 }
 
-/** A kind in a file must not need services. A step of a kind that does fails. */
+/** A kind in a file must not need services. A step of a kind that needs services fails. */
 function withoutServices(pipeline: Pipeline<string, Schema.Constraint, Schema.Constraint, unknown>): FilePipeline
 function withoutServices(pipeline: unknown): unknown {
   return pipeline

@@ -135,7 +135,7 @@ export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   waitFor: ["key", "timeout"]
 }
 
-/** The error for a step that uses a kind of stream, and for a stream that uses another kind. */
+/** The error for a step that uses a kind of stream, and for a stream that uses a kind that is not a stream. */
 export const otherKind = (kind: string, key: "use" | "stream"): string =>
   key === "use"
     ? `"${kind}" is a stream. Write "stream" in place of "use".`

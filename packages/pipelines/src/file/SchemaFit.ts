@@ -16,7 +16,7 @@ export interface Shape {
   readonly defs: JsonSchema
 }
 
-/** A place at which a value does not fit. `path`: from the value, such as `.words[]`; empty for the value itself. */
+/** A place at which a value does not fit. `path`: relative to the value, such as `.words[]`; empty for the value itself. */
 export interface Misfit {
   readonly path: string
   readonly message: string
@@ -33,7 +33,7 @@ const REFERENCE = /^#\/\$defs\/(.+)$/
 /** The maximum length of a chain of references, so that a cycle ends. */
 const MAX_REFERENCES = 16
 
-/** The maximum number of misfits of a value that are reported. */
+/** The maximum number of misfits that are reported for a value. */
 const MAX_MISFITS = 100
 
 /** The key of a schema that is inside another one but has its own definitions. */

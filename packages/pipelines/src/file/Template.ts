@@ -97,7 +97,7 @@ export const fill = (template: Schema.Json, results: Results): unknown => {
   )
 }
 
-/** What is wrong in a template. `path`: from the template. */
+/** What is wrong in a template. `path`: relative to the template. */
 export interface TemplateMistake {
   readonly path: ReadonlyArray<string | number>
   readonly message: string

@@ -1,5 +1,5 @@
 /**
- * Runs a pipeline in a test: in memory, with its real interpreter, and with crashes where the test wants them.
+ * Runs a pipeline in a test: in memory, with its real interpreter, and with crashes at the points that the test selects.
  *
  * Whenever the run waits, it is parked, and another activation continues it from its journal, as on a platform. Services of the steps come from the
  * test's layers; endpoints are handlers, pipelines or functions; sleeps and timeouts follow `TestClock`.

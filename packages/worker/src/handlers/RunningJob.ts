@@ -16,7 +16,7 @@ export interface Running {
   readonly context: Context.Context<never>
   /** Aborted when the job is stopped. Created on first access. */
   readonly signal: AbortSignal
-  /** The job fails now: when the worker stops the function, it does not wait for the function to end. */
+  /** Called when the job fails: the worker then stops the function without waiting for the function to end. */
   readonly abandon: () => void
 }
 

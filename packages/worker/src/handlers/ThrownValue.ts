@@ -40,7 +40,7 @@ const jsonOf = (value: unknown): string => {
 
 const member = (value: object, name: string): unknown => read(() => Reflect.get(value, name))
 
-/** The `_tag` of an error of an Effect program, if it is a string. */
+/** The `_tag` of an Effect program's error, if it is a string. */
 const tagOf = (thrown: unknown): string | undefined => {
   if (!Predicate.isObject(thrown)) return undefined
   const tag = member(thrown, "_tag")

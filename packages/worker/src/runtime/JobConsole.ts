@@ -1,5 +1,5 @@
 /**
- * Tags the output of `console` with the current job, on a platform: each call becomes one JSON line with the job's id.
+ * On a platform, tags the output of `console` with the current job: each call becomes one JSON line with the job's id.
  *
  * ```
  *   console.log("step", { n: 1 })   -->  {"requestId":"6090...","message":"step { n: 1 }","level":"INFO","source":"stdout"}

@@ -85,7 +85,7 @@ export class JobRunner extends Context.Service<JobRunner, {
 }>()("@stint/worker/JobRunner") {}
 
 /**
- * The services that jobs need from the worker's layers: the services that the handler and the middleware require, without those that the
+ * The services that jobs need from the worker's layers: the services that the handler and the middleware require, except those that the
  * middleware and the runtime provide.
  */
 export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<

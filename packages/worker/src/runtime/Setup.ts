@@ -80,7 +80,7 @@ const announce = (limit: number, isRunning: () => boolean, tried: Deferred.Defer
     )
   })
 
-/** Completes when the setup has completed. Its services are available to the layers that it is provided to. */
+/** Completes when the setup has finished. Its services are available to the layers that it is provided to. */
 export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, Needs | JobSource | WorkerConfig> =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.gen(function*() {

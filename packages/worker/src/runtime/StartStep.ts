@@ -14,7 +14,7 @@ import { JobSource } from "../transport/JobSource.ts"
 import { ProcessExit } from "./ProcessExit.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** Timeout of the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
+/** Timeout for the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
 export const REPORT_TIMEOUT = 2_000
 
 /** The maximum length of the reason in the report, in characters (docs/spec/worker-protocol.md#unhealthy-report). */

@@ -55,7 +55,7 @@ export interface Options {
 /** A job as the stub assigns it. */
 export type StubJob = { readonly id: string; readonly [key: string]: unknown }
 
-/** The response to a request under a fault: a status, a dropped connection, a delay, or any body. */
+/** The response to a request with a fault: a status, a dropped connection, a delay, or any body. */
 type Fault = number | "drop" | { readonly until: Promise<void> } | { readonly contentType: string; readonly body: string }
 
 interface Poll {

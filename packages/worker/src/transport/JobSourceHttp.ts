@@ -22,7 +22,7 @@ import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 import * as ProgressThread from "./ProgressThread.ts"
 
-/** Timeout of a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
+/** Timeout for a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
 
 /** Timeout for the response to a result. Milliseconds. */

@@ -50,7 +50,7 @@ const errorCodeOf = (error: NodeJS.ErrnoException): string => error.code ?? erro
 /**
  * A client that sends these headers, over a connection pool that closes with the scope.
  *
- * The platform may close a kept-alive connection at the moment it is reused; the client then repeats the call once on a new
+ * The platform may close a keep-alive connection at the moment it is reused; the client then repeats the call once on a new
  * connection. Every call that a worker makes may be repeated: a take without a response assigned no job, and results are fenced by their
  * attempt.
  */

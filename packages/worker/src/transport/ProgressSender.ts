@@ -76,7 +76,7 @@ interface SenderState {
   abort(): void
 }
 
-/** Makes the sender of a job. `interval` is the minimum time between two values in milliseconds. */
+/** Makes the sender for a job. `interval` is the minimum time between two values in milliseconds. */
 export const makeProgressSender = (host: ProgressHost, interval: number): ProgressSender => {
   const state: SenderState = {
     maxAttempts: 4,
