@@ -46,7 +46,7 @@ describe("the types of a pipeline", () => {
     expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<Date>()
   })
 
-  it("shows the services of the steps, but not of the jobs", () => {
+  it("shows the services of the steps, but not those of the jobs", () => {
     const pipeline = start
       .step("list", ({ title }) => Effect.flatMap(Photos, (photos) => photos.list(title)))
       .step("url", (photos) => ({ url: photos[0] ?? "" }), {
