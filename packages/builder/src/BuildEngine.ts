@@ -11,12 +11,12 @@ export interface EngineProgram {
   readonly command: string
   /** Options before the subcommand, such as the engine's address. */
   readonly args: ReadonlyArray<string>
-  /** Options of the subcommand `build`. */
+  /** Options for the subcommand `build`. */
   readonly buildArgs: ReadonlyArray<string>
   readonly env: Readonly<Record<string, string>>
 }
 
-/** An image of the engine. */
+/** An image in the engine. */
 export interface EngineImage {
   /** `sha256:...` */
   readonly id: string
@@ -27,7 +27,7 @@ export interface EngineImage {
 }
 
 export class BuildEngine extends Context.Service<BuildEngine, {
-  /** Fails when no engine answers, or when its program is not installed. */
+  /** Fails when no engine responds, or when its program is not installed. */
   readonly program: Effect.Effect<EngineProgram, BuildFailed>
   /** Undefined for an unknown image. */
   readonly image: (reference: string) => Effect.Effect<EngineImage | undefined, BuildFailed>

@@ -1,7 +1,7 @@
 /**
- * The checks of a cloned repository: which Dockerfile and context are built. Pure, over the names of the files.
+ * Checks a cloned repository, and determines which Dockerfile and context to build. Pure, over the names of the files.
  *
- * Only a missing Dockerfile or context stops a build. Whatever the engine would find by itself is explained after it has failed
+ * Only a missing Dockerfile or context stops a build. Errors that the engine would detect itself are explained after the build has failed
  * ({@link explainCopy}), so that a check cannot reject a repository that builds.
  */
 import type { BuildSettings } from "@stint/contract/Build"
@@ -9,7 +9,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { type BuildFailed, failed } from "./BuildError.ts"
 import { normal, parse } from "./Dockerfile.ts"
 
-/** What is built. Paths are relative to the repository's root; the root is `""`. */
+/** What to build. Paths are relative to the repository's root; the root is `""`. */
 export interface BuildPlan {
   readonly context: string
   /** Undefined: it is generated. */
@@ -57,7 +57,7 @@ const MAX_SEARCHED = 500
 /** The number of characters that are searched for `start()`. Limited, because the search blocks the platform. */
 const MAX_SEARCHED_LENGTH = 8 * 1024 * 1024
 
-/** Advice if no file of the context calls `start()`. Also undefined if not all files can be searched. */
+/** Advice if no file in the context calls `start()`. Also undefined if not all files can be searched. */
 export const startAdvice = ({ files, read }: Repository, { context }: BuildPlan): string | undefined => {
   const sources = files.filter((file) => SOURCE.test(file) && (context === "" || file.startsWith(`${context}/`)))
   if (sources.length > MAX_SEARCHED) return undefined
@@ -147,7 +147,7 @@ export const make = (repository: Repository): BuildPlan | BuildFailed => {
 }
 
 /**
- * Explains a build that failed because a copied file was not found: names the setting and the value with which it would be found. Undefined
+ * Explains a build that failed because a copied file was not found: names the setting, and the value with which the file would be found. Undefined
  * when the context has all copied files.
  */
 export const explainCopy = (repository: Repository, plan: BuildPlan): BuildFailed | undefined => {

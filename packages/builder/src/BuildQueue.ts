@@ -6,7 +6,7 @@
  *                                                                 |--> failed, with the reason
  * ```
  *
- * The code of builds is loaded by the first build. At the start, builds that were running when the platform last ended are marked as failed.
+ * The first build loads the code for builds. When the platform starts, it marks builds that were running when it last ended as failed.
  */
 import { type Build, hasEnded } from "@stint/contract/Build"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -40,7 +40,7 @@ export interface Options {
   readonly folder: string
   /** Where images are pushed, such as `registry.example.com/team`. Undefined: they stay in the engine. */
   readonly registry: string | undefined
-  /** Options of the engine's `build`. */
+  /** Options for the engine's `build`. */
   readonly options: ReadonlyArray<string>
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>
@@ -53,7 +53,7 @@ const decodeSpec = Schema.decodeUnknownSync(EndpointSpec)
 /** Workers of other SDKs need a lease of at least 3 s (docs/spec/worker-protocol.md#heartbeat). */
 const MIN_LEASE_MILLIS = 3_000
 
-/** The settings of an endpoint with another image. An endpoint that does not exist gets the defaults. */
+/** The settings of an endpoint, with a different image. An endpoint that does not exist gets the defaults. */
 const specOf = (id: EndpointId, endpoint: Endpoint | undefined, image: string): EndpointSpec => {
   if (endpoint === undefined) return decodeSpec({ id, source: { type: "container", image } })
   const settings = settingsOf(endpoint)
@@ -78,7 +78,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const secrets = yield* Secrets
   const one = yield* Semaphore.make(1)
   const running = yield* FiberMap.make<string>()
-  /** Held by a build that deploys, and by the removal of an endpoint. */
+  /** Held while a build deploys, and while an endpoint is removed. */
   const deploying = yield* Semaphore.make(1)
   /** Removed endpoints whose builds are not removed yet. */
   const removing = new Set<EndpointId>()
@@ -193,7 +193,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* store.update({ ...build, state, reason, endedAt: yield* Clock.currentTimeMillis })
   })
 
-  /** Waits until the build is next, runs it, and stores its result. */
+  /** Waits until it is the build's turn, runs it, and stores its result. */
   const runOne = (build: Build) =>
     Effect.scoped(Effect.gen(function*() {
       const { make } = yield* Effect.promise(() => import("./BuildLog.ts"))
@@ -230,7 +230,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       if ((yield* store.settings(request.endpoint)) === undefined) {
         return yield* new BuildMissing({ endpoint: request.endpoint, number: undefined })
       }
-      // A platform that cannot build fails at once, instead of in the log of a failed build.
+      // If the platform cannot build, the request fails at once, instead of a build whose log has the reason.
       yield* (yield* options.engine).program
       const { isInstalled } = yield* Effect.promise(() => import("./Program.ts"))
       if (!(yield* isInstalled("git"))) {
@@ -241,7 +241,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* FiberMap.run(running, keyOf(build), runOne(build))
       return build
     }),
-    // A caller that disconnects while the programs end must not leave the build in the state running forever.
+    // A caller that disconnects while the programs end must not leave the build in the state "running" forever.
     cancel: Effect.fnUntraced(function*(endpoint, number, by) {
       const build = yield* get(endpoint, number)
       yield* FiberMap.remove(running, keyOf(build))

@@ -29,12 +29,12 @@ export interface BuildInput {
   readonly folder: string
   /** Where images are pushed, such as `registry.example.com/team`. Undefined: they stay in the engine. */
   readonly registry: string | undefined
-  /** Options of the engine's `build`, such as `--network=host`. */
+  /** Options for the engine's `build`, such as `--network=host`. */
   readonly options: ReadonlyArray<string>
   /** The folders whose repositories may be cloned by path. */
   readonly localFolders: ReadonlyArray<string>
   readonly credential: string | undefined
-  /** The values of `settings.secrets`, by their id. */
+  /** The values of `settings.secrets`, by id. */
   readonly secrets: Readonly<Record<string, string>>
   /** Hides secrets in what programs print. */
   readonly mask: (text: string) => string
@@ -51,7 +51,7 @@ export interface BuildOutput {
   readonly warnings: ReadonlyArray<string>
 }
 
-/** A folder of this build, which is removed with the scope. Only the platform's user can read it: it contains keys and secrets. */
+/** A folder for this build, which is removed with the scope. Only the platform's user can read it: it contains keys and secrets. */
 const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.try({
@@ -72,11 +72,12 @@ const workFolder = (parent: string): Effect.Effect<string, BuildFailed, Scope.Sc
   )
 
 /**
- * The maximum size of a file that is read, in bytes, because the read blocks the platform. A handler that is bundled with its packages has a few MiB.
+ * The maximum size of a file that is read, in bytes, because the read blocks the platform. A handler that is bundled with its packages takes a
+ * few MiB.
  */
 const MAX_READ = 8 * 1024 * 1024
 
-/** Reads a file of the repository. A link to a file outside the repository is not followed. */
+/** Reads a file in the repository. A link to a file outside the repository is not followed. */
 const reader = (root: string) => {
   const real = realpathSync(root)
   return (file: string): string | undefined => {
@@ -94,7 +95,7 @@ const isReadable = (path: string): boolean => {
   return stat.isFile() && stat.size <= MAX_READ
 }
 
-/** Fails when a path leaves the repository through a link, because the engine would read files of the platform's machine. */
+/** Fails when a path leaves the repository through a link, because the engine would then read files on the platform's machine. */
 const checkInside = (root: string, path: string, what: string): Effect.Effect<string, BuildFailed> =>
   Effect.try({
     try: () => {
@@ -153,7 +154,7 @@ const explain = (
   )
 }
 
-/** Advice about base images whose name can later refer to another image, with the digest that this build used. */
+/** Advice about base images whose name can later refer to a different image, with the digest that this build used. */
 const baseAdvice = Effect.fnUntraced(function*(engine: BuildEngine["Service"], dockerfile: string) {
   const warnings: Array<string> = []
   for (const base of parse(dockerfile).bases) {

@@ -16,7 +16,7 @@ export interface StartRequest {
   readonly endpoint: EndpointId
   readonly createdBy: string
   readonly trigger: Build["trigger"]
-  /** Default: the `ref` of the settings. */
+  /** Default: the `ref` in the settings. */
   readonly ref?: string | undefined
   readonly message?: string | undefined
 }
@@ -28,7 +28,7 @@ export interface BuildsService {
   readonly saveSettings: (endpoint: EndpointId, settings: BuildSettings) => Effect.Effect<void, BuildFailed | StoreError>
   /** Fails with `BuildFailed` when this platform cannot build. */
   readonly start: (request: StartRequest) => Effect.Effect<Build, BuildFailed | BuildMissing | StoreError>
-  /** Returns the build after its end. */
+  /** Returns the build after it has ended. */
   readonly cancel: (endpoint: EndpointId, number: number, by: string) => Effect.Effect<Build, BuildMissing | StoreError>
   /** Deploys the image of a successful build. */
   readonly deploy: (

@@ -1,7 +1,7 @@
 /**
  * Clones a repository at a branch, tag or commit, with Git's own program.
  *
- * Credentials are passed in variables and files, never as arguments, which every user of the machine can read. The programs cannot prompt for a
+ * Credentials are passed in variables and files, never as arguments, which every user on the machine can read. The programs cannot prompt for a
  * password, and only the protocols in the settings are used, even for redirects.
  */
 import * as Effect from "effect/Effect"
@@ -36,7 +36,7 @@ export interface Clone {
   readonly files: ReadonlyArray<string>
 }
 
-/** The path of a repository on this machine; undefined for an address of a host. */
+/** The path of a repository on this machine; undefined for the address of a host. */
 const localPath = (repository: string): string | undefined =>
   repository.startsWith("/") ? repository : repository.startsWith("file://") ? repository.slice("file://".length) : undefined
 
@@ -83,7 +83,7 @@ const globalSettings = ({ keys }: Pick<CloneRequest, "keys">): string => join(ke
 
 /**
  * Lets Git read a repository of another user on this machine, whose folder the operator has allowed, and the clone itself, for file systems that
- * change owners. In a file, because Git does not forward settings from variables to the program that reads the repository.
+ * change owners. Written to a file, because Git does not forward settings from variables to the program that reads the repository.
  */
 const writeSafeFolders = (request: CloneRequest, path: string | undefined): void => {
   const folders = new Set([request.folder, ...(path === undefined ? [] : [resolve(path), realpathSync(path)])])
@@ -97,7 +97,7 @@ const TOKEN_VARIABLE = "GIT_BUILD_TOKEN"
 /** A helper that passes the token to Git. Hosts accept any user name with a token. */
 const CREDENTIAL_HELPER = `!f() { test "$1" = get && printf 'username=x-access-token\\npassword=%s\\n' "$${TOKEN_VARIABLE}"; }; f`
 
-/** The variables of Git, with its settings for this clone. */
+/** The environment variables for Git, with its settings for this clone. */
 const environment = (request: CloneRequest): Readonly<Record<string, string>> => {
   const { credential, keys, repository } = request
   const settings: Array<readonly [string, string]> = [["advice.detachedHead", "false"], ["core.hooksPath", "/dev/null"]]

@@ -1,5 +1,5 @@
 /**
- * Webhooks of Git hosts: checks signatures, and reads what happened. Pure.
+ * Webhooks from Git hosts: checks signatures, and reads what happened. Pure.
  *
  * | host | signature | event |
  * |---|---|---|
@@ -116,7 +116,10 @@ export const read = (headers: Headers, body: unknown): GitEvent | undefined => {
 /** Whether an event starts a build, and of which ref (docs/operations/builds.md#webhooks). */
 export type HookDecision = { readonly ref: string; readonly reason: string } | { readonly ref?: never; readonly reason: string }
 
-/** The rule: a release always builds; a push to the settings' branch builds until a build has succeeded, and then only with `onPush`. */
+/**
+ * The rule: a release always starts a build; a push to the branch in the settings starts one until a build has succeeded, and then only with
+ * `onPush`.
+ */
 export const decide = (event: GitEvent, { onPush = false, ref }: BuildSettings, hasSucceeded: boolean): HookDecision => {
   switch (event._tag) {
     case "Other":

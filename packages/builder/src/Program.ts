@@ -1,5 +1,5 @@
 /**
- * Runs a program of the machine, line by line.
+ * Runs a program on this machine, and reads its output line by line.
  */
 import { MAX_SECRET_BYTES } from "@stint/contract/Secret"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ export interface ProgramRequest {
   readonly command: string
   readonly args: ReadonlyArray<string>
   readonly cwd?: string
-  /** In addition to the variables of this process, without those of the platform. */
+  /** Variables in addition to those of this process, which are passed on without the platform's own. */
   readonly env?: Readonly<Record<string, string>>
   /** Masks secrets in each line before it is cut, because a partial secret would not be found. */
   readonly mask?: (text: string) => string
@@ -35,7 +35,7 @@ export interface ProgramEnd {
   readonly error?: string
 }
 
-/** The maximum standard output that is kept, in characters: the names of a million files. */
+/** The maximum standard output that is kept, in characters: enough for the names of a million files. */
 const MAX_OUTPUT = 64 * 1024 * 1024
 
 /** The number of last lines that are kept. */
@@ -47,7 +47,7 @@ const MAX_LINE = 4_000
 /** The maximum length of a masked form of a secret. JSON encodes a byte with up to 6 characters. */
 const LONGEST_SECRET = 6 * MAX_SECRET_BYTES
 
-/** The maximum number of characters that are read of an unfinished line. The rest is dropped. */
+/** The maximum number of characters that are read from an unfinished line. The rest is dropped. */
 const MAX_OPEN = 2 * LONGEST_SECRET
 
 /** The default of `stopGraceMs`. */
@@ -61,7 +61,7 @@ const inherited = (): Record<string, string> =>
     )
   )
 
-/** Splits chunks into masked lines. A carriage return ends a line, too: progress bars overwrite theirs. */
+/** Splits chunks into masked lines. A carriage return ends a line, too: progress bars overwrite their line. */
 const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => string) => {
   const decoder = new StringDecoder("utf8")
   let open = ""
@@ -98,7 +98,8 @@ const lineSplitter = (onLine: (line: string) => void, mask: (text: string) => st
 }
 
 /**
- * Runs the program, and ends it with its child processes when the platform is killed: the standard input is a pipe that only the platform holds open.
+ * Runs the program, and ends it together with its child processes when the platform is killed: the standard input is a pipe that only the
+ * platform holds open.
  */
 const WITH_PLATFORM =
   `exec 3<&0 </dev/null; (cat <&3; kill -TERM 0) >/dev/null 2>&1 & "$@" 3<&-; code=$?; kill $! 2>/dev/null; exit $code`
@@ -116,7 +117,7 @@ const signalGroup = (child: ChildProcess, signal: NodeJS.Signals): void => {
   }
 }
 
-/** Runs a program until it has ended. Interruption ends it, and waits for its end. */
+/** Runs a program until it has ended. Interruption stops the program, and waits until it has ended. */
 export const run = (
   { args, command, cwd, env, mask = (text) => text, onLine, stopGraceMs = STOP_GRACE }: ProgramRequest
 ): Effect.Effect<ProgramEnd> =>
@@ -161,7 +162,7 @@ export const run = (
       signalGroup(child, "SIGTERM")
       const timer = setTimeout(() => {
         signalGroup(child, "SIGKILL")
-        // A process that left the group may keep them open forever.
+        // A process that left the group may keep the outputs open forever.
         child.stdout.destroy()
         child.stderr.destroy()
       }, stopGraceMs)

@@ -30,7 +30,7 @@ const failureOf = (one: BuildPlan.Repository): string => {
 const START = "import stint\nstint.serverless.start({\"handler\": handler})\n"
 
 describe("the plan of a build", () => {
-  it("builds the Dockerfile of the repository's root in the root by default", () => {
+  it("builds the Dockerfile in the repository's root, with the root as context, by default", () => {
     assert.deepStrictEqual(planOf(repository({ Dockerfile: "FROM scratch", "lab1/Dockerfile": "" })), {
       context: "",
       dockerfile: "Dockerfile",
@@ -38,7 +38,7 @@ describe("the plan of a build", () => {
     })
   })
 
-  it("reads the path of the Dockerfile from the root, also when the context is a folder", () => {
+  it("reads the path of the Dockerfile from the root, even when the context is a folder", () => {
     const contents = { "lab1/Dockerfile": "FROM scratch", "lab1/handler.py": START }
     assert.deepStrictEqual(planOf(repository(contents, { dockerfile: "./lab1/Dockerfile", context: "lab1/" })), {
       context: "lab1",
@@ -106,7 +106,7 @@ describe("the plan of a build", () => {
     )
   })
 
-  it("only advises about a missing start(), and says nothing when a file calls it", () => {
+  it("only gives advice about a missing start(), and gives none when a file calls it", () => {
     const without = repository({ Dockerfile: "", "app.py": "print(1)" })
     assert.include(BuildPlan.startAdvice(without, planOf(without)) ?? "", "No Python, TypeScript or JavaScript file")
     const elsewhere = repository({ "lab1/Dockerfile": "", "lab1/app.py": "", "lab2/app.py": START }, {
@@ -120,7 +120,7 @@ describe("the plan of a build", () => {
     assert.isUndefined(BuildPlan.startAdvice(unread, planOf(unread)))
   })
 
-  it("searches only some of the text for start(), because the platform waits for it", () => {
+  it("searches only some of the text for start(), because the platform waits for the search", () => {
     const contents = Object.fromEntries(Array.from({ length: 400 }, (_, at) => [`a${at}.py`, ""]))
     let reads = 0
     const large = {
@@ -166,7 +166,7 @@ describe("a COPY that fails", () => {
     )
   })
 
-  it("says when no folder has all files, and when a file was not committed", () => {
+  it("reports that no folder has all files, or that a file was not committed", () => {
     assert.include(
       explain({ Dockerfile: "FROM a\nCOPY a.py b.py /", "x/a.py": "", "y/b.py": "" }, {}) ?? "",
       "but no folder has all files that the Dockerfile copies. Write the paths of COPY relative to the repository's root."

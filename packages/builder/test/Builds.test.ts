@@ -29,13 +29,13 @@ const words = EndpointId.make("words")
 const DIGEST = `sha256:${"1".repeat(64)}`
 const start: Builds.StartRequest = { endpoint: words, createdBy: "the key \"ci\"", trigger: "manual" }
 
-/** An endpoint whose next deployment rolls. */
+/** An endpoint whose next deployment is a rollout. */
 const endpointWords = Effect.map(
   Schema.decodeUnknownEffect(EndpointSpec)({ id: words, source: { type: "container", image: "old" } }),
   (spec) => ({ ...spec, createdAt: 0 })
 )
 
-/** What the stand-in of the engine does. */
+/** What the stand-in for the engine does. */
 interface Engine {
   /** Lines of a shell script in place of `docker`. */
   readonly script?: ReadonlyArray<string>
@@ -180,7 +180,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("use the settings of the moment in which they were started", () =>
+  it.live("use the settings that applied when they were started", () =>
     withBuilds(
       (one) => ({ script: [`while [ ! -e ${join(one.folder, "go")} ]; do sleep 0.02; done`] }),
       (one, builds, settings) =>
@@ -188,7 +188,7 @@ describe("builds", () => {
           const first = yield* builds.start(start)
           const second = yield* builds.start(start)
           assert.strictEqual(second.state, "queued")
-          // The second build waits for the first one, and must not see this.
+          // The second build waits for the first, and must not use these settings.
           yield* builds.saveSettings(words, { ...settings, context: "no-such-folder" })
           writeFileSync(join(one.folder, "go"), "")
           assert.strictEqual((yield* ended(builds, first)).state, "succeeded")
@@ -279,13 +279,13 @@ describe("builds", () => {
 
   it.live("end their programs when they are cancelled or take too long", () =>
     withBuilds(
-      // The program starts another one, which must end as well.
+      // The program starts another program, which must end as well.
       (one) => ({ script: [`sleep 300 & echo $! > ${join(one.folder, "pid")}`, "echo started", "wait"] }),
       (one, builds, settings) =>
         Effect.gen(function*() {
           const isAlive = () => {
             const text = readFileSync(join(one.folder, "pid"), "utf8").trim()
-            // A process that has ended but was not collected is a zombie.
+            // A process that has ended but was not reaped is a zombie.
             return existsSync(`/proc/${text}/status`) && !/^State:\s+Z/m.test(readFileSync(`/proc/${text}/status`, "utf8"))
           }
           const build = yield* builds.start(start)
@@ -305,7 +305,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("are cancelled and removed also when the caller disconnects before their programs have ended", () =>
+  it.live("are cancelled and removed even when the caller disconnects before their programs have ended", () =>
     Effect.gen(function*() {
       for (const operation of ["cancel", "forget"] as const) {
         yield* withBuilds(
@@ -374,7 +374,7 @@ describe("builds", () => {
         }))
     }).pipe(Effect.scoped))
 
-  it.live("that a stopped platform left behind are failed at the next start, with the reason", () =>
+  it.live("that a stopped platform left behind are marked as failed at the next start, with the reason", () =>
     Effect.gen(function*() {
       const one = yield* repository
       yield* Effect.gen(function*() {
@@ -408,7 +408,7 @@ describe("builds", () => {
         })
     ))
 
-  it.live("do not create an endpoint again that is removed while they deploy, or just before", () =>
+  it.live("do not recreate an endpoint that is removed while they deploy, or just before", () =>
     Effect.gen(function*() {
       const reached = yield* Deferred.make<void>()
       const gate = yield* Deferred.make<void>()
@@ -442,7 +442,7 @@ describe("builds", () => {
       assert.isUndefined(endpoint)
     }))
 
-  it.live("explain a Dockerfile that is a link to nothing, a submodule or too large, and do not read large files", () =>
+  it.live("explain a Dockerfile that is a dangling link, a submodule or too large, and do not read large files", () =>
     withBuilds(() => ({}), (one, builds) =>
       Effect.gen(function*() {
         const build = Effect.flatMap(builds.start(start), (started) => ended(builds, started))

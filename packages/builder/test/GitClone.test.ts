@@ -50,7 +50,7 @@ const listen = (answer: (request: IncomingMessage, response: ServerResponse) => 
 const requireToken = (response: ServerResponse) =>
   void response.writeHead(401, { "www-authenticate": "Basic realm=\"git\"" }).end()
 
-/** What a Git host answers first: its branches. Git asks for a pack afterwards, with a POST. */
+/** What a Git host sends first: its branches. Git asks for a pack afterwards, with a POST. */
 const ADVERTISEMENT = (() => {
   const line = (text: string) => `${(text.length + 4).toString(16).padStart(4, "0")}${text}`
   const commit = "1".repeat(40)
@@ -92,7 +92,7 @@ describe("a clone", () => {
       assert.strictEqual(url.commit, second)
     }))
 
-  it.live("fails with the true reason: an unknown branch, an unknown repository, and a folder that is not allowed", () =>
+  it.live("fails with the actual reason: an unknown branch, an unknown repository, and a folder that is not allowed", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})
@@ -136,7 +136,7 @@ describe("a clone", () => {
       }
     }))
 
-  it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong one", () =>
+  it.live("sends a token to its host only, never in an argument, and explains a missing and a wrong token", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})
@@ -177,7 +177,7 @@ describe("a clone", () => {
         const others = seen.filter(([host]) => host === "other")
         assert.isNotEmpty(others)
         assert.deepStrictEqual(others.filter(([, , authorization]) => authorization !== undefined), [])
-        // Git asks for the pack, too: some versions ask the other host, and some stay with the first one.
+        // Git asks for the pack, too: some versions ask the other host, and some stay with the first host.
         assert.isTrue(seen.some(([, method]) => method === "POST"))
         assert.strictEqual(seen.some(([host, , authorization]) => host === "first" && authorization === TOKEN_HEADER), asksFirst)
         assert.include(failure, `${address} redirects to another address`)
@@ -189,7 +189,7 @@ describe("a clone", () => {
       const one = yield* repository
       const commit = one.commit({ "handler.py": "1" })
       const record = join(one.folder, "ssh-call")
-      // Runs the asked program on this machine, as the ssh server of a Git host would.
+      // Runs the requested program on this machine, as the ssh server of a Git host would.
       one.script(
         "ssh",
         `printf '%s\\n' "$@" > ${record}`,
@@ -215,7 +215,7 @@ describe("a clone", () => {
       assert.isTrue(existsSync(join(asked.keys, "deploy-key")))
     }))
 
-  it.live("without a deploy key, does not use the keys, the agent and the settings of the platform's user for ssh", () =>
+  it.live("without a deploy key, does not use the keys, the agent or the settings of the platform's user for ssh", () =>
     Effect.gen(function*() {
       const one = yield* repository
       one.commit({})

@@ -8,7 +8,7 @@ const push = { ref: "refs/heads/main", after: "c0ffee", repository: { default_br
 const settings = { repository: "https://git.example.com/words.git", ref: "main" }
 
 describe("webhooks of Git hosts", () => {
-  it("are accepted with the signature of GitHub, Gitea and GitLab, and rejected with another one", () => {
+  it("are accepted with the signature of GitHub, Gitea and GitLab, and rejected with any other", () => {
     const body = JSON.stringify(push)
     const signed = [
       { "x-github-event": "push", "x-hub-signature-256": `sha256=${hmac(body)}` },
@@ -27,13 +27,13 @@ describe("webhooks of Git hosts", () => {
       { "x-github-event": "push", "x-hub-signature-256": hmac(body) },
       { "x-github-event": "push", "x-gitlab-token": SECRET },
       { "x-gitlab-event": "Push Hook" },
-      // A signature of GitHub does not authorize a request that claims to be of GitLab.
+      // A signature of GitHub does not authorize a request that claims to come from GitLab.
       { "x-gitlab-event": "Push Hook", "x-hub-signature-256": `sha256=${hmac(body)}` }
     ]
     for (const headers of wrong) assert.isFalse(GitWebhook.isSigned(headers, body, SECRET), JSON.stringify(headers))
   })
 
-  it("report pushes and releases of each host, and why another event starts nothing", () => {
+  it("report pushes and releases of each host, and why any other event starts nothing", () => {
     const github = (event: string, body: unknown) => GitWebhook.read({ "x-github-event": event }, body)
     assert.deepStrictEqual(github("push", push), {
       _tag: "Push",
@@ -79,7 +79,7 @@ describe("webhooks of Git hosts", () => {
     assert.isUndefined(GitWebhook.read({}, push))
   })
 
-  it("build a push until a build has succeeded, afterwards only with onPush, and a release always", () => {
+  it("build pushes until a build has succeeded and afterwards only with onPush, and releases always", () => {
     const pushed: GitWebhook.GitEvent = { _tag: "Push", host: "GitHub", branch: "main", isDefault: true, commit: "c0ffee" }
     const released: GitWebhook.GitEvent = { _tag: "Release", host: "GitHub", tag: "v1" }
     const ref = (event: GitWebhook.GitEvent, overrides: object, hasSucceeded: boolean) =>

@@ -20,7 +20,7 @@ const until = async (what: string, holds: () => boolean): Promise<void> => {
   }
 }
 
-/** Whether a process runs. One that has ended but was not collected is a zombie. */
+/** Whether a process is running. A process that has ended but was not reaped is a zombie. */
 const isAlive = (pid: string): boolean => {
   try {
     return !/^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, "utf8"))
@@ -49,7 +49,7 @@ describe("a program of a build", () => {
       assert.isTrue(yield* Program.isInstalled("git"))
     }))
 
-  it.live("masks a line before it is cut, also a line that does not end", () =>
+  it.live("masks a line before it is cut, even a line that does not end", () =>
     Effect.gen(function*() {
       const secret = "the-secret-of-24-letters"
       const linesOf = Effect.fnUntraced(function*(script: string) {
@@ -70,12 +70,12 @@ describe("a program of a build", () => {
       const cut = `${x}[secret]zz [cut]`
       assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(9) + "\\nnext\\n")`), [cut, "next"])
       assert.deepStrictEqual(yield* linesOf(`write("${x}" + secret + "z".repeat(10_000) + "\\nnext")`), [cut, "next"])
-      // At the former and the present end of an open line. The rest of the line is dropped, so it cannot begin with a part of a secret.
+      // At the previous and the current end of an open line. The rest of the line is dropped, so it cannot begin with a part of a secret.
       for (const at of [7_990, 790_000, 1_000_000]) {
         const lines = yield* linesOf(`write("x".repeat(${at}) + secret + "z".repeat(1_000_000) + "\\nnext")`)
         assert.deepStrictEqual(lines, [`${"x".repeat(4_000)} [cut]`, "next"])
       }
-      // Masked text is shorter: the last part of the open line, which may be half a secret, is nevertheless not shown.
+      // Masked text is shorter: the last part of the open line, which may be half a secret, is still not shown.
       assert.deepStrictEqual(yield* linesOf(`write(secret.repeat(100_000) + "\\nnext")`), [" [cut]", "next"])
     }))
 
@@ -88,7 +88,7 @@ describe("a program of a build", () => {
       assert.include(output, "PATH=")
     }))
 
-  it.live("ends with all that it started when it is interrupted", () =>
+  it.live("ends with everything that it started when it is interrupted", () =>
     Effect.gen(function*() {
       const lines: Array<string> = []
       const fiber = yield* Effect.forkChild(Program.run({
@@ -102,7 +102,7 @@ describe("a program of a build", () => {
       yield* Effect.promise(() => until("its end", () => !isAlive(lines[0] ?? "")))
     }))
 
-  it.live("does not delay an interruption for ever when a process that left its group keeps the output open", () =>
+  it.live("does not delay an interruption forever when a process that left its group keeps the output open", () =>
     Effect.gen(function*() {
       const lines: Array<string> = []
       const fiber = yield* Effect.forkChild(Program.run({
@@ -113,14 +113,14 @@ describe("a program of a build", () => {
       }))
       yield* Effect.promise(() => until("the line", () => lines.length === 1))
       const pid = lines[0] ?? ""
-      // A process group of its own, so that it does not receive the signal.
+      // Its own process group, so that it does not receive the signal.
       yield* Effect.promise(() => until("its group", () => groupOf(pid) === pid))
       yield* Fiber.interrupt(fiber)
       assert.isTrue(isAlive(pid))
       process.kill(Number(pid), "SIGKILL")
     }))
 
-  it("ends with all that it started when the platform is killed", async () => {
+  it("ends with everything that it started when the platform is killed", async () => {
     const folder = mkdtempSync(join(tmpdir(), "stint-program-"))
     const pid = join(folder, "pid")
     const script = [

@@ -28,7 +28,7 @@ const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Sch
 /** The job's status does not allow the operation. */
 const Conflict = Schema.TaggedStruct("Conflict", {})
 
-/** The endpoint or the key has used its money. `renewsAt` in milliseconds since 1970. */
+/** The endpoint or the key has spent its budget. `renewsAt` in milliseconds since 1970. */
 const BudgetReached = Schema.TaggedStruct("BudgetReached", { renewsAt: Schema.optionalKey(Schema.Number) })
 
 /** Too many requests. `retryAfter` in milliseconds. */
@@ -80,6 +80,6 @@ export class ClientError extends Schema.TaggedError<ClientError>()("ClientError"
   }
 }
 
-/** Converts the error of a program. */
+/** Converts an error that a program threw. */
 export const fromCallError = ({ detail, endpoint, hint, host, job, operation, reason }: CallError): ClientError =>
   new ClientError({ reason, operation, endpoint, host, ...(job === undefined ? {} : { job }), detail, hint })

@@ -226,7 +226,7 @@ const driveWith = (perform: (step: Step) => Effect.Effect<Reply>): Drive =>
     return next.value
   })
 
-/** The nearest span that came from outside of the program. */
+/** The nearest span from outside the program. */
 const externalSpan = (span: Tracer.AnySpan | undefined): Tracer.ExternalSpan | undefined => {
   let current = span
   while (current?._tag === "Span") current = Option.getOrUndefined(current.parent)

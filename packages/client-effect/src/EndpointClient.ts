@@ -20,10 +20,10 @@ import type { Driver } from "./EffectDriver.ts"
 import type { Codec } from "./HandlerCodec.ts"
 import { JobCancelled, JobFailed, type JobFailure, JobTimedOut } from "./JobFailure.ts"
 
-/** The options of a submission. */
+/** The options for a submission. */
 export interface RunOptions extends JobsApiCalls.SubmitOptions {}
 
-/** The options of a submission that waits for the job. */
+/** The options for a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
    * Cancels the job when the wait is interrupted. Default false: the job continues. If true, the client first submits the job in a
@@ -32,7 +32,7 @@ export interface WaitOptions extends RunOptions {
   readonly cancelOnInterrupt?: boolean | undefined
 }
 
-/** The options of `events`. */
+/** The options for `events`. */
 export interface EventsOptions {
   /** Read the events after this `position`. Default: all events. */
   readonly after?: string | undefined

@@ -42,7 +42,7 @@ describe("the plain types of the client", () => {
     same<ApiTypes.JobLogLine, JobLogLine>().toEqualTypeOf<true>()
   })
 
-  it("equal the encoded options of a submission, because the client sends them", () => {
+  it("equal the encoded options for a submission, because the client sends them", () => {
     same<ApiTypes.JobOptions, Omit<typeof RunRequest.Encoded, "input" | "idempotencyKey">>().toEqualTypeOf<true>()
   })
 

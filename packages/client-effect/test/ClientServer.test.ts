@@ -68,7 +68,7 @@ const open = (settings: Settings = {}) =>
 const jobsOf = ({ health }: TestEndpoint) =>
   Effect.map(health, ({ jobs }) => jobs.completed + jobs.failed + jobs.inProgress + jobs.inQueue)
 
-/** The reason of a rejected promise. */
+/** The reason for a rejected promise. */
 const rejection = (start: () => Promise<unknown>): Effect.Effect<unknown> =>
   Effect.promise(() => start().then((value) => `fulfilled with ${JSON.stringify(value)}`, (error: unknown) => error))
 
@@ -273,7 +273,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(second.error).toBeInstanceOf(JobFailedError)
     }))
 
-  it.effect("sends all events to every reader, with decoded chunks, and the failure of the job as its end", () =>
+  it.effect("sends all events to every reader, with decoded chunks, and the failure of the job at the end", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const day = new Date(86_400_000)

@@ -1,5 +1,5 @@
 /**
- * Type tests of both clients. The compiler checks this file; nothing happens at run time.
+ * Type tests for both clients. The compiler checks this file; nothing happens at run time.
  */
 import { createClient } from "@stint/client"
 import type { PromiseEndpoint, PromiseJob } from "@stint/client"
@@ -77,7 +77,7 @@ describe("an endpoint typed by a handler", () => {
 })
 
 describe("an endpoint called by name", () => {
-  it("has JSON types, unless the caller gives others", () => {
+  it("has JSON types, unless the caller specifies others", () => {
     expectTypeOf(client.endpoint("hello")).toEqualTypeOf<PromiseEndpoint<Json, Json | undefined, Json>>()
     const countdown = client.endpoint<{ readonly from: number }, ReadonlyArray<number>>("countdown")
     expectTypeOf(countdown.run).returns.resolves.toEqualTypeOf<PromiseJob<ReadonlyArray<number>, number>>()

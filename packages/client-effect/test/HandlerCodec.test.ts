@@ -75,7 +75,7 @@ describe("HandlerCodec", () => {
         expect(yield* Effect.forEach(chunks, (chunk) => twice.chunk(overTheWire(chunk)))).toEqual([input, input])
       })))
 
-  it.effect("does not decode exceptions and texts of the platform as declared failures, unless a failure is a string", () =>
+  it.effect("does not decode exceptions or the platform's own errors as declared failures, unless a declared failure is a string", () =>
     Effect.gen(function*() {
       const exception = JSON.stringify({ error_type: "E", error_message: "m", error_traceback: "" })
       for (const error of [exception, "job timed out after 1 retries", "", "null", "{\"_tag\":\"Refused\"}"]) {

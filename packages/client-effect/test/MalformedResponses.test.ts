@@ -286,7 +286,7 @@ describe("the Effect client", () => {
     expect(await Effect.runPromise(caught)).toBe(3_600_000)
   })
 
-  /** The `traceparent` of a request that is sent inside of a span. */
+  /** The `traceparent` of a request that is sent inside a span. */
   const traceparentOf = async (around: <A, E>(effect: Effect.Effect<A, E>) => Effect.Effect<A, E>) => {
     const limited = await start(respondWith(429, "", { "retry-after": "3600" }))
     const request = Client.endpoint("ep").pipe(

@@ -1,7 +1,7 @@
 /**
  * The JSON that the jobs API receives and returns, as plain types (docs/spec/jobs-api.md).
  *
- * They repeat the Schemas of `@stint/contract`, so that this package depends on nothing. Type tests in `@stint/client-effect` compare the
+ * They repeat the Schemas of `@stint/contract`, so that this package has no dependencies. Type tests in `@stint/client-effect` compare the
  * two, and a property test compares `ResponseGuards.ts` with the Schemas. Durations are in milliseconds.
  */
 
@@ -92,7 +92,7 @@ export interface Health {
   readonly limits?: { readonly waitingJobs: number }
 }
 
-/** How often and when a job is retried. Missing members use the endpoint's settings. */
+/** How often and when a job is retried. Missing members default to the endpoint's settings. */
 export interface Retry {
   /** The number of attempts, including those whose worker was lost. 1 to 100. */
   readonly maxAttempts?: number
@@ -141,11 +141,11 @@ export interface Webhook {
   readonly events?: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]
 }
 
-/** The options of a submission (docs/spec/jobs-api.md#request-body). */
+/** The options for a submission (docs/spec/jobs-api.md#request-body). */
 export interface JobOptions {
   readonly policy?: Policy
   readonly s3Config?: S3Config
-  /** A URL that receives the job when it has ended, or a webhook with selected events. */
+  /** A URL that receives the job once it has ended, or a webhook with selected events. */
   readonly webhook?: string | Webhook
   /** -100 to 100; jobs with a higher priority run first. Default: 0. */
   readonly priority?: number
@@ -153,7 +153,7 @@ export interface JobOptions {
   readonly tags?: ReadonlyArray<string>
   /** When the job may start: milliseconds since 1970, or ISO 8601 with a time zone. Default: at once. */
   readonly startAt?: number | string
-  /** The same as a duration from the submission, in milliseconds: 0 to 30 days. */
+  /** `startAt` as a delay after the submission, in milliseconds: 0 to 30 days. */
   readonly startAfterMs?: number
 }
 

@@ -1,7 +1,7 @@
 /**
  * The error of a failed call: its reason, a sentence that describes it, and a hint.
  *
- * Uses the texts of the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
+ * Uses the messages in the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
  * instead, so a body may be anything.
  */
 import type { HttpResponse, NoResponse } from "./protocol/DriverProtocol.ts"
@@ -21,7 +21,7 @@ export interface Problem {
  *   nothing was sent.
  * - `TooLarge`: the request exceeds the platform's limit, in bytes if known.
  * - `Conflict`: the job's status does not allow the operation: only FAILED and TIMED_OUT jobs can be retried.
- * - `BudgetReached`: the endpoint or the key has used its money; `renewsAt` is in milliseconds since 1970, if known.
+ * - `BudgetReached`: the endpoint or the key has spent its budget; `renewsAt` is in milliseconds since 1970, if known.
  * - `RateLimited`: too many requests; `retryAfter` is in milliseconds.
  * - `Unavailable`: the platform, or a proxy in front of it, returned 5xx.
  * - `Unreachable`: no response. `sent` is false if the request certainly did not reach the platform.

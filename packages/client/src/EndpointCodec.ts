@@ -4,12 +4,12 @@
  */
 import type { Problem } from "./CallError.ts"
 
-/** The value, or the problems because of which the codec rejected it. */
+/** The value, or the problems that made the codec reject it. */
 export type CodecResult<Value> = { readonly value: Value } | { readonly problems: ReadonlyArray<Problem> }
 
 /** The codec of one endpoint. */
 export interface EndpointCodec<in Input, out Output, out Chunk> {
-  /** The name of the endpoint, unless the caller passes another one. */
+  /** The name of the endpoint, unless the caller passes another name. */
   readonly name: string
   /** Encodes an input as a JSON value. Problems reject the call with `Invalid`; nothing is sent. */
   readonly input: (input: Input) => Promise<CodecResult<unknown>>

@@ -13,7 +13,7 @@ export interface SchemaLike {
 
 /** The part of a handler that matters to callers. */
 export interface HandlerLike {
-  /** The name of the endpoint, unless the caller passes another one. */
+  /** The name of the endpoint, unless the caller passes another name. */
   readonly name: string
   readonly input: SchemaLike
   /** The job's output, or one chunk if the handler streams. */

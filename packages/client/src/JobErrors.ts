@@ -1,5 +1,5 @@
 /**
- * The promise client's errors for jobs that ended without an output. The Effect client has errors of its own (`JobFailure.ts`).
+ * The promise client's errors for jobs that ended without an output. The Effect client has its own errors (`JobFailure.ts`).
  */
 import { StintError } from "./CallError.ts"
 import { type EndedJob, type Exception, exceptionOf, failureText } from "./JobOutcome.ts"

@@ -41,16 +41,16 @@ export interface ClientOptions extends Partial<Timeouts> {
   readonly idempotencyKeys?: boolean | undefined
 }
 
-/** The options of every call. */
+/** The options for every call. */
 export interface CallOptions {
   /** Aborts the call, which rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** The options of a submission. */
+/** The options for a submission. */
 export interface RunOptions extends CallOptions, JobsApiCalls.SubmitOptions {}
 
-/** The options of a submission that waits for the job. */
+/** The options for a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
    * Cancels the job when `signal` aborts the wait, or when the loop over its stream ends early. Default false: the job continues. If true,
@@ -59,7 +59,7 @@ export interface WaitOptions extends RunOptions {
   readonly cancelOnAbort?: boolean | undefined
 }
 
-/** The options of `events`. */
+/** The options for `events`. */
 export interface EventsOptions extends CallOptions {
   /** Read the events after this `position`. Default: all events. */
   readonly after?: string | undefined
@@ -113,7 +113,10 @@ export interface Client {
   readonly baseUrl: string
   /** An endpoint with JSON input and output. `output` is undefined if the handler returned `{}`. */
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
-  /** An endpoint typed by the type of its handler. Values have their JSON types: a `URL` is a string. Nothing is validated at run time. */
+  /**
+   * An endpoint whose types come from the type of its handler. Values have their JSON types: a `URL` is a string. Nothing is validated at run
+   * time.
+   */
   endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   /** An endpoint typed by the caller: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is validated at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>

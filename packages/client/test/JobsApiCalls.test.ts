@@ -12,7 +12,7 @@ const receipt = response(200, { id: "j1", status: "IN_QUEUE" })
 const ended = response(200, job("COMPLETED", { output: 1 }))
 const running = (took: number) => response(200, job("IN_PROGRESS"), { took })
 
-/** All operations. `twice`: whether it is safe if the platform processes the call twice. */
+/** All operations. `twice`: whether the platform may safely process the call twice. */
 const operations: ReadonlyArray<{
   readonly name: string
   readonly start: () => Program<unknown>
@@ -79,14 +79,14 @@ describe("calls", () => {
     expect(new URL(call!.url).pathname).toBe("/v2/a%2Fb%3Fc/status/..%2Fx%20y")
   })
 
-  it("sends the options beside the input, and the idempotency key as a header", () => {
+  it("sends the options next to the input, and the idempotency key as a header", () => {
     const [call] =
       perform(JobsApiCalls.run(target(), { n: 1 }, { policy: { ttl: 20_000 }, idempotencyKey: "k-1" }), [receipt]).calls
     expect(JSON.parse(call!.body!)).toEqual({ input: { n: 1 }, policy: { ttl: 20_000 } })
     expect(call!.headers).toMatchObject({ "idempotency-key": "k-1", "content-type": "application/json" })
   })
 
-  it("sends an event as it is, with an id of its own only when the client has idempotency keys", () => {
+  it("sends an event unchanged, and adds an id only when the client has idempotency keys", () => {
     const event = { name: "approved", key: "7", data: { by: "Ada" } }
     const [plain] = perform(JobsApiCalls.sendEvent(target(), event), [response(200, { delivered: null })]).calls
     expect(JSON.parse(plain!.body!)).toEqual(event)
@@ -343,7 +343,7 @@ describe("messages", () => {
     })
     const spent = perform(JobsApiCalls.run(target(), 1, {}), [problem(402, "budget-reached", { renewsAt: 1_790_812_800_000 })])
     expect(spent.error?.reason).toEqual({ _tag: "BudgetReached", renewsAt: 1_790_812_800_000 })
-    // Of a proxy.
+    // A proxy's response.
     expect(perform(JobsApiCalls.run(target(), 1, {}), [response(402, "pay")]).error?.reason).toEqual({ _tag: "BudgetReached" })
     expect(
       perform(JobsApiCalls.run(target(), 1, {}), [response(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])

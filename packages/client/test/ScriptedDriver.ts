@@ -74,7 +74,7 @@ export const cut = (took = 10, jobId?: string): NoResponse => ({
 
 export const silent: NoResponse = { _tag: "NoResponse", cause: undefined, timedOut: true, jobId: undefined, took: 60_000 }
 
-/** A problem body of the platform. */
+/** A problem body from the platform. */
 export const problem = (status: number, kind: string, over: object = {}): HttpResponse =>
   response(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
 

@@ -9,7 +9,7 @@
  * Servers send many forms that are not in the RFC. This parser is lenient, and the name is made safe afterwards.
  */
 
-/** One parameter: a name, then a quoted text or everything up to the next semicolon. */
+/** One parameter: a name, then quoted text or everything up to the next semicolon. */
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*))/gsu
 
 const EXTENDED = /^([^']*)'[^']*'(.*)$/su

@@ -2,7 +2,7 @@
  * `data:` URLs (RFC 2397): small files inside the input itself. They need no request, so only the size limit applies.
  */
 
-/** The file of a URL. */
+/** The file in a URL. */
 export interface Data {
   readonly contentType: string | undefined
   readonly bytes: Uint8Array

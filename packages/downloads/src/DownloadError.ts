@@ -16,7 +16,7 @@ export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("
   limit: Schema.Number
 }) {}
 
-/** The error of the network, the server or the disk. */
+/** An error of the network, the server or the disk. */
 const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
 /** One of {@link Reason}. */
 export type Reason = typeof Reason.Type

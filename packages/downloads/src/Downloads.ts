@@ -51,7 +51,7 @@ export interface DownloadedFile {
   readonly contentType: string | undefined
 }
 
-/** Options of one download, or of each download in a list. */
+/** Options for one download, or for each download in a list. */
 export interface Options {
   /** Request headers; only harmless ones are sent to another origin. Default: none. */
   readonly headers?: { readonly [name: string]: string }
@@ -61,13 +61,13 @@ export interface Options {
   readonly retries?: number
 }
 
-/** Options of one download. */
+/** Options for one download. */
 export interface FileOptions extends Options {
   /** The name of the file, which is also made safe and unique. Default: derived from the server's response or the URL. */
   readonly name?: string
 }
 
-/** Options of the layer. */
+/** Options for the layer. */
 export interface Settings extends GuardedHttp.Settings {
   /** The maximum size of a file. Bytes. Default: 5 GiB, which is enough for most model files; the limit protects the disk. */
   readonly maxBytes?: number
@@ -114,7 +114,7 @@ export class Downloads extends Context.Service<Downloads, {
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
   /**
    * Downloads several files into this folder, which is created if needed. The files are not removed when the scope closes. If one fails,
-   * or the fiber is interrupted, the files of this call are removed.
+   * or the fiber is interrupted, the files from this call are removed.
    */
   readonly into: (
     folder: string,
@@ -249,21 +249,21 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   })
 })
 
-/** Downloads one file, see {@link Downloads}. */
+/** Downloads one file. See {@link Downloads}. */
 export const file = (
   url: string | URL,
   options?: FileOptions
 ): Effect.Effect<DownloadedFile, DownloadError, Downloads | Scope.Scope> =>
   Effect.flatMap(Downloads, (downloads) => downloads.file(url, options))
 
-/** Downloads several files, see {@link Downloads}. */
+/** Downloads several files. See {@link Downloads}. */
 export const files = (
   urls: ReadonlyArray<string | URL>,
   options?: Options
 ): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads | Scope.Scope> =>
   Effect.flatMap(Downloads, (downloads) => downloads.files(urls, options))
 
-/** Downloads several files into a folder that the caller specifies, see {@link Downloads}. */
+/** Downloads several files into a folder that the caller specifies. See {@link Downloads}. */
 export const into = (
   folder: string,
   urls: ReadonlyArray<string | URL>,
@@ -305,5 +305,5 @@ const fromEnvironment = Effect.gen(function*() {
   )
 })
 
-/** Downloads with settings from the environment, see the top of this file. */
+/** Downloads with settings from the environment (see the top of this file). */
 export const layer: Layer.Layer<Downloads, DownloadsConfigError | Config.ConfigError> = Layer.unwrap(fromEnvironment)

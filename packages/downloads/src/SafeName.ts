@@ -10,7 +10,7 @@
  * Windows, cannot be mistaken for a command-line option, and leaves room for a numeric suffix.
  */
 
-/** The name of a file when nothing remains of the proposed one. */
+/** The name of a file when nothing remains of the proposed name. */
 export const FALLBACK = "download"
 
 /** The maximum length of a name. Bytes of UTF-8. File systems allow 255, and a suffix such as `-12` may be appended. */
@@ -22,7 +22,7 @@ const MAX_ENDING = 20
 /** Separators, and the text before the last of them. */
 const FOLDERS = /^.*[/\\]/su
 
-/** Control characters, invisible characters and those that change the direction of the rest: the Unicode category "other". */
+/** Control characters, invisible characters and those that change the direction of the text after them: the Unicode category "other". */
 const INVISIBLE = /\p{C}|\p{Zl}|\p{Zp}|\u115f|\u1160|\u3164|\uffa0/gu
 
 /** Characters that Windows forbids in names. */

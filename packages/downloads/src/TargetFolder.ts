@@ -28,7 +28,7 @@ export interface WrittenFile {
   readonly size: number
 }
 
-/** A folder with its budget. */
+/** A folder and its size limit. */
 export interface TargetFolder {
   readonly path: string
   /** Bounds the number of concurrent downloads. */
@@ -41,7 +41,7 @@ export interface TargetFolder {
     name: string,
     body: Stream.Stream<Uint8Array, E>
   ) => Effect.Effect<WrittenFile, E | WriteFailed | TotalSizeExceeded>
-  /** Removes a written file and returns its bytes to the limit. */
+  /** Removes a written file, so that its bytes no longer count toward the limit. */
   readonly remove: (file: WrittenFile) => Effect.Effect<void>
 }
 
@@ -113,7 +113,7 @@ const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): Targe
   }
 }
 
-/** Creates a folder under `parent` that only this user can read. Uninterruptible in one step, so that two fibers cannot create two. */
+/** Creates a folder under `parent` that only this user can read. Uninterruptible and in one step, so that two fibers cannot create two folders. */
 export const makeTemporary = (parent: string, limits: FolderLimits): Effect.Effect<TargetFolder, WriteFailed> =>
   Effect.try({
     try: () => make(mkdtempSync(join(resolve(parent), "stint-downloads-")), limits),

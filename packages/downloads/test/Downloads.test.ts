@@ -171,7 +171,7 @@ describe("a hostile server", () => {
         expect([server.requests.length, inside.requests.length]).toEqual([1, 0])
       })))
 
-  it.effect("cannot redirect in a circle", () =>
+  it.effect("cannot redirect in a loop", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(302, { location: "/" }).end())
@@ -179,7 +179,7 @@ describe("a hostile server", () => {
         expect(server.requests.length).toBe(6)
       })))
 
-  it.effect("cannot fill the disk by announced, endless, or compressed bodies", () =>
+  it.effect("cannot fill the disk with announced, endless, or compressed bodies", () =>
     using({ maxBytes: 1024 * 1024 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => {
@@ -251,7 +251,7 @@ const written = (directory: string): Effect.Effect<void> =>
   Effect.flatMap(listed(directory), (files) => files.length > 0 ? Effect.void : written(directory))
 
 describe("retries", () => {
-  /** Advances the clock until the fiber ends: delays are random, and the answers come over a real socket. */
+  /** Advances the clock until the fiber ends: delays are random, and the responses come over a real socket. */
   const joined = <A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() =>
       fiber.pollUnsafe() === undefined
@@ -479,7 +479,7 @@ describe("into a folder", () => {
         expect(existsSync(join(directory, "elsewhere"))).toBe(false)
       })))
 
-  it.effect("removes the files of a call that failed, and no others", () =>
+  it.effect("removes the files from a failed call, and no others", () =>
     using({ concurrency: 1 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.writeHead(request.url === "/bad" ? 404 : 200).end("x"))
@@ -560,7 +560,7 @@ describe("the variable DOWNLOAD_ALLOW", () => {
       expect((yield* reasonOf(Downloads.file("http://127.0.0.2/")))._tag).toBe("Forbidden")
     }).pipe(Effect.provide(provided({}))))
 
-  it.effect("stops the start when it is invalid, and names the mistake", () =>
+  it.effect("prevents the start when it is invalid, and names the mistake", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(provided({ PLATFORM_DOWNLOAD_ALLOW: "10.0.0.0/8, intranet" }))))
       expect(error.message).toBe(

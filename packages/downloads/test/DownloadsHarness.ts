@@ -39,7 +39,7 @@ const listen = (server: ReturnType<typeof createTcpServer>, host: string) =>
       })
   )
 
-/** Answers with a function of the request and its number, from 0. */
+/** Responds with a function of the request and its number, from 0. */
 export const http = (
   answer: (response: ServerResponse, nth: number, request: IncomingMessage) => unknown,
   host = "127.0.0.2"
@@ -56,7 +56,7 @@ export const http = (
     return { url: `http://${host}:${port}`, requests }
   })
 
-/** Answers every request with these raw bytes, and closes the connection. */
+/** Responds to every request with these raw bytes, and closes the connection. */
 export const raw = (text: string) =>
   Effect.map(
     listen(createTcpServer((socket) => void socket.once("data", () => socket.end(text))), "127.0.0.2"),

@@ -8,7 +8,7 @@
  *   in `allow`, or private and `allowPrivate` -----------------> allowed
  *   IPv4: in a special-purpose range --------------------------> forbidden     else allowed
  *   IPv6: NAT64 64:ff9b::/96, 6to4 2002::/16 ------------------> as the IPv4 address inside
- *         in a special-purpose range, or outside of 2000::/3 --> forbidden     else allowed
+ *         in a special-purpose range, or outside 2000::/3 -----> forbidden     else allowed
  * ```
  *
  * When in doubt, an address is forbidden. This includes IPv6 space that IANA has not assigned, and every IPv4-mapped address
@@ -57,7 +57,7 @@ export interface Rules {
 export interface AddressGuard {
   /** Why the address is forbidden: the name of its range, `loopback (127.0.0.0/8)`. Undefined when it is allowed. */
   readonly reasonOf: (address: string) => string | undefined
-  /** Whether the address is forbidden. A text that is not an address is forbidden. */
+  /** Whether the address is forbidden. A string that is not an address is forbidden. */
   readonly isForbidden: (address: string) => boolean
 }
 
@@ -172,7 +172,7 @@ export const make = (rules: Rules = {}): Result.Result<AddressGuard, InvalidRang
     return { reasonOf, isForbidden: (address) => reasonOf(address) !== undefined }
   })
 
-/** The ranges of the first of these variables that contains any, separated by commas. Without one, the last variable and no ranges. */
+/** The comma-separated ranges of the first of these variables that contains any. If none does: the last variable, and no ranges. */
 export const rangesFromConfig = Effect.fnUntraced(function*(variables: ReadonlyArray<string>) {
   let variable = ""
   let ranges: ReadonlyArray<string> = []

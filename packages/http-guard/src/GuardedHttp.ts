@@ -51,7 +51,7 @@ export interface Options {
   /** The maximum number of redirects to follow. Default: 5. With 0, the first redirect is an error, as for webhooks. */
   readonly maxRedirects?: number
   /**
-   * Whether a redirect to another origin is the response instead of being followed, for callers that need its headers. Default: false.
+   * Whether a redirect to another origin is returned as the response instead of being followed, for callers that need its headers. Default: false.
    */
   readonly stopAtOtherOrigins?: boolean
   /** Whether a redirect may lead from https to http. Default: false, because anyone on the network path can forge the http response. */
@@ -61,7 +61,7 @@ export interface Options {
   /** How long the connection may be silent during the body, not counting a slow reader. Milliseconds. Default: 30 s. */
   readonly idleTimeout?: number
   /**
-   * Time limit of the whole request, including redirects, the body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server
+   * Time limit for the whole request, including redirects, the body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server
    * that keeps sending a byte every few seconds forever.
    */
   readonly totalTimeout?: number
@@ -115,7 +115,7 @@ interface Limits {
 /** The codes of OpenSSL and Node for an invalid certificate. */
 const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
 
-/** Converts the error of the connection, the decoder or the counter. */
+/** Converts an error from the connection, the decoder or the counter. */
 const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
   if (error instanceof TooLarge || error instanceof TimedOut) return error
   const code = Predicate.isObject(error) && typeof error["code"] === "string" ? error["code"] : ""
@@ -136,7 +136,7 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
 }
 
-/** Time for deadlines: it does not change when the wall clock is set. */
+/** Monotonic time for deadlines, which does not change when the wall clock is set. */
 const monotonicMillis = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1_000_000)
 
 const flatten = (headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }): Response["headers"] =>
@@ -260,7 +260,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   })
 })
 
-/** Requests the URL, see {@link GuardedHttp}. */
+/** Requests the URL. See {@link GuardedHttp}. */
 export const request = (
   url: string | URL,
   options?: Options

@@ -47,7 +47,7 @@ export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
 
 /** The connection was lost in the middle of the body. */
 export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", {
-  /** Decoded bytes received before. */
+  /** The decoded bytes that were received before. */
   received: Schema.Number,
   detail: Schema.String
 }) {}

@@ -32,7 +32,7 @@ export interface GuardedLookup {
   readonly reasonOf: (url: URL) => string | undefined
 }
 
-/** Makes the guard of a client. */
+/** Makes the guard for a client. */
 export const make = (guard: AddressGuard): GuardedLookup => {
   const forbidden = (host: string, address: string): string | undefined => {
     const range = guard.reasonOf(address)

@@ -61,8 +61,8 @@ const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
 const GLOBAL_DISPATCHERS = [Symbol.for("undici.globalDispatcher.1"), Symbol.for("undici.globalDispatcher.2")]
 
 /**
- * undici, loaded by the first request. Loading it replaces the dispatcher of the global `fetch`, and so Node's settings (`NODE_USE_ENV_PROXY`, for
- * example). A handler's `fetch` must not change, so the dispatcher is restored.
+ * undici, loaded by the first request. Loading it replaces the dispatcher of the global `fetch`, and with it Node's settings (for example,
+ * `NODE_USE_ENV_PROXY`). A handler's `fetch` must not change, so the dispatcher is restored.
  */
 const loadUndici = async () => {
   const before = GLOBAL_DISPATCHERS.map((key): unknown => Reflect.get(globalThis, key))

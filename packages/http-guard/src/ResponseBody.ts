@@ -5,9 +5,9 @@
  *   socket -> [ count ] -> [ gunzip ] -> [ count ] -> consumer
  * ```
  *
- * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. So gzip, deflate, br and zstd are decoded
- * (at most one of them per response). The limit applies to the decoded bytes, which stops a decompression bomb. It also applies to the
- * encoded bytes, because a stream can be endless and still decode to nothing. Every stage holds one buffer and applies backpressure.
+ * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. Therefore gzip, deflate, br and zstd are decoded
+ * (at most one of them per response). The limit applies to the decoded bytes, which stops a decompression bomb. It also applies to the encoded
+ * bytes, because a stream can be endless and still decode to nothing. Every stage holds one buffer and applies backpressure.
  */
 import { pipeline } from "node:stream"
 import type { Readable, Transform } from "node:stream"
@@ -16,7 +16,7 @@ import { Malformed, TooLarge } from "./GuardedHttpError.ts"
 /** How much larger than the decoded body the encoded body may be, to allow for its framing. Bytes. */
 const FRAME = 64 * 1024
 
-/** The largest window of a zstd body by RFC 9659: 8 MiB, as a power of two. Node's own limit is 128 MiB. */
+/** The largest window of a zstd body according to RFC 9659: 8 MiB, as a power of two. Node's own limit is 128 MiB. */
 const ZSTD_WINDOW_LOG = 23
 
 /** Decoders by the name in `Content-Encoding`; `node:zlib` is loaded by the first body that needs it. */

@@ -12,7 +12,7 @@ YhzGWBYCIQC/aU8yPTaIr+ScV+MAlmpixbM/vqo+gcGST+1jHE8How==
 -----END CERTIFICATE-----
 `
 
-/** Its key. */
+/** The certificate's private key. */
 export const key = `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgWZXn0e0OFIT6lrzR
 71JEvOvQZ1cCBOOl0Xj7Rg5SH5WhRANCAATPRXBcxXM5EUktKnPaqSIsAcsrbRV4

@@ -126,7 +126,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://4294967295:%P/"
 ]
 
-/** Texts that some programs parse as an internal address, but that are not valid URLs here. They are rejected before a name is resolved. */
+/** Strings that some programs parse as an internal address, but that are not valid URLs here. They are rejected before a name is resolved. */
 export const UNREADABLE: ReadonlyArray<string> = [
   "http://[fe80::1%25eth0]:%P/",
   "http://[fe80::1%eth0]:%P/",

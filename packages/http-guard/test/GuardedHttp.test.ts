@@ -185,7 +185,7 @@ describe("the connection", () => {
       expect(yield* reason(`https://127.0.0.2:${server.port}/`)).toMatchObject({ _tag: "Malformed" })
     }).pipe(Effect.provide(client())))
 
-  it.effect("ignores the proxies of the environment", () =>
+  it.effect("ignores the proxies in the environment", () =>
     Effect.gen(function*() {
       const proxy = yield* http((_, response) => response.end("proxy"), "127.0.0.1")
       const outside = yield* http((_, response) => response.end("direct"))
@@ -309,7 +309,7 @@ describe("redirects", () => {
       expect(outside.requests[1]?.headers["content-length"]).toBe(carried)
     }).pipe(Effect.provide(client())))
 
-  it.effect("fails a loop after 5, and at the first one with a limit of 0", () =>
+  it.effect("fails a loop after 5 redirects, and at the first one with a limit of 0", () =>
     Effect.gen(function*() {
       const outside = yield* to("/again")
       const url = `http://127.0.0.2:${outside.port}/`
@@ -480,7 +480,7 @@ describe("limits", () => {
       expect((yield* fetched(`http://127.0.0.2:${outside.port}/`)).bytes.toString()).toBe("01234")
     }).pipe(Effect.provide(client())))
 
-  it.live("time out when a server does not answer", () =>
+  it.live("time out when a server does not respond", () =>
     Effect.gen(function*() {
       const outside = yield* http(() => {})
       expect(yield* reason(`http://127.0.0.2:${outside.port}/`, { headersTimeout: 20 })).toMatchObject({
@@ -504,7 +504,7 @@ describe("limits", () => {
       expect(yield* reason(`https://127.0.0.2:${outside.port}/`)).toMatchObject({ _tag: "TimedOut", phase: "connect", limit: 20 })
     }).pipe(Effect.scoped, Effect.provide(client({}, { allow: ["127.0.0.2"], connectTimeout: 20 }))))
 
-  it.effect("time out when a name server does not answer", () =>
+  it.effect("time out when a name server does not respond", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.forkChild(reason("http://slow.example/"))
       yield* TestClock.adjust("10 seconds")

@@ -17,7 +17,7 @@ export interface Loopback {
   readonly port: number
   readonly requests: Array<IncomingMessage>
   readonly sockets: Set<Socket>
-  /** Connections so far, closed ones included. */
+  /** Connections so far, including closed ones. */
   connections: number
 }
 

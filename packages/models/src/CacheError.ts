@@ -29,6 +29,6 @@ const errorAt = (path: string) => (cause: unknown): CacheError => {
 export const attempt = <A>(path: string, run: () => Promise<A>): Effect.Effect<A, CacheError> =>
   Effect.tryPromise({ try: run, catch: errorAt(path) })
 
-/** As {@link attempt}, for an operation that ends at once. */
+/** Like {@link attempt}, for a synchronous operation. */
 export const attemptSync = <A>(path: string, run: () => A): Effect.Effect<A, CacheError> =>
   Effect.try({ try: run, catch: errorAt(path) })

@@ -62,13 +62,13 @@ const PREFIX = "models--"
 /** The folder of a model. */
 export const folderOf = ({ hub }: Cache, id: ModelId): string => join(hub, PREFIX + id.replace("/", "--"))
 
-/** The model of a folder; undefined when the folder is not a model. */
+/** The model that a folder contains; undefined when the folder is not a model. */
 const idOf = (folder: string): ModelId | undefined => {
   const [, owner, name] = /^models--(.+?)--(.+)$/.exec(folder) ?? []
   return owner === undefined ? undefined : `${owner}/${name}`
 }
 
-/** The content with this name. */
+/** The path of the content with this name. */
 export const blobOf = (cache: Cache, id: ModelId, blob: string): string => join(folderOf(cache, id), "blobs", blob)
 
 const PART = ".stint.incomplete"
@@ -87,7 +87,7 @@ const refOf = (cache: Cache, id: ModelId, revision: string): string => join(fold
 export const changeLockOf = ({ hub }: Cache, id: ModelId): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.change`)
 
-/** Each worker that uses the commit holds it shared. The file's time is that of the last use. */
+/** Each worker that uses the commit holds this lock in shared mode. The file's modification time is the time of the last use. */
 export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =>
   join(hub, ".locks", "stint", `${PREFIX}${id.replace("/", "--")}.${commit}.use`)
 
@@ -95,7 +95,7 @@ export const useLockOf = ({ hub }: Cache, id: ModelId, commit: string): string =
 export const isSafePath = (path: string): boolean =>
   path !== "" && !/[\0\\]/.test(path) && path.split("/").every((part) => part !== "" && part !== "." && part !== "..")
 
-/** Whether the hub's name for a content can be used as a file name. */
+/** Whether the hub's name for a file's content can be used as a file name. */
 export const isSafeBlob = (blob: string): boolean =>
   /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/.test(blob) && !blob.endsWith(".incomplete")
 
@@ -103,7 +103,7 @@ export const isSafeBlob = (blob: string): boolean =>
 export const checksumOf = (blob: string): ModelFile["checksum"] =>
   /^[0-9a-f]{64}$/.test(blob) ? "sha256" : /^[0-9a-f]{40}$/.test(blob) ? "git" : "none"
 
-/** The format of the hub's client. */
+/** The listing of a commit, in the format of the hub's client. */
 const Listing = Schema.fromJsonString(Schema.Struct({
   format_version: Schema.Literal(1),
   files: Schema.Record(
@@ -177,7 +177,7 @@ export const find = (cache: Cache, id: ModelId, revision: string): Effect.Effect
 export const sizeOf = (path: string): Effect.Effect<number | undefined> =>
   Effect.promise(async () => (await orUndefined(stat(path)))?.size)
 
-/** Creates the folders of a model. They are readable for workers of every user, regardless of the umask. */
+/** Creates the folders of a model. Workers of every user can read them, regardless of the umask. */
 export const makeFolders = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), async () => {
     const blobs = join(folderOf(cache, id), "blobs")
@@ -265,7 +265,7 @@ export const listRefs = (cache: Cache, id: ModelId): Effect.Effect<ReadonlyMap<s
     return refs
   })
 
-/** The size of everything that is stored of a model, including unfinished downloads, except the given blobs. Bytes. */
+/** The size of everything that is stored for a model, including unfinished downloads, except the given blobs. Bytes. */
 export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<string>): Effect.Effect<number> =>
   Effect.promise(async () => {
     const sizes = await Promise.all(
@@ -277,7 +277,7 @@ export const storedBytes = (cache: Cache, id: ModelId, without?: ReadonlySet<str
   })
 
 /**
- * Removes a commit, the refs to it, and the blobs that no other commit of the model has. The listing goes first, so that a killed process
+ * Removes a commit, the refs to it, and the blobs that no other commit of the model has. The listing is removed first, so that a killed process
  * leaves no commit that looks complete. The caller holds the model's change lock. `keep`: blobs that stay.
  */
 export const removeSnapshot = (
@@ -314,7 +314,7 @@ export const removeUnlinkedBlobs = async (cache: Cache, id: ModelId, keep?: Read
   }
 }
 
-/** Removes everything of a model, including unfinished downloads. The caller holds its locks. */
+/** Removes everything stored for a model, including unfinished downloads. The caller holds its locks. */
 export const removeAll = (cache: Cache, id: ModelId): Effect.Effect<void, CacheError> =>
   attempt(folderOf(cache, id), () => rm(folderOf(cache, id), { recursive: true, force: true }))
 

@@ -1,5 +1,5 @@
 /**
- * Makes room for a download: removes the commits that were used least recently, but never one that a worker of any process uses.
+ * Makes room for a download: removes the commits that were used least recently, but never a commit that a worker of any process uses.
  */
 import type { ModelId } from "@stint/contract/Model"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import {
 } from "./CacheLayout.ts"
 import { tryLock } from "./FileLock.ts"
 
-/** A part of the cache that can be removed: a commit, or unfinished downloads of a model without a complete one. */
+/** A part of the cache that can be removed: a commit, or unfinished downloads of a model without a complete commit. */
 interface Candidate {
   readonly id: ModelId
   readonly commit: string | undefined
@@ -53,7 +53,7 @@ export const cacheBytes = Effect.fnUntraced(function*(cache: Cache) {
   return sizes.reduce((sum, size) => sum + size, 0)
 })
 
-/** The free space of the cache's disk. Bytes. */
+/** The free space on the cache's disk. Bytes. */
 const freeBytes = ({ home }: Cache): Effect.Effect<number, CacheError> =>
   Effect.map(attempt(home, () => statfs(home)), ({ bavail, bsize }) => bavail * bsize)
 
@@ -61,14 +61,14 @@ const freeBytes = ({ home }: Cache): Effect.Effect<number, CacheError> =>
 export interface SpaceLimits {
   /** The maximum size of the cache; undefined: only the disk limits it. */
   readonly maxBytes: number | undefined
-  /** What must stay free on the disk. */
+  /** The space that must stay free on the disk. */
   readonly minFreeBytes: number
 }
 
 /** A download that needs space. */
 export interface SpaceNeed {
   readonly id: ModelId
-  /** Bytes that this download and others that were allowed will write. */
+  /** The bytes that this download and the other allowed downloads will write. */
   readonly bytes: number
   /** The blobs of the model that the download uses. The caller holds the model's change lock. */
   readonly blobs: ReadonlySet<string>
@@ -92,7 +92,7 @@ const evict = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** Whether a lock was free. It is released at once, so that a worker that starts meanwhile can take it. */
+/** Whether a lock was free. It is released at once, so that a starting worker can take it. */
 const isFree = (file: string): Effect.Effect<boolean, CacheError> => Effect.scoped(tryLock(file, "exclusive"))
 
 /** How much space the removal of all unused parts of a model would free. Bytes. */
@@ -111,8 +111,8 @@ const removableBytes = Effect.fnUntraced(function*(cache: Cache, id: ModelId, ne
 })
 
 /**
- * Removes unused parts until there is room, or nothing if there would still be too little. Returns how many bytes would be missing after the removal
- * of everything unused; 0 if there is room.
+ * Removes unused parts until there is room, or nothing if there would still be too little space. Returns how many bytes would be missing after
+ * the removal of everything unused; 0 if there is room.
  */
 export const makeRoom = Effect.fnUntraced(function*(
   cache: Cache,

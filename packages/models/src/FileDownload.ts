@@ -18,7 +18,7 @@ import { blobOf, type Cache, hasher, type ModelFile, partOf, publishBlob, sizeOf
 import type { DownloadRequest, Hub } from "./Hub.ts"
 import { ModelError } from "./ModelError.ts"
 
-/** The number of attempts in a row without a new byte after which a download fails. */
+/** The number of consecutive attempts without a new byte after which a download fails. */
 const MAX_TRIES = 6
 
 /** The bounds of the wait after an attempt without a new byte. The wait doubles each time. Milliseconds. */
@@ -33,7 +33,7 @@ export interface Download {
   readonly commit: string
   /** The first wait before another attempt. Milliseconds. */
   readonly retryMs: number
-  /** Called with the change of the number of bytes on the disk. */
+  /** Called with the change in the number of bytes on the disk. */
   readonly advance: (bytes: number) => void
 }
 

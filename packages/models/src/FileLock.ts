@@ -1,5 +1,5 @@
 /**
- * Locks between processes that share a cache, such as two platforms of one machine.
+ * Locks between processes that share a cache, such as two platforms on one machine.
  *
  * Node has no `flock`. A SQLite transaction locks its file with the operating system, so a lock is released when its process ends for any
  * reason, and no stale lock remains. The files stay empty.
@@ -15,7 +15,7 @@ import { attemptSync, type CacheError } from "./CacheError.ts"
 /** `shared`: any number at once. `exclusive`: no other lock. */
 type Mode = "shared" | "exclusive"
 
-/** How often a process tries to get a lock that another one holds. */
+/** How often a process tries to get a lock that another process holds. */
 const RETRY = "250 millis"
 
 const SQLITE_BUSY = 5

@@ -41,7 +41,7 @@ export interface Options {
   readonly home: string
   /** The hub's address. */
   readonly hubUrl: string
-  /** The largest size of the cache in bytes. Default: the disk. Models that were used least recently are removed to stay below it. */
+  /** The largest size of the cache in bytes. Default: only the disk limits it. Models that were used least recently are removed to stay below it. */
   readonly maxBytes?: number | undefined
   /** The free space that a download must leave on the disk. Bytes. Default: 1 GiB. */
   readonly minFreeBytes?: number
@@ -78,7 +78,7 @@ interface Progress {
 interface Entry {
   readonly model: ModelReference
   state: Exclude<ModelState, { readonly _tag: "Downloading" }> | Progress
-  /** Completes when the cache was checked: the model is ready, or its download has begun. */
+  /** Completes once the cache has been checked: the model is ready, or its download has begun. */
   readonly looked: Deferred.Deferred<void>
   readonly ended: Deferred.Deferred<void>
 }
@@ -217,7 +217,7 @@ export const make = Effect.fnUntraced(function*(
         { concurrency: CONCURRENCY, discard: true }
       )
       yield* CacheLayout.publish(cache, snapshot, revision)
-      // Creates the file whose time is that of the last use.
+      // Creates the file whose modification time is the time of the last use.
       yield* Effect.scoped(tryLock(CacheLayout.useLockOf(cache, id, contents.commit), "shared"))
       yield* touch(id, contents.commit)
       const seconds = Math.round(((yield* Clock.currentTimeMillis) - progress.since) / 100) / 10
@@ -260,8 +260,8 @@ export const make = Effect.fnUntraced(function*(
   })
 
   /**
-   * Looks for the model, and starts its download if it is absent. A refresh checks the hub even if the model exists. The state of the refresh is not
-   * that of the model: workers start during it, and after it has failed.
+   * Looks for the model, and starts its download if it is absent. A refresh checks the hub even if the model exists. A refresh does not change
+   * the state of the model: workers start during the refresh, and after it has failed.
    */
   const begin = Effect.fnUntraced(function*(model: ModelReference, token: SecretName | undefined, kind: "needed" | "refresh") {
     const now = yield* Clock.currentTimeMillis

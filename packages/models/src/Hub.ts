@@ -39,7 +39,7 @@ export interface Hub {
   readonly url: string
   /** The commit of a revision, and its files. */
   readonly contents: (wish: DownloadRequest) => Effect.Effect<Contents, ModelError>
-  /** The content of a file from an offset on. `from` is the offset at which the body begins: 0 if the hub ignores offsets. */
+  /** The content of a file, starting at an offset. `from` is the offset at which the body begins: 0 if the hub ignores offsets. */
   readonly open: (
     wish: DownloadRequest,
     commit: string,
@@ -55,10 +55,10 @@ export interface Hub {
 /** The maximum size of the list of files. Bytes. */
 const MAX_LIST_BYTES = 32 * 1024 ** 2
 
-/** The maximum number of files of a model. More would be a data set. */
+/** The maximum number of files in a model. More would be a data set. */
 const MAX_FILES = 20_000
 
-/** Time limit of one file. Milliseconds. A day: 30 s without data end a request earlier. */
+/** Time limit for one file, in milliseconds: a day. A request ends earlier after 30 s without data. */
 const FILE_TIMEOUT = 86_400_000
 
 /** A negative size would hide the sizes of other files from the limits of the cache. Bytes. */
@@ -93,7 +93,7 @@ const toModelError = (model: string, hub: string) => (error: GuardedHttpError) =
     isTransient: error.transient
   })
 
-/** Explains a rejected request. The hub names the kind in a header. */
+/** Explains a rejected request. The hub names the kind of rejection in a header. */
 const refused = ({ model, token }: DownloadRequest, hub: string, { headers, status }: GuardedHttp.Response) => {
   const { id, revision } = modelParts(model)
   const kind = headers["x-error-code"] ?? ""
@@ -160,7 +160,7 @@ export const make = Effect.fnUntraced(function*(baseUrl: string): Effect.fn.Retu
       if (response.status >= 400) return yield* refused(wish, url, response)
       const { headers } = response
       const blob = plainEtag(headers["x-linked-etag"] ?? headers["etag"] ?? "")
-      // The length of a redirect is that of its own body. An absent size must not become 0, because the file would count as empty.
+      // The length of a redirect is the length of its own body. An absent size must not become 0, because the file would count as empty.
       const size = Number(
         (headers["x-linked-size"] ?? (response.status < 300 ? headers["content-length"] : undefined)) || Number.NaN
       )

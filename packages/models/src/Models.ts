@@ -1,6 +1,6 @@
 /**
- * The models of this machine, as the autoscaler and the server see them. `HostModels` implements it; a platform whose endpoints have no model
- * does not load that.
+ * The models on this machine, as the autoscaler and the server see them. `HostModels` implements it; a platform whose endpoints have no model
+ * does not load it.
  */
 import type { ModelCache, ModelDownload, ModelId, ModelReference } from "@stint/contract/Model"
 import type { SecretName } from "@stint/contract/Secret"
@@ -51,8 +51,8 @@ export type CacheContents = Omit<ModelCache, "models"> & {
 /** The operations. Endpoints without a model are ready. */
 export interface ModelsService {
   /**
-   * The state of the endpoint's model. Starts its download if it is absent, and retries a failed one once its `retryAt` has passed. `again`: even
-   * before that. Returns without waiting for the download.
+   * The state of the endpoint's model. Starts its download if it is absent, and retries a failed download once its `retryAt` has passed. `again`:
+   * even before that. Returns without waiting for the download.
    */
   readonly prepare: (endpoint: UsingModel, again?: "again") => Effect.Effect<ModelState>
   /** The state that this process knows; undefined before `prepare`, and for endpoints without a model. */

@@ -1,5 +1,5 @@
 /**
- * A model hub for tests, with a storage service at another address, as the public hub has.
+ * A model hub for tests, with a storage service at another address, like the public hub.
  *
  * Large files (`lfs`) are redirected to the storage service. {@link TestHub.faults} makes both misbehave.
  */
@@ -13,11 +13,11 @@ export interface TestFile {
   readonly content: Buffer
   /** Whether the hub stores it in its storage service, under its SHA-256. Default: false. */
   readonly lfs?: boolean
-  /** The size in the hub's list. Default: that of the content. */
+  /** The size in the hub's list. Default: the size of the content. */
   readonly listedSize?: number
 }
 
-/** A model of the test hub. Its files may be replaced, and `main` moved. */
+/** A model on the test hub. Its files may be replaced, and `main` moved. */
 export interface TestModel {
   commit: string
   files: Readonly<Record<string, TestFile>>
@@ -25,13 +25,13 @@ export interface TestModel {
   token?: string
 }
 
-/** What goes wrong. Each member applies until it is reset. */
+/** The faults to simulate. Each member applies until it is reset. */
 export interface HubFaults {
   /** Responds to every request with this status and this `X-Error-Code`. */
   status: { readonly code: number; readonly error?: string } | undefined
-  /** The number of bodies of files that are cut after half of them. The reader may lose bytes that were sent before. */
+  /** The number of file bodies that are cut off halfway. The reader may lose bytes that were sent before the cut. */
   cuts: number
-  /** Bodies stop after half of them, and their connections stay open. */
+  /** Bodies stop halfway, and their connections stay open. */
   stalls: boolean
   /** The number of bodies of large files with a wrong byte. */
   wrong: number
@@ -39,7 +39,7 @@ export interface HubFaults {
   ignoresRanges: boolean
   /** The list contains neither sizes nor checksums, as on some mirrors. */
   hidesDetails: boolean
-  /** The headers of files contain no sizes either, as behind a proxy that compresses. */
+  /** The headers of files contain no sizes either, as behind a compressing proxy. */
   hidesSizes: boolean
   /** Bodies of files wait until this completes. */
   gate: Promise<void> | undefined

@@ -1,6 +1,6 @@
 /**
- * The cache of models against a hub of this test: the layout, one download for many, connections that are cut, wrong checksums, refusals,
- * limits and eviction.
+ * The cache of models against a test hub: the layout, one download for many callers, lost connections, wrong checksums, refusals, limits and
+ * eviction.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { SecretName } from "@stint/contract/Secret"
@@ -107,7 +107,7 @@ const bodies = (hub: TestHub): number =>
 
 const hasPython = spawnSync("python3", ["--version"]).status === 0
 
-/** Runs the program with no other variables of the test. */
+/** Runs the program with these variables, and none of the test's other variables. */
 const resolveInPython = (variables: Record<string, string | undefined>, revision: string, files: ReadonlyArray<string>) =>
   spawnSync("python3", [join(import.meta.dirname, "fixtures/resolve.py"), "acme/whisper", revision, ...files], {
     encoding: "utf8",
@@ -137,7 +137,7 @@ describe("HostModels", () => {
       assert.deepStrictEqual(modes.map(({ mode }) => mode & 0o777), [0o444, 0o444, 0o444])
     }))
 
-  test("asks the hub for nothing when the model is in the cache, also after a restart and while the hub is away", ({ another, hub, models }) =>
+  test("sends the hub no request when the model is in the cache, even after a restart and while the hub is unavailable", ({ another, hub, models }) =>
     Effect.gen(function*() {
       yield* end(models)
       const before = hub.requests.length
@@ -224,7 +224,7 @@ describe("HostModels", () => {
     }))
 
   for (const file of ["config.json", "model.safetensors"]) {
-    test(`downloads nothing when the hub tells the size of ${file} neither in its list nor in headers`, ({ hub, models }) =>
+    test(`downloads nothing when the hub reports the size of ${file} neither in its list nor in headers`, ({ hub, models }) =>
       Effect.gen(function*() {
         hub.faults.hidesDetails = true
         hub.faults.hidesSizes = true
@@ -285,7 +285,7 @@ describe("HostModels", () => {
       )
     }))
 
-  test("repeats requests while the hub is away, then fails with its answer and a time for the next attempt", ({ hub, models }) =>
+  test("repeats requests while the hub is unavailable, then fails with its response and a time for the next attempt", ({ hub, models }) =>
     Effect.gen(function*() {
       hub.faults.status = { code: 503 }
       const state = yield* end(models)
@@ -296,7 +296,7 @@ describe("HostModels", () => {
       assert.strictEqual(hub.requests.length, 5)
     }))
 
-  test("refuses names of files that lead out of the cache", ({ home, hub, models }) =>
+  test("rejects file names that lead out of the cache", ({ home, hub, models }) =>
     Effect.gen(function*() {
       hub.models.set("acme/evil", { commit: COMMIT, files: { "../../../evil": { content: Buffer.from("x") } } })
       assert.match(reasonOf(yield* end(models, { model: "acme/evil" })), /leads out of the cache/)
@@ -348,7 +348,7 @@ describe("HostModels", () => {
         const used = (name: string, at: number) =>
           Effect.promise(() => utimes(join(home, `hub/.locks/stint/models--acme--${name}.${COMMIT}.use`), at, at))
         const scope = yield* Scope.make()
-        // A worker of another platform holds the one that was used first.
+        // A worker of another platform holds the model that was used first.
         const other = yield* another()
         yield* Scope.provide(other.hold({ model: "acme/one" }), scope)
         yield* used("one", 1_000)
@@ -367,7 +367,7 @@ describe("HostModels", () => {
   )
 
   test(
-    "removes no model for a download that does not fit without all unused models",
+    "removes no model for a download that would not fit even after the removal of all unused models",
     ({ another, hub, models }) =>
       Effect.gen(function*() {
         yield* end(models)
@@ -404,7 +404,7 @@ describe("HostModels", () => {
       assert.strictEqual((yield* models.list).models[0]?.workers, 1)
     }), { maxBytes: 400_000 })
 
-  test("pulls a branch again: the new commit is used, and shares the files that are equal", ({ hub, models }) =>
+  test("pulls a branch again: the new commit is used, and shares the unchanged files", ({ hub, models }) =>
     Effect.gen(function*() {
       yield* end(models)
       const before = bodies(hub)
@@ -422,7 +422,7 @@ describe("HostModels", () => {
       assert.deepStrictEqual(listed.map(({ commit, revisions }) => [commit, revisions]), [[COMMIT, []], [next, ["main"]]])
     }))
 
-  test("starts workers with the commit that is there while a pull runs, and after it has failed", ({ hub, models }) =>
+  test("starts workers with the existing commit while a pull runs, and after it has failed", ({ hub, models }) =>
     Effect.gen(function*() {
       yield* end(models)
       hub.faults.status = { code: 401, error: "GatedRepo" }
@@ -496,7 +496,7 @@ describe("HostModels", () => {
         }
       }))
 
-    test("sees a ref to a commit that is not there, a link that leaves the cache, and another content", ({ home, models }) =>
+    test("detects a ref to a missing commit, a link that leaves the cache, and wrong content", ({ home, models }) =>
       Effect.gen(function*() {
         yield* end(models)
         const folder = join(home, "hub/models--acme--whisper")

@@ -1,5 +1,5 @@
 /**
- * The OpenTelemetry SDK of a process. Its modules are loaded only when the environment configures traces.
+ * The OpenTelemetry SDK for a process. Its modules are loaded only when the environment configures traces.
  *
  * ```
  *   ended spans --> BatchSpanProcessor --> the exporter of the protocol --> the collector
@@ -27,7 +27,7 @@ const FLUSH_TIMEOUT = 3_000
 /** The instrumentation scope in exported spans. Backends group and filter by it, so it stays the same when the package is renamed. */
 const SCOPE = "@stint/telemetry"
 
-/** Options of the tracer. */
+/** Options for the tracer. */
 export interface TracerOptions extends TracerHooks {
   /** The version of the instrumentation scope. Default: none. */
   readonly version?: string
@@ -189,7 +189,7 @@ export const start = Effect.fnUntraced(function*(options: {
   return makeTracer(modules, provider.getTracer(SCOPE, options.tracer?.version), options.tracer)
 })
 
-/** Starts an SDK that exports spans by OTLP, as the settings specify. */
+/** Starts an SDK that exports spans over OTLP, as the settings specify. */
 const startOtlp = Effect.fnUntraced(function*(
   settings: OtlpConfig.Settings,
   identity: Identity,
@@ -252,7 +252,7 @@ const attachToRegistered = Effect.fnUntraced(function*(
  * ```
  *   OTEL_SDK_DISABLED=true                    none
  *   the program has registered an SDK         a tracer of that SDK
- *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   an SDK of our own, which exports by OTLP over HTTP (OtlpConfig)
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   our own SDK, which exports OTLP over HTTP (OtlpConfig)
  *   none of these                             none; no module of OpenTelemetry is loaded
  * ```
  *

@@ -20,7 +20,7 @@
  * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | the maximum number of queued spans; further spans are lost. Each span takes 1 to 2 KB |
  * | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | 512 | the maximum number of spans in one request |
  *
- * The defaults of the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and
+ * The defaults for the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and
  * developers look for a trace right after the job. An empty variable counts as unset, as the standard requires.
  *
  * For metrics, which only the platform exports, the same variables have `METRICS` in place of `TRACES`, and:
@@ -174,7 +174,7 @@ const EXPORTERS = ["otlp", "none"] as const
 
 const GRPC_HINT = " grpc is not supported: use the collector's HTTP port, usually 4318."
 
-/** Where and how to export a signal; undefined when the variables do not ask for it. `hint`: what to do about other exporters. */
+/** Where and how to export a signal; undefined when the variables do not configure it. `hint`: what to do about other exporters. */
 const exportOf = Effect.fnUntraced(function*(
   signal: Signal,
   hint: string
@@ -216,7 +216,7 @@ export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> =
   return read
 })
 
-/** The settings of metrics, or undefined if the variables do not configure them. Fails with a `ConfigError` if a variable is invalid. */
+/** The settings for metrics, or undefined if the variables do not configure them. Fails with a `ConfigError` if a variable is invalid. */
 export const metricSettings: Effect.Effect<MetricSettings | undefined, Config.ConfigError> = Effect.gen(function*() {
   const shared = yield* exportOf("METRICS", " Prometheus reads /metrics.")
   return shared === undefined

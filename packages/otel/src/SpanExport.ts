@@ -24,7 +24,7 @@ import type * as OtlpConfig from "./OtlpConfig.ts"
 /** The longest wait for the last spans at shutdown, in milliseconds. */
 const FLUSH_TIMEOUT = 3_000
 
-/** The numbers of OTLP. */
+/** The numbers that OTLP assigns to the kinds. */
 const KINDS = { internal: 1, server: 2, client: 3, producer: 4, consumer: 5 } as const
 
 const UNSET = 0
@@ -97,7 +97,7 @@ const encode = (span: FinishedSpan): OtlpSpan => {
   }
 }
 
-/** Retries an export until the timeout of the settings. */
+/** Retries an export until the configured timeout. */
 const RETRIES = Schedule.exponential("500 millis")
 
 /** Exports spans as the settings specify, until the scope closes. */

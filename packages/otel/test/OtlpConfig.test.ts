@@ -9,7 +9,7 @@ const read = (env: Record<string, string>) =>
 
 const on = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" }
 
-describe("the variables of OpenTelemetry", () => {
+describe("OpenTelemetry's variables", () => {
   it.effect.each<[string, Record<string, string>]>([
     ["no variable is set", {}],
     ["the endpoint is empty", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],

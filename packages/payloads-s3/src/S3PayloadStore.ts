@@ -1,7 +1,7 @@
 /**
  * Stores payloads as objects of an S3-compatible bucket, one request per operation.
  *
- * Building the layer loads the S3 client and lists the bucket once, so that a wrong bucket or key stops the boot instead of failing the first
+ * Building the layer loads the S3 client and lists the bucket once, so that a wrong bucket or key prevents the start instead of failing the first
  * large job.
  */
 import { Damaged, Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
@@ -15,7 +15,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 
-/** The bucket, its key, and the limits of a request. */
+/** The bucket, its key, and the limits for a request. */
 export interface Options {
   readonly bucket: string
   /** Prepended to every key, separated by a slash. Default: nothing. */
@@ -27,8 +27,8 @@ export interface Options {
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
   /**
-   * The number of attempts for one request, including the first. Default: 4. A higher number tolerates longer outages but reports a
-   * permanent one later.
+   * The number of attempts for one request, including the first. Default: 4. A higher number tolerates longer outages but reports a permanent
+   * outage later.
    */
   readonly attempts?: number | undefined
   /** Time limit for opening a connection. Default: 5 seconds. */

@@ -97,7 +97,7 @@ describe("a bucket of payloads", () => {
       expect(refused.message).toContain("ECONNREFUSED")
     }).pipe(Effect.scoped))
 
-  it("loads nothing of AWS on import (P8)", async () => {
+  it("loads no AWS code on import (P8)", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [join(import.meta.dirname, "fixtures/loaded.ts")], {
       env: { PATH: process.env["PATH"] }
     })
@@ -107,7 +107,7 @@ describe("a bucket of payloads", () => {
   })
 })
 
-/** A storage that sends the given responses, except to the request that opens it. */
+/** A storage service that sends the given responses, except to the request that opens it. */
 const hostile = Effect.fnUntraced(function*(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   opening = /max-keys=1/
@@ -134,7 +134,7 @@ const hostile = Effect.fnUntraced(function*(
   return options({ endpoint: `http://127.0.0.1:${port}`, silenceTimeout: "300 millis" })
 })
 
-describe("a storage that misbehaves", () => {
+describe("a storage service that misbehaves", () => {
   it.live("is cut off when it sends more bytes than the object has", () =>
     Effect.scoped(Effect.gen(function*() {
       let sent = 0

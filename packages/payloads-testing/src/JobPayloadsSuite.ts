@@ -16,12 +16,12 @@ import { type RowStores, withPayloads } from "./TestPayloads.ts"
 export interface SuiteOptions {
   /** The number of random command sequences that are checked against the model and the sweep. Default: 100. */
   readonly sequences?: number
-  /** The number of random texts that are stored and read. Default: 100. */
+  /** The number of random payloads that are stored and read. Default: 100. */
   readonly texts?: number
 }
 
 /**
- * Registers all rules of a job store, with every text moved to the payload store, and the rules of payloads. The layer is built for each
+ * Registers all rules for a job store, with every payload moved to the payload store, and the rules for payloads. The layer is built for each
  * test.
  */
 export const jobPayloadsSuite = (name: string, stores: RowStores, { sequences = 100, texts = 100 }: SuiteOptions = {}): void => {

@@ -1,5 +1,5 @@
 /**
- * Tests which texts move, and that callers cannot see the difference.
+ * Tests which payloads move, and that callers cannot see the difference.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
@@ -60,7 +60,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
   outboxSuite(`${name} with payloads`, wholeWebhooks.pipe(Layer.provideMerge(withPayloads(stores))))
 
   describe(`payloads over ${name}`, () => {
-    it.effect("moves texts above the threshold and returns them to every reader; other texts never use the payload store", () =>
+    it.effect("moves payloads above the threshold and returns them to every reader; other payloads never use the payload store", () =>
       Effect.gen(function*() {
         const { calls } = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -87,7 +87,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, toJsonText({ large }))
       }).pipe(Effect.provide(world({ owner: "test", threshold: 100, cache: 0 }))))
 
-    it.effect("counts moved texts with their size toward the stored bytes of the endpoint, until the job is removed", () =>
+    it.effect("counts the size of moved payloads toward the stored bytes of the endpoint, until the job is removed", () =>
       Effect.gen(function*() {
         const { finish, queue, submit, takeOne } = yield* Scenario.make({ limits: { storedBytes: 10_000 } })
         const used = Effect.map(
@@ -98,7 +98,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.deepStrictEqual(yield* used, [3_000, 20_002])
         yield* finish(yield* takeOne("ann"), "y".repeat(4_998))
         assert.deepStrictEqual(yield* used, [8_000, 20_002])
-        // The texts of refused submissions do not stay.
+        // The payloads of refused submissions are not kept.
         assert.deepStrictEqual(kindsOf(yield* keys), ["input", "output", "s3config"])
         yield* Scenario.pass(600_000)
         while (yield* queue.tick);
@@ -123,7 +123,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(calls().length, before)
       }).pipe(Effect.provide(world())))
 
-    it.effect("does not fetch a text again that was just written or read, unless it is too large for the cache", () =>
+    it.effect("does not fetch a payload again that was just written or read, unless it is too large for the cache", () =>
       Effect.gen(function*() {
         const { calls } = yield* PayloadFaults.PayloadFaults
         const gets = () => calls().filter(({ operation }) => operation === "get").length
@@ -169,7 +169,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.deepInclude(yield* queue.get(endpoint.id, id), { output: toJsonText("mine") })
       }).pipe(Effect.provide(world())))
 
-    it.live("returns every text unchanged wherever it is stored, even a text that looks like a reference", () =>
+    it.live("returns every payload unchanged wherever it is stored, even text that looks like a reference", () =>
       Effect.gen(function*() {
         const store = yield* JobStore
         const secret = Scenario.record({ input: toJsonText("somebody else's, and none of yours") })

@@ -36,7 +36,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
   )
 
   describe(`a payload store over ${name} that fails`, () => {
-    it.effect("rejects a submission and stores nothing of it", () =>
+    it.effect("rejects a submission and stores no part of it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit } = yield* Scenario.make()
@@ -63,7 +63,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "COMPLETED", output: toJsonText("done") })
       }).pipe(Effect.provide(layer)))
 
-    it.effect("delays a job with an unavailable input without charging an attempt, and does not delay the jobs behind it", () =>
+    it.effect("delays a job with an unavailable input without counting an attempt, and does not delay the jobs behind it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make()
@@ -242,7 +242,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         }).pipe(Effect.provide(layer)))
     }
 
-    it.effect("sends the webhook of its job nevertheless, with the cause", () =>
+    it.effect("still sends the webhook of its job, with the cause", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const webhooks = yield* WebhookStore

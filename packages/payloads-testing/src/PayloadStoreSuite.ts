@@ -23,7 +23,7 @@ const keysBelow = (path: string) =>
     Effect.map((keys) => [...keys].sort())
   )
 
-/** Registers all rules of a payload store. `runs`: the number of random contents that are stored and read. Default: 30. */
+/** Registers all rules for a payload store. `runs`: the number of random contents that are stored and read. Default: 30. */
 export const payloadStoreSuite = <E>(
   name: string,
   store: Layer.Layer<PayloadStore, E>,
@@ -53,7 +53,7 @@ export const payloadStoreSuite = <E>(
       }))
 
     rule(
-      "reports an object as missing that was not stored, even after one was stored beside or below it",
+      "reports an object that was not stored as missing, even after one was stored next to or below it",
       () =>
         Effect.gen(function*() {
           const payloads = yield* PayloadStore

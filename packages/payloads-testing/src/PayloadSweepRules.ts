@@ -1,5 +1,5 @@
 /**
- * Tests that the sweep removes every object except those of stored jobs.
+ * Tests that the sweep removes every object except the objects of stored jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"

@@ -1,5 +1,5 @@
 /**
- * The stores under the payloads of the suites.
+ * The stores under the payloads, for the suites.
  */
 import { MemoryPayloadStore } from "@stint/payloads"
 import * as Payloads from "@stint/payloads/Payloads"
@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer"
 /** The store of jobs and their webhook outbox. */
 export type RowStores = Layer.Layer<JobStore | WebhookStore, unknown>
 
-/** Settings with which every text moves, and nothing is cached. */
+/** Settings with which every payload moves, and nothing is cached. */
 export const OFFLOAD_ALL: Payloads.Options = { owner: "test", threshold: 0, cache: 0 }
 
 /** Adds payloads in memory to the stores. */

@@ -1,5 +1,5 @@
 /**
- * Conformance suites of payload stores, and of job stores that move payloads to one. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ * Conformance suites for payload stores, and for job stores that move payloads to one. Needs `vitest`, `@effect/vitest` and `fast-check`.
  */
 export { jobPayloadsSuite } from "./JobPayloadsSuite.ts"
 export * as PayloadFaults from "./PayloadFaults.ts"

@@ -1,5 +1,5 @@
 /**
- * Tests the rules of a folder that are not in the suite: it survives crashes, and a missing disk differs from a missing object.
+ * Tests the rules for a folder that are not in the suite: it survives crashes, and a missing disk differs from a missing object.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"
@@ -50,7 +50,7 @@ describe("a folder of payloads", () => {
       expect(yield* mode).toBe(0o755)
     }).pipe(Effect.scoped))
 
-  it.live("removes the incomplete files of a crash, and lists only objects", () =>
+  it.live("removes the incomplete files from a crash, and lists only objects", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) => store.put(key, bytes))
@@ -62,7 +62,7 @@ describe("a folder of payloads", () => {
       expect(listed).toEqual([key])
     }).pipe(Effect.scoped))
 
-  it.live("is unavailable when it is gone, as an unmounted disk is, instead of reporting missing objects", () =>
+  it.live("is unavailable when it is missing, like an unmounted disk, instead of reporting missing objects", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) =>

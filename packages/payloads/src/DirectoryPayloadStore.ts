@@ -79,7 +79,7 @@ const OTHERS = 0o077
  * lose their access, or when this process may not change the permissions.
  */
 const restrict = async (root: string): Promise<void> => {
-  // Windows has no such permissions: folders inherit those of the user's profile.
+  // Windows has no such permissions: folders inherit the permissions of the user's profile.
   if (process.platform === "win32") return
   const { mode, uid } = await stat(root)
   if ((mode & OTHERS) === 0) return
@@ -167,7 +167,7 @@ const removeEmpty = async (root: string, folder: string): Promise<void> => {
 
 const isKey = Schema.is(PayloadKey)
 
-/** The paths of the files below a folder, from the root. */
+/** The paths of the files below a folder, relative to the root. */
 const filesBelow = async function*(root: string, path: string): AsyncGenerator<string> {
   let entries
   try {

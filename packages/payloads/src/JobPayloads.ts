@@ -39,13 +39,13 @@ export interface Options {
    */
   readonly owner: string
   /**
-   * Texts longer than this move to the store. Characters. Default: 256 Ki. A lower threshold keeps the database and its backups smaller; a
+   * Payloads longer than this move to the store. Characters. Default: 256 Ki. A lower threshold keeps the database and its backups smaller; a
    * higher threshold saves requests to the store, which cost more than a row of that size.
    */
   readonly threshold?: number
   /** The capacity of the cache of recently written or read payloads. Characters. Default: 64 Mi. 0 disables the cache. */
   readonly cache?: number
-  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits for less time, see {@link CLAIM_LIMIT}. */
+  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits for less time (see {@link CLAIM_LIMIT}). */
   readonly timeout?: Duration.Input
 }
 
@@ -56,7 +56,7 @@ export const CLAIM_LIMIT = Duration.seconds(20)
 const MIN_RETRY_DELAY = 1_000
 const MAX_RETRY_DELAY = 60_000
 
-/** Which payload of a job. */
+/** Which of a job's payloads. */
 export type Kind = "input" | "s3config" | "output"
 
 /**
@@ -76,7 +76,7 @@ export interface OffloadedText {
   readonly key: PayloadKey | undefined
 }
 
-/** A text with its references resolved. */
+/** Text with its references resolved. */
 export interface ResolvedText {
   readonly text: string
   /** The causes of lost payloads, each without a full stop. */
@@ -90,7 +90,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   readonly owner: PayloadKey
   /** Whether the text is long enough to move to the store. */
   readonly isLarge: (text: string | null) => boolean
-  /** Stores a large text and returns the text for the job's row. Fails with `PayloadUnavailable`; then nothing was stored. */
+  /** Stores a large payload and returns the text for the job's row. If it fails with `PayloadUnavailable`, nothing was stored. */
   readonly offload: (endpoint: EndpointId, job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
   /** Resolves a row. */
   readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, StoreError | PayloadLost>
@@ -106,7 +106,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** Runs the effect while the sweep skips the job's objects. */
   readonly withPin: <A, E, R>(job: JobId, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly isPinned: (job: string) => boolean
-  /** The delay before an operation that waits is tried again. Milliseconds, at least 1,000. */
+  /** The delay before a waiting operation is tried again. Milliseconds, at least 1,000. */
   readonly retryDelayMillis: () => number
 }>()("@stint/payloads/JobPayloads") {}
 
@@ -221,7 +221,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     isLarge,
     offload: (endpoint, job, kind, text) =>
       Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
-        // A lone surrogate has no UTF-8 encoding. A text that contains one cannot be JSON from a request, and stays in its row.
+        // A lone surrogate has no UTF-8 encoding. Text that contains one cannot be JSON from a request, and stays in its row.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }

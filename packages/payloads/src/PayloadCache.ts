@@ -3,14 +3,14 @@
  * stored. Objects never change, so cached payloads are never stale.
  */
 
-/** Texts by key. Evicts the least recently used texts first. */
+/** Payloads by key. Evicts the least recently used payloads first. */
 export interface PayloadCache {
   readonly get: (key: string) => string | undefined
   readonly set: (key: string, text: string) => void
   readonly delete: (key: string) => void
 }
 
-/** Texts longer than this fraction of the capacity are not cached. */
+/** Payloads longer than this fraction of the capacity are not cached. */
 const MAX_FRACTION = 4
 
 /** Creates a cache with this capacity, in characters. */

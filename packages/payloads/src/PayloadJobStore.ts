@@ -5,7 +5,7 @@
  *   insert, finish     object put ---> row with a reference committed ---> acknowledged
  *                        |                |
  *                        | fails          | rejected: the object is removed
- *                        v                v crash, no answer: the object is an orphan; the sweep removes it
+ *                        v                v crash, no response: the object is an orphan; the sweep removes it
  *                      the operation fails; nothing was stored
  *
  *   claim              row committed ---> object read ---> returned to the worker

@@ -7,9 +7,9 @@
  *   anything without U+0001                      the payload itself
  * ```
  *
- * JSON never contains U+0001, neither between tokens nor in a string. A caller therefore cannot send a text that looks like a reference,
- * and references can be found inside a larger JSON text, such as the body of a webhook. A text that contains U+0001 is not JSON; it is
- * stored in the second form and read back unchanged.
+ * JSON never contains U+0001, neither between tokens nor in a string. A caller therefore cannot send text that looks like a reference,
+ * and references can be found inside a larger JSON text, such as the body of a webhook. Text that contains U+0001 is not JSON; it is stored in
+ * the second form and read back unchanged.
  */
 import { JsonText } from "@stint/contract/Json"
 import * as Option from "effect/Option"
@@ -39,10 +39,10 @@ const isKey = Schema.is(PayloadKey)
 
 const decodeText = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.String))
 
-/** Whether the row holds a reference or an escaped text. Checks one character. */
+/** Whether the row holds a reference or escaped text. Checks one character. */
 export const isEncoded = (text: string | null): text is JsonText => text !== null && text.charCodeAt(0) === 1
 
-/** Encodes a text that stays in its row. */
+/** Encodes text that stays in its row. */
 export const toRow = (text: JsonText): JsonText =>
   text.includes(MARK) ? JsonText.make(`${MARK}=${JSON.stringify(text)}${MARK}`) : text
 
@@ -69,7 +69,7 @@ export const parse = (row: JsonText): Parsed => {
   return end === row.length - 1 && end > 0 ? parseInner(row.slice(1, end)) : { _tag: "Broken" }
 }
 
-/** The parts of a text that contains rows, in order. Undefined if it contains no mark. */
+/** The parts of text that contains rows, in order. Undefined if it contains no mark. */
 export const partsOf = (text: string): ReadonlyArray<Parsed> | undefined => {
   if (!text.includes(MARK)) return undefined
   return text.split(MARK).map((part, index) => index % 2 === 0 ? { _tag: "Text", text: part } : parseInner(part))

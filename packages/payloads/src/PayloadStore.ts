@@ -41,6 +41,6 @@ export class PayloadStore extends Context.Service<PayloadStore, {
   /** Removes an object. Succeeds if it does not exist. */
   readonly remove: (key: PayloadKey) => Effect.Effect<void, PayloadError>
 
-  /** The keys of all objects below a path, in no order. May or may not include objects that are put or removed during the call. */
+  /** The keys of all objects below a path, in no particular order. May or may not include objects that are put or removed during the call. */
   readonly list: (path: PayloadKey) => Stream.Stream<PayloadKey, PayloadError>
 }>()("@stint/payloads/PayloadStore") {}

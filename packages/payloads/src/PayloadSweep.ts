@@ -9,9 +9,9 @@
  *                           else       removed
  * ```
  *
- * A sweep finds the objects of removed jobs (retention, time to live), of submissions that crashed between the object and the row, and of rejected
- * writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is never
- * reused, so an orphan stays an orphan.
+ * A sweep finds the objects of removed jobs (retention, time to live), of submissions that crashed between writing the object and the row, and of
+ * rejected writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is
+ * never reused, so an orphan stays an orphan.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JobStore } from "@stint/store/JobStore"
@@ -38,7 +38,7 @@ export interface Options {
   readonly interval?: Duration.Input
   /** Younger objects are kept. Default: 1 hour. If several processes write, it must be longer than any commit takes. */
   readonly minAge?: Duration.Input
-  /** Held during each sweep. A backup holds it while it reads the objects, so that none that it needs is removed. */
+  /** Held during each sweep. A backup holds it while it reads the objects, so that no object that it needs is removed. */
   readonly lock?: Semaphore.Semaphore
 }
 

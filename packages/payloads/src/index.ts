@@ -1,5 +1,5 @@
 /**
- * Stores the payloads that are too large for the database of Stint.
+ * Stores the payloads that are too large for Stint's database.
  */
 export * as DirectoryPayloadStore from "./DirectoryPayloadStore.ts"
 export * as JobPayloads from "./JobPayloads.ts"

@@ -5,7 +5,7 @@ import * as PayloadReference from "../src/PayloadReference.ts"
 import { PayloadKey } from "../src/PayloadStore.ts"
 
 describe("references", () => {
-  it("are found wherever rows are embedded in a text, and no other text is treated as a reference", () => {
+  it("are found wherever rows are embedded in text, and no other text is treated as a reference", () => {
     const bytes = 5
     const reference = PayloadReference.referenceToRow({ key: PayloadKey.make("a/b/c"), bytes, digest: "d".repeat(43) })
     fc.assert(

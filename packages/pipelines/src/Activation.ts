@@ -9,7 +9,7 @@
  *                  otherwise the run is parked             --> Dropped: the activation ends, and a later one continues
  * ```
  *
- * `active` counts the parts of the run that do not wait. A part is counted before it resumes, so the count never drops to zero between two of its
+ * `active` counts the parts of the run that are not waiting. A part is counted before it resumes, so the count never drops to zero between two of its
  * actions.
  */
 import type { JournalEntry, JournalRecord, RunAnswer, RunWrite } from "@stint/contract/RunJournal"
@@ -30,7 +30,7 @@ export class Dropped extends Schema.TaggedError<Dropped>()("Dropped", {
   cause: Schema.optionalKey(Schema.String)
 }) {}
 
-/** A node failed permanently, and so did the run. */
+/** A node failed permanently, so the run fails. */
 export interface NodeFailed {
   readonly _tag: "NodeFailed"
   readonly path: string
@@ -46,7 +46,7 @@ export const CANCEL_PATH = "~cancel"
 /** How long the platform holds the call of a waiting run before it parks the run, as the contract specifies. Milliseconds. */
 export const PARK_DELAY_MILLIS = 1_000
 
-/** How often a run with a long step polls whether a caller has cancelled it or another part can continue. Milliseconds. */
+/** How often a run with a long step checks whether a caller has cancelled it or another part can continue. Milliseconds. */
 const POLL_INTERVAL = 1_000
 
 /** The maximum size of the records in one write, in characters. A larger record is sent alone. Lower than the platform's limit for a result. */
@@ -76,10 +76,10 @@ const fitting = (records: ReadonlyArray<JournalRecord>): number => {
 /** The records that the platform does not accept, with the reasons. */
 type Refusals = ReadonlyMap<JournalRecord, JournalRefused>
 
-/** The suffixes of attempts. */
+/** The suffixes that paths have for attempts. */
 const ATTEMPTS = /(?:~\d+)+$/
 
-/** Waits of a `forEach` whose items have all begun. The run needs all of them, so it need not wake for each. */
+/** The waits of a `forEach`. Once all its items have begun, the run needs all of these waits, so it need not wake for each. */
 export interface Group {
   /** The number of items that have not begun. */
   unstarted: number
@@ -100,8 +100,8 @@ export interface Activation {
   /** All entries in the order in which they were stored. */
   readonly entries: () => ReadonlyArray<JournalEntry>
   /**
-   * Records an entry. Completes when it is durable, with the entry that is stored at its path: another one if that came first. A record that
-   * the platform does not accept fails its node.
+   * Records an entry. Completes when it is durable, with the entry that is stored at its path, which may be a different one that was stored
+   * first. A record that the platform does not accept fails its node.
    */
   readonly record: (record: JournalRecord) => Effect.Effect<JournalEntry, NodeFailed>
   /** Records an entry together with the end of the run. */
@@ -116,10 +116,10 @@ export interface Activation {
   ) => Effect.Effect<ReadonlyArray<A>, E, R>
   /** Ends the run. */
   readonly finish: (finish: NonNullable<RunWrite["finish"]>) => Effect.Effect<void, Dropped | JournalRefused>
-  /** The number of chunks that callers have. */
+  /** The number of chunks that callers have received. */
   readonly chunks: () => number
   readonly emit: (chunk: unknown) => Effect.Effect<void>
-  /** The entry of the cancel of the run, if a caller cancelled it. */
+  /** The entry that records the run's cancellation, if a caller cancelled it. */
   readonly cancelledBy: () => JournalEntry | undefined
   /** Whether the run is running its compensations: it was cancelled, or an earlier activation failed and a caller retried the compensations. */
   readonly isUndoing: () => boolean
@@ -175,7 +175,7 @@ export const make = Effect.fnUntraced(function*(
     if (!SETTLING_KINDS.has(entry.kind) || settledAt.has(entry.path)) return
     settledAt.set(entry.path, entry)
     const waiter = waiters.get(entry.path)
-    // A cancel ends the waits of the nodes. They must not begin the next step before they are interrupted.
+    // A cancellation ends the nodes' waits. The nodes must not begin the next step before they are interrupted.
     if (waiter === undefined || (undoing && !compensating)) return
     waiters.delete(entry.path)
     enter(1)
@@ -183,7 +183,7 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /**
-   * Applies a response. The platform may have written entries between those of this worker; then the next write requests them. A response to such a
+   * Applies a response. The platform may have written entries between this worker's entries; the next write then requests them. A response to such a
    * request is complete, even if its numbers have gaps because a retry has removed entries.
    */
   const take = (answer: RunAnswer, records: ReadonlyArray<JournalRecord>, isAsked: boolean): void => {
@@ -214,7 +214,7 @@ export const make = Effect.fnUntraced(function*(
     chunks = Math.max(chunks, answer.chunks)
   }
 
-  /** One write of this run at a time, so that the responses arrive in order. */
+  /** Sends one write of this run at a time, so that the responses arrive in order. */
   const write = (
     more: Pick<RunWrite, "records" | "park" | "finish">,
     ask = false
@@ -267,7 +267,7 @@ export const make = Effect.fnUntraced(function*(
   const storedAs = (record: JournalRecord): JournalEntry | undefined =>
     SETTLING_KINDS.has(record.kind)
       ? settledAt.get(record.path)
-      // A child whose endpoint does not exist has ended at once.
+      // A child whose endpoint does not exist ends at once.
       : byKey.get(keyOf(record)) ?? settledAt.get(record.path)
 
   const flush: Effect.Effect<void, Dropped> = Effect.gen(function*() {

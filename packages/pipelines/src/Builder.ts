@@ -47,7 +47,7 @@ export interface NoSchema {
 export type StepForm<F, Value, Results> = F extends Effect.Effect<unknown, unknown, unknown> ? unknown
   : (value: Value, results: Results, context: StepContext) => unknown
 
-/** As {@link StepForm}, or an endpoint. */
+/** Like {@link StepForm}, or an endpoint. */
 type EachForm<F, Value, Results> = F extends Target ? unknown : StepForm<F, Value, Results>
 
 /** A stream: a function that returns a Stream or an async iterable, such as an async generator; or a streaming handler. */
@@ -110,7 +110,7 @@ export type UndoForm<Output> =
 /** `unknown` if an endpoint can undo a node with this output. */
 type FitsUndo<Name extends string, Output, U> = U extends Target ? Fits<`${Name}~undo`, Output, U["input"]["Type"]> : unknown
 
-/** Options of steps, streams and jobs. */
+/** Options for steps, streams and jobs. */
 interface WorkOptions {
   /** Retries the step when it fails. A number: that many retries, after 1, 2, 4... seconds. Default: 0. */
   readonly retry?: number | Retry
@@ -118,7 +118,7 @@ interface WorkOptions {
   readonly timeout?: Duration.Input
 }
 
-/** Options of a step. */
+/** Options for a step. */
 export interface StepOptions<Output, S, U> extends WorkOptions {
   /** Encodes the output for the journal, and decodes it for later steps. Default: the output must be JSON. */
   readonly output?: S
@@ -129,23 +129,23 @@ export interface StepOptions<Output, S, U> extends WorkOptions {
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options of a job. */
+/** Options for a job. */
 export interface RunOptions<Output, U> extends WorkOptions {
-  /** As for a step. */
+  /** Like `undo` of a step. */
   readonly undo?: U & UndoForm<Output>
 }
 
-/** Options of a step of a kind, in addition to those of the kind. A stream has no `undo`. */
+/** Options for a step that uses a kind, in addition to the kind's own options. A stream has no `undo`. */
 type UseOptions<K extends StepKind.Any, U> = K extends { readonly streams: true } ? WorkOptions
   : RunOptions<K["output"]["Type"], U>
 
-/** Options of a `forEach`, in addition to those of its step or job. */
+/** Options for a `forEach`, in addition to the options for its step or job. */
 interface EachOptions {
   /** The maximum number of items that run at the same time. Default: 8. */
   readonly concurrency?: number
 }
 
-/** Options of a `waitFor`. */
+/** Options for a `waitFor`. */
 export interface WaitOptions<Results, Event> {
   /** Distinguishes the events of several runs. Default: "". Must be pure. */
   readonly key?: (results: Results) => string
@@ -164,12 +164,12 @@ export interface Sequence<out Value, out R> {
 type ValueOf<S> = S extends Sequence<infer Value, infer _R> ? Value : never
 type SequenceServices<S> = S extends Sequence<infer _V, infer R> ? R : never
 
-/** The sequences of an `all` or a `branch` by their names. */
+/** The sequences of an `all` or a `branch` by name. */
 type Parts<I extends Schema.Constraint, Value, Results> = {
   readonly [name: string]: (start: Builder<string, I, Value, Results, never>) => Sequence<unknown, unknown>
 }
 
-/** A pipeline that is not complete yet. `Value` is the output of its last node, `Results` are the outputs of all nodes by their names. */
+/** A pipeline that is not complete yet. `Value` is the output of its last node, `Results` are the outputs of all nodes by name. */
 export interface Builder<Name extends string, I extends Schema.Constraint, Value, Results, R> extends Sequence<Value, R> {
   /**
    * Runs a function or an Effect in the pipeline's worker. It receives the value of the previous node, the results of all previous nodes by name, and
@@ -188,7 +188,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     options?: StepOptions<OutputOf<F, S>, S, U> & { readonly undo?: FitsUndo<N, OutputOf<F, S>, U> }
   ) => Builder<Name, I, OutputOf<F, S>, With<Results, N, OutputOf<F, S>>, R | ServicesOf<F> | ServicesOf<U>>
 
-  /** Runs a step of a kind, as {@link Builder.step} and {@link Builder.stream} do. `with` are the options of the kind. */
+  /** Runs a step of a kind, as {@link Builder.step} and {@link Builder.stream} do. `with` contains the options of the kind. */
   readonly use: <const N extends string, K extends StepKind.Any, U = unknown>(
     name: FreeName<N, Results> & N,
     kind: Fits<N, Value, K["input"]["Type"]> & K,
@@ -252,7 +252,8 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
   >
 
   /**
-   * Runs several sequences at the same time. The output has the output of each under its name. At most one of them may contain a stream.
+   * Runs several sequences at the same time. The output contains the output of each sequence under its name. At most one of them may contain a
+   * stream.
    */
   readonly all: <const N extends string, P extends Parts<I, Value, Results>>(
     name: FreeName<N, Results> & N,
@@ -265,7 +266,7 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     R | SequenceServices<ReturnType<P[keyof P]>>
   >
 
-  /** Runs one of several sequences. The choice is recorded; `choose` must be pure. The output is that of the chosen sequence. */
+  /** Runs one of several sequences. The choice is recorded; `choose` must be pure. The output is the output of the chosen sequence. */
   readonly branch: <const N extends string, const Key extends string, P extends Pick<Parts<I, Value, Results>, Key>>(
     name: FreeName<N, Results> & N,
     choose: (results: Results, value: Value) => Key,
@@ -278,14 +279,14 @@ export interface Builder<Name extends string, I extends Schema.Constraint, Value
     R | SequenceServices<ReturnType<P[Key]>>
   >
 
-  /** Pauses the run, which occupies no worker meanwhile. The value passes through. */
+  /** Pauses the run, which occupies no worker during the pause. The value passes through. */
   readonly sleep: <const N extends string>(
     name: FreeName<N, Results> & N,
     duration: Duration.Input | ((results: Results) => Duration.Input)
   ) => Builder<Name, I, Value, With<Results, N, undefined>, R>
 
   /**
-   * Waits for an event that a caller sends with this name and key; it may arrive before the run waits. The run occupies no worker meanwhile. The
+   * Waits for an event that a caller sends with this name and key; it may arrive before the run waits. The run occupies no worker while it waits. The
    * output is the event's data.
    */
   readonly waitFor: <const N extends string, S extends Schema.ConstraintCodec<unknown, unknown>>(

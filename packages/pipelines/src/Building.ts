@@ -1,5 +1,5 @@
 /**
- * The untyped builder of definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
+ * The untyped builder for definitions. `Pipeline.make` adds the types of `Builder.ts`; `PipelineFile.ts` does its own checks.
  */
 import { TypeId } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
@@ -68,7 +68,7 @@ export class Building {
   readonly #name: string
   readonly #input: Schema.ConstraintCodec<unknown, unknown>
   readonly nodes: ReadonlyArray<Node>
-  /** The names that are in use, including those of the surrounding sequences. */
+  /** The names that are in use here and in the surrounding sequences. */
   readonly #taken: ReadonlySet<string>
 
   constructor(

@@ -22,7 +22,7 @@ import {
 } from "./PipelineNodes.ts"
 import { attempt, call } from "./StepCall.ts"
 
-/** The attempts of a compensation. More than one, because a run that cannot be compensated needs an operator. */
+/** The retries of a compensation. More than one, because a run that cannot be compensated needs an operator. */
 const UNDO_RETRY: Retry = { times: 3 }
 
 /** A node with its address. The step or job of a `forEach` is used in place of the `forEach`, because only its items are recorded. */
@@ -56,8 +56,8 @@ const RUN_FAILURE = "~0"
 const RUN_FAILURE_PATH = /^([^~]*)~0$/
 
 /**
- * The final failure that the journal contains, if any. For a cancelled run, only a failure before the cancel counts. The run then ends with it, even
- * if its worker was killed in between. Jobs that the cancel ended did not fail.
+ * The final failure that the journal contains, if any. For a cancelled run, only a failure before the cancellation counts. The run then ends with
+ * that failure, even if its worker was killed in between. Jobs that the cancellation ended did not fail.
  */
 export const failureIn = (activation: Activation, nodes: ReadonlyArray<Node>): NodeFailed | undefined => {
   const addresses = addressesOf(nodes)

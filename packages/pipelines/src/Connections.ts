@@ -1,6 +1,6 @@
 /**
- * The types of wrong connections. A step that does not fit gets one of them as an extra requirement that no value meets. So the compiler reports the
- * step's own line and prints the type, which names the step, what it receives and what it takes.
+ * The types of wrong connections. A step that does not fit gets one of them as an extra requirement that no value meets. The compiler therefore
+ * reports the step's own line and prints the type, which names the step, what it receives and what it takes.
  *
  * ```
  *   Argument of type '(photos: number) => string' is not assignable to parameter of type '... & DoesNotFit<"page", {
@@ -34,10 +34,10 @@ export type FreeName<Name extends string, Names> = Name extends keyof Names ? Na
 export type Fits<Name extends string, Receives, Takes> = [Receives] extends [Takes] ? unknown
   : DoesNotFit<Name, { receives: Receives; takes: Takes }>
 
-/** The deepest level that {@link NotJsonAt} inspects, so that a recursive type ends. */
+/** The deepest level that {@link NotJsonAt} inspects, so that the inspection of a recursive type ends. */
 type Deeper<Depth extends ReadonlyArray<unknown>> = readonly [...Depth, unknown]
 
-/** The first paths of a type that JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
+/** The first paths in a type whose values JSON cannot represent; `never` if there are none. `undefined` counts as absent. */
 export type NotJsonAt<T, At extends string = "output", Depth extends ReadonlyArray<unknown> = readonly []> = 0 extends (1 & T) ?
   never
   : [T] extends [Json | undefined | void] ? never

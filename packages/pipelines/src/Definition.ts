@@ -8,7 +8,7 @@ import type * as Duration from "effect/Duration"
 import type * as Schema from "effect/Schema"
 import type { StepContext } from "./StepContext.ts"
 
-/** The results of the nodes before this one by their names, and the pipeline's `input`. */
+/** The results of the previous nodes by name, and the pipeline's `input`. */
 export type Results = { readonly [name: string]: unknown }
 
 /** A step: an Effect, or a function that may return a promise or an Effect. */
@@ -16,9 +16,9 @@ export type StepRun = (value: unknown, results: Results, context: StepContext) =
 
 /** How often and how fast a failed step runs again. */
 export interface Retry {
-  /** The number of further attempts after the first one. */
+  /** The number of retries after the first attempt. */
   readonly times: number
-  /** The wait before the first further attempt. Default: 1 second. */
+  /** The wait before the first retry. Default: 1 second. */
   readonly delay?: Duration.Input
   /** The factor by which the wait grows with each attempt. Default: 2. */
   readonly factor?: number
@@ -85,14 +85,14 @@ export interface Part {
   readonly nodes: ReadonlyArray<Node>
 }
 
-/** Several sequences at the same time. The output has the output of each under its name. */
+/** Several sequences that run at the same time. The output contains the output of each sequence under its name. */
 export interface AllNode {
   readonly kind: "all"
   readonly name: string
   readonly parts: ReadonlyArray<Part>
 }
 
-/** One of several sequences. */
+/** Runs one of several sequences. */
 export interface BranchNode {
   readonly kind: "branch"
   readonly name: string

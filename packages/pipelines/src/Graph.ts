@@ -17,7 +17,7 @@ interface GraphPart {
   readonly ends: ReadonlyArray<string>
 }
 
-/** JSON text with sorted keys, so that equal values have equal texts. The list of required fields of a JSON Schema is a set. */
+/** JSON text with sorted keys, so that equal values have equal text. A JSON Schema's list of required fields is also sorted, because it is a set. */
 const canonicalJson = (value: unknown): string =>
   JSON.stringify(value, (key, inner: unknown) => {
     if (Array.isArray(inner)) return key === "required" ? inner.map(String).sort((a, b) => a < b ? -1 : 1) : inner

@@ -14,7 +14,7 @@
  *
  *   any         failed at ~0: a failure that is recorded nowhere else, before the compensations
  *
- *   a node fails for good, or a caller cancels a run with compensations --> Compensation, then the run ends
+ *   a node fails permanently, or a caller cancels a run with compensations --> Compensation, then the run ends
  * ```
  */
 import type { CurrentJob, ReceivedJob } from "@stint/worker/CurrentJob"
@@ -41,7 +41,7 @@ type Ending =
 const failedAt = (path: string, message: string): Ending => ({ _tag: "Failed", failure: { _tag: "NodeFailed", path, message } })
 
 /**
- * The failure of a run that a caller retries is no longer in its journal. A run that has undone a step cannot continue, because the step is recorded
+ * When a caller retries a run, the journal no longer contains its failure. A run that has undone a step cannot continue, because the step is recorded
  * as done. It undoes the rest.
  */
 const FAILED_BEFORE: NodeFailed = {
@@ -68,7 +68,7 @@ const forward = (
   definition: Definition,
   input: unknown
 ): Effect.Effect<Ending, ActivationModule.Dropped, unknown> => {
-  /** How the run ended according to the journal. The first failure or cancel counts, even if a worker was killed in between. */
+  /** How the run ended according to the journal. The first failure or cancellation counts, even if a worker was killed in between. */
   const recorded = (): Ending | undefined => {
     const failure = failureIn(activation, definition.nodes)
     if (failure !== undefined) return { _tag: "Failed", failure }
@@ -81,7 +81,7 @@ const forward = (
   }
   return activation.guard(runNodes(activation, definition.nodes, { prefix: "", value: input, results: { input } }, true)).pipe(
     Effect.map(({ value }): Ending => ({ _tag: "Done", output: value })),
-    // A cancel ends the waits of the nodes, so they fail too.
+    // A cancellation ends the nodes' waits, so they fail too.
     Effect.catchIf(
       (error) => error._tag === "NodeFailed",
       (failure) => Effect.succeed<Ending>(recorded() ?? { _tag: "Failed", failure })

@@ -14,7 +14,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
-/** What identifies the nodes of a pipeline for the platform. */
+/** What identifies a pipeline's nodes to the platform. */
 export interface DefinitionRef {
   /** SHA-256 of the graph. */
   readonly hash: string
@@ -23,14 +23,15 @@ export interface DefinitionRef {
   readonly undo: boolean
 }
 
-/** The platform does not accept what a run writes, for example because it is too large. Nothing of the write is stored. */
+/** The platform does not accept what a run writes, for example because it is too large. No part of the write is stored. */
 export class JournalRefused extends Schema.TaggedError<JournalRefused>()("JournalRefused", {
   message: Schema.String
 }) {}
 
 export class Journal extends Context.Service<Journal, {
   /**
-   * Writes to a run; its records are durable when it completes. With `park`, the response may wait for an entry. Retries until the platform responds.
+   * Writes to a run; the records are durable when the effect completes. With `park`, the response may wait for an entry. Retries until the
+   * platform responds.
    */
   readonly write: (write: RunWrite, definition: DefinitionRef) => Effect.Effect<RunAnswer, JournalRefused>
   /** Announces the definition of this worker to the platform, so that runs that wait for it continue. Undefined: no platform. */

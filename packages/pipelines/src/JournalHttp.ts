@@ -1,16 +1,16 @@
 /**
- * The journal of the platform (docs/spec/pipelines.md#run-journal).
+ * The platform's journal (docs/spec/pipelines.md#run-journal).
  *
  * ```
- *   writes of all runs in one turn of the event loop --> one request --> answers, one per run
- *   a write with `park`                              --> a request of its own, because the platform holds it for up to a second
+ *   writes of all runs in one turn of the event loop --> one request --> responses, one per run
+ *   a write with `park`                              --> its own request, because the platform holds it for up to a second
  *
- *   no answer, 408, 425, 429, 5xx    the same request again, with backoff: entries are stored once
+ *   no response, 408, 425, 429, 5xx  the same request again, with backoff: entries are stored once
  *   401, 403                         again, slowly, with an ERROR that names the key
  *   413, other 4xx                   each run's write alone; then the write of that run is refused
  * ```
  *
- * Only one request without `park` is in flight at a time, so writes that arrive meanwhile share the next one.
+ * Only one request without `park` is in flight at a time, so writes that arrive in the meantime share the next one.
  */
 import { MAX_JOURNAL_RECORDS, MAX_JOURNAL_RUNS, RunJournalResponse } from "@stint/contract/RunJournal"
 import type { RunAnswer, RunWrite } from "@stint/contract/RunJournal"

@@ -29,7 +29,7 @@ export interface Child {
   readonly input: Schema.Json
 }
 
-/** How the journal runs. */
+/** How the journal behaves. */
 export interface MemoryOptions {
   /** Runs a child job. Default: the job fails, because there is no platform. */
   readonly spawn?: (child: Child) => Effect.Effect<JobEnd>
@@ -39,10 +39,10 @@ export interface MemoryOptions {
   readonly around?: (write: RunWrite, when: "before" | "after") => Effect.Effect<void>
 }
 
-/** The journal, and what callers and the platform do. */
+/** The journal, and the actions of callers and of the platform. */
 export interface MemoryJournal {
   readonly journal: Journal["Service"]
-  /** Delivers an event to the run that waits for it the longest, or keeps it. */
+  /** Delivers an event to the run that has waited for it the longest, or keeps it. */
   readonly event: (name: string, key: string, data: Schema.Json) => Effect.Effect<void>
   /** Cancels a run, after running its compensations if it has any. */
   readonly cancel: (run: string) => Effect.Effect<void>
@@ -148,7 +148,7 @@ export const make = Effect.fnUntraced(
       return entry
     }
 
-    /** Whether a parked run continues now. */
+    /** Whether a parked run can continue now. */
     const wakes = (run: MemoryRun): boolean => {
       if (run.parked === undefined) return true
       if (run.undoing || run.ended) return true

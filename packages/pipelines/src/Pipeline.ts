@@ -11,8 +11,8 @@
  * Pipeline.layer(Gallery).pipe(Layer.provide(Photos.layer), Worker.launch)
  * ```
  *
- * A pipeline is a handler: its runs are jobs of an endpoint with its name. The result of each node is recorded in the platform's store. So a run
- * continues after a crash of the worker or the platform, and a recorded step does not run again.
+ * A pipeline is a handler: its runs are jobs of an endpoint with its name. The result of each node is recorded in the platform's store. A run
+ * therefore continues after a crash of the worker or the platform, and a recorded step does not run again.
  */
 import type * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { MainModule } from "@stint/worker/MainModule"
@@ -37,7 +37,7 @@ export type { StepContext } from "./StepContext.ts"
 /**
  * Begins a pipeline. Its name is the id of its endpoint, and the value of the first node is the run's input.
  *
- * Throws a TypeError if a name is invalid or already used; both are compile errors, too. `all` throws one if two parts contain a stream.
+ * Throws a TypeError if a name is invalid or already used; both are compile errors, too. `all` also throws a TypeError if two parts contain a stream.
  */
 export const make = <const Name extends string, I extends Schema.ConstraintCodec<unknown, unknown>>(
   name: Name,
@@ -46,7 +46,7 @@ export const make = <const Name extends string, I extends Schema.ConstraintCodec
   typed(new Building(name, options.input, [], new Set(["input"])))
 
 /**
- * The number of concurrent runs of a worker. More than one, because a run that waits for a short job stays in its worker for a second. Not many more,
+ * The number of concurrent runs in a worker. More than one, because a run that waits for a short job stays in its worker for a second. Not many more,
  * because steps in plain JavaScript share one thread.
  */
 const CONCURRENCY = 16
@@ -61,8 +61,8 @@ const announced = (definition: Definition) =>
 /**
  * The worker of a pipeline: `Worker.layer` with the journal of the worker's platform. In local test mode the journal is in memory.
  *
- * The layer requires the services of the steps, so a worker with a missing layer does not compile. `concurrency` is the number of concurrent runs of
- * the worker. Default: 16.
+ * The layer requires the services of the steps, so a worker with a missing layer does not compile. `concurrency` is the number of concurrent runs
+ * in the worker. Default: 16.
  *
  * @public
  */
@@ -82,8 +82,8 @@ export const layer = <
   ).pipe(Layer.provide(WorkerJournal.layer))
 
 /**
- * Runs the worker of a pipeline whose steps need no services as this process's program, as `Worker.launch` does. With `import.meta` as `main`
- * the worker starts only if the calling module is the program of the process, so that a test can import the pipeline.
+ * Runs the worker of a pipeline as this process's program, as `Worker.launch` does. The pipeline's steps must need no services. With
+ * `import.meta` as `main` the worker starts only if the calling module is the program of the process, so that a test can import the pipeline.
  *
  * @public
  */

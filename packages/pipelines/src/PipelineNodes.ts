@@ -89,7 +89,7 @@ interface Last {
   readonly isLast: boolean
 }
 
-/** Runs a step until an attempt succeeds or the last one has failed. */
+/** Runs a step until an attempt succeeds or the last attempt has failed. */
 const runStep = (
   activation: Activation,
   node: StepNode | StreamNode,
@@ -153,7 +153,7 @@ export const outputOfChild = (target: Target, entry: JournalEntry): ChildEnd =>
         }
   })
 
-/** The path of an attempt of a job. */
+/** The path of a job's attempt. */
 const attemptPath = (path: string, number: number): string => number === 1 ? path : `${path}~${number}`
 
 /** Whether an entry of a job's attempt means that the attempt failed. */
@@ -164,7 +164,7 @@ export const isFailedChild = (entry: JournalEntry): boolean =>
 export const isCancelledChild = ({ body, kind }: JournalEntry): boolean =>
   kind === "end" && Option.exists(decodeEnd(body), ({ status }) => status === "CANCELLED")
 
-/** Runs a job of an endpoint until an attempt completes or the last one has failed. Returns the encoded output. */
+/** Runs a job of an endpoint until an attempt completes or the last attempt has failed. Returns the encoded output. */
 export const runJob = (
   activation: Activation,
   target: Target,
@@ -217,7 +217,7 @@ const runRunNode = (activation: Activation, node: RunNode, path: string, input: 
     (output) => decodeOutput(node.output, path, output)
   )
 
-/** The value that a pure function of the user computes. If it throws, the node fails. */
+/** The value that a user's pure function computes. If it throws, the node fails. */
 const pure = <A>(path: string, evaluate: () => A): Effect.Effect<A, NodeFailed> =>
   Effect.catch(
     Effect.try({ try: evaluate, catch: (thrown) => thrown instanceof Error ? thrown.message : String(thrown) }),
@@ -339,7 +339,7 @@ const runNode = (activation: Activation, node: NamedNode, path: string, position
   }
 }
 
-/** Runs the nodes of a sequence. Returns the value of the last one. */
+/** Runs the nodes of a sequence. Returns the value of the last node. */
 export const runNodes = (
   activation: Activation,
   nodes: ReadonlyArray<Node>,

@@ -11,7 +11,7 @@ export interface StepContext {
   /** The number of this attempt, from 1. An attempt whose worker was lost counts only after it was recorded as failed. */
   readonly attempt: number
   /**
-   * The same for every attempt of this step of this run. After a crash, a step whose result was not recorded runs again, so pass this key to services
+   * The same for every attempt of this step in this run. After a crash, a step whose result was not recorded runs again, so pass this key to services
    * that must not do the same thing twice.
    */
   readonly idempotencyKey: string

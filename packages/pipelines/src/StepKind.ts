@@ -81,7 +81,7 @@ export type OutputOf<K extends Any> = K extends { readonly streams: true } ? Rea
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_.-]{0,99}$/
 
-/** Whether a text can be the name of a kind. */
+/** Whether a string can be the name of a kind. */
 export const isName = (name: string): boolean => NAME.test(name)
 
 /** The rule for names of kinds, for messages. */
@@ -115,7 +115,7 @@ export const make = <
   definition: {
     readonly input: I
     readonly output: O
-    /** The options of a step. Default: none. */
+    /** The options for a step. Default: none. */
     readonly options?: Options
     readonly run: (input: I["Type"], options: Options["Type"], context: StepContext) => Returned<O["Type"], R>
   }
@@ -143,7 +143,7 @@ export const makeStream = <
     readonly input: I
     /** One chunk. */
     readonly output: O
-    /** The options of a step. Default: none. */
+    /** The options for a step. Default: none. */
     readonly options?: Options
     readonly run: (
       input: I["Type"],

@@ -1,7 +1,7 @@
 /**
  * Runs a stream node: sends its chunks as chunks of the run, and collects them.
  *
- * The number of chunks before the node is recorded first. When the node runs again after a crash, its stream begins again, and chunks that
+ * First, the number of chunks that precede the node is recorded. When the node runs again after a crash, its stream begins again, and chunks that
  * callers have already received are collected but not sent.
  */
 import type { Runnable } from "@stint/worker/Runnable"
@@ -72,7 +72,7 @@ export const runStream = (
         yield* Effect.scoped(Stream.runForEach(stream, emit))
         return chunks
       }
-      // Callers receive each chunk as the Schema of the list encodes it.
+      // Callers receive each chunk as the list's Schema encodes it.
       const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
       const written = Stream.mapEffect(stream, (chunk) => Effect.map(encode([chunk]), firstOf))
       yield* Effect.scoped(Stream.runForEach(written, emit))

@@ -1,5 +1,5 @@
 /**
- * The journal of a worker: that of its platform or, in local test mode, one in memory.
+ * The journal of a worker: its platform's journal or, in local test mode, a journal in memory.
  */
 import { JobSource } from "@stint/worker/JobSource"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -10,8 +10,8 @@ import * as JournalHttp from "./JournalHttp.ts"
 import * as JournalMemory from "./JournalMemory.ts"
 
 /**
- * In memory, a run waits in the process, ends with it, and cannot run jobs of endpoints. On a platform without a journal, the layer dies, because a
- * run would restart after each crash.
+ * In memory, a run waits in the process, ends with the process, and cannot run jobs of endpoints. On a platform without a journal, the layer
+ * dies, because a run would restart after each crash.
  */
 export const layer: Layer.Layer<Journal, never, JobSource | WorkerConfig> = Layer.effect(
   Journal,

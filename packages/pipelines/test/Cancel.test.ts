@@ -1,6 +1,6 @@
 /**
- * A caller cancels a run during each kind of node. What the run did before is undone once, nothing after the node begins, and this also holds when the
- * worker is killed while it undoes.
+ * A caller cancels a run during each kind of node. What the run did before is undone once, and nothing after the node begins, even if the worker
+ * is killed during the compensations.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"
@@ -38,7 +38,7 @@ const start = ({ log }: World) =>
   Pipeline.make("p", { input: Schema.Number })
     .step("reserve", (n) => n, { undo: () => void log.push("release") })
 
-/** A pipeline with one node of the kind, which does not end. `works`: it runs in the worker, which must be told. */
+/** A pipeline with one node of the kind, which does not end. `works`: the node runs in the worker, which must learn of the cancellation. */
 const KINDS: ReadonlyArray<{
   readonly kind: string
   readonly make: (world: World) => Run
@@ -122,7 +122,7 @@ const KINDS: ReadonlyArray<{
   }
 ]
 
-/** When the worker is killed at the record of the compensation, and how often it then ran. */
+/** When the worker is killed, relative to the record of the compensation, and how often the compensation then ran. */
 const CRASHES = [
   { when: undefined, title: "without a crash", releases: 1 },
   { when: "before", title: "with kill -9 before the compensation is recorded", releases: 2 },
@@ -141,7 +141,7 @@ describe.each(KINDS)("a run that is cancelled during a $kind", ({ at, kind, make
       yield* run.cancel
       // A repeated cancel changes nothing.
       yield* run.cancel
-      // A worker that is busy asks every second what has arrived.
+      // A busy worker asks every second what has arrived.
       yield* TestClock.adjust("3 seconds")
       const { activations, chunks, entries, status } = yield* run.result
       expect(status).toBe("CANCELLED")
@@ -155,7 +155,7 @@ describe.each(KINDS)("a run that is cancelled during a $kind", ({ at, kind, make
     }))
 })
 
-describe("a run that is cancelled while it undoes", () => {
+describe("a run that is cancelled during its compensations", () => {
   it.effect.each(CRASHES)(
     "goes on undoing, and ends with its own failure, $title",
     ({ releases, when }) =>

@@ -1,5 +1,5 @@
 /**
- * Compensation when records are in flight, when the run ends with its last step, and when a failure has no entry of its own.
+ * Compensation when records are in flight, when the run ends with its last step, and when a failure has no separate entry.
  */
 import { describe, expect, it } from "@effect/vitest"
 import type { JournalEntry, RunWrite } from "@stint/contract/RunJournal"
@@ -49,7 +49,7 @@ const records = (write: RunWrite, kind: string, path: string): boolean =>
   (write.records ?? []).some((record) => record.kind === kind && record.path === path)
 
 describe("a step that has ended", () => {
-  it.effect("is undone although its record is still in flight when another item fails", () =>
+  it.effect("is undone even if its record is still in flight when another item fails", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const writing = Deferred.makeUnsafe<void>()
@@ -75,7 +75,7 @@ describe("a step that has ended", () => {
       expect(log).toEqual(["charge 1", "refund 1"])
     }))
 
-  it.effect("is undone although a caller cancels while its record is in flight", () =>
+  it.effect("is undone even if a caller cancels while its record is in flight", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const pipeline = Pipeline.make("p", { input: Schema.Number })
@@ -89,7 +89,7 @@ describe("a step that has ended", () => {
       expect(log).toEqual(["refund", "release"])
     }))
 
-  it.effect("is undone when it was the last one and the output of the run does not fit", () =>
+  it.effect("is undone when it was the last step and the output of the run does not fit", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const pipeline = Pipeline.make("p", { input: Schema.Number })
@@ -116,7 +116,7 @@ describe("a failure that no node records", () => {
   const Release = Handler.make("release", { input: Schema.Number, output: Schema.Unknown, run: () => Effect.void })
   const Refund = Handler.make("refund", { input: Schema.Number, output: Schema.Unknown, run: () => Effect.void })
 
-  it.effect("is kept while the compensations wait, and no node runs again meanwhile", () =>
+  it.effect("is kept while the compensations wait, and no node runs again during that time", () =>
     Effect.gen(function*() {
       const began = Deferred.makeUnsafe<void>()
       const refunded = Promise.withResolvers<void>()

@@ -1,5 +1,5 @@
 /**
- * Type tests of connections. The compiler checks this file; `WrongConnections.long.test.ts` checks the messages.
+ * Type tests for connections. The compiler checks this file; `WrongConnections.long.test.ts` checks the messages.
  */
 import { Handler } from "@stint/worker"
 import * as Context from "effect/Context"
@@ -46,7 +46,7 @@ describe("the types of a pipeline", () => {
     expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<Date>()
   })
 
-  it("shows the services of the steps, and not those of the jobs", () => {
+  it("shows the services of the steps, but not those of the jobs", () => {
     const pipeline = start
       .step("list", ({ title }) => Effect.flatMap(Photos, (photos) => photos.list(title)))
       .step("url", (photos) => ({ url: photos[0] ?? "" }), {
@@ -82,7 +82,7 @@ describe("the types of a pipeline", () => {
     expectTypeOf<ValueOf<typeof pipeline>>().toEqualTypeOf<ReadonlyArray<number>>()
     const complete = pipeline.end(Schema.Array(Schema.Number))
     expectTypeOf(complete.name).toEqualTypeOf<"gallery">()
-    // A pipeline is an endpoint of another one.
+    // A pipeline can run another pipeline as an endpoint.
     const outer = Pipeline.make("outer", { input: Album }).run("inner", complete)
     expectTypeOf<ValueOf<typeof outer>>().toEqualTypeOf<ReadonlyArray<number>>()
   })
@@ -110,7 +110,7 @@ describe("streams", () => {
 })
 
 describe("names", () => {
-  it("rejects a name that is taken or invalid when the pipeline is made, too", () => {
+  it("also rejects a taken or invalid name when the pipeline is made", () => {
     const list = start.step("list", () => 1)
     // @ts-expect-error the name is taken
     expect(() => list.step("list", () => 1)).toThrow("Pipeline \"gallery\": the name \"list\" is already used.")

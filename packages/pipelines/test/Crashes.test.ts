@@ -86,7 +86,7 @@ describe.each([false, true])("a run whose last step fails: %s", (fails) => {
         new Set(["step", "failed", "choice", "spawn", "sleep", "wait", ...(fails ? ["undo"] : [])])
       )
       for (const when of ["before", "after"] as const) {
-        // Until its last step both runs are the same.
+        // Up to the last step, both runs are the same.
         const differs = records.findIndex(({ path }) => path === "last")
         for (const { kind, path } of fails ? records.slice(differs) : records) {
           const at = `${when} ${kind} ${path}`
@@ -96,7 +96,7 @@ describe.each([false, true])("a run whose last step fails: %s", (fails) => {
             if (isHit) hits++
             return isHit
           })
-          // The last record travels with the end of the run: after it, the run has ended.
+          // The last record is written together with the end of the run, so once it is stored, the run has ended.
           expect([at, hits]).toEqual([at, when === "after" && path === "last" && !fails ? hits : 1])
           expect([at, result.status, result.output, result.error]).toEqual([
             at,
@@ -106,7 +106,7 @@ describe.each([false, true])("a run whose last step fails: %s", (fails) => {
           ])
           expect([at, result.chunks]).toEqual([at, ["a", "b"]])
           for (const [one, times] of begun) {
-            // A step whose record was lost runs again. So do steps of parallel parts that ran when the worker died.
+            // A step whose record was lost runs again. So do steps of parallel parts that were running when the worker died.
             const wasRecorded = when === "after" && (one === path || one === `${path.replace(/~\d+$/, "")}#1`)
             if (wasRecorded) expect([at, one, times]).toEqual([at, one, 1])
             expect([at, one, times <= 2]).toEqual([at, one, true])
@@ -221,7 +221,7 @@ const outcome = Effect.fnUntraced(function*(all: ReadonlyArray<Shape>, dies: () 
   const run = yield* PipelineTest.start(pipeline, 1, {
     endpoints: { inner: Inner },
     crash: ({ kind, path }, when) => {
-      // The step of the child, which is a run of its own.
+      // The step of the child, which is a separate run.
       if (when === "after" && kind === "step" && path !== "half") recorded.add(path)
       return dies()
     }

@@ -42,7 +42,7 @@ describe("steps", () => {
     }).pipe(Effect.provideService(Greeting, "Hello"))
   })
 
-  it.effect("pass values through their Schema, as JSON otherwise, and nothing as undefined", () =>
+  it.effect("pass values through their Schema, otherwise as JSON, and no value as undefined", () =>
     Effect.gen(function*() {
       const pipeline = Pipeline.make("p", { input: Schema.Date })
         .step("later", (date) => new Date(date.getTime() + 1), { output: Schema.Date })
@@ -245,7 +245,7 @@ describe("waits", () => {
     .step("done", ({ by }) => by)
     .end(Schema.String)
 
-  it.effect("receive an event with their name and key, also one that arrived first", () =>
+  it.effect("receive an event with their name and key, even one that arrived first", () =>
     Effect.gen(function*() {
       const run = yield* PipelineTest.start(Approval, "x")
       yield* run.event("approved", { key: "y", data: { by: "Eve" } })
@@ -259,7 +259,7 @@ describe("waits", () => {
       expect((yield* early.result).output).toBe("Cid")
     }))
 
-  it.effect("fail after their timeout, unless they have a value for it", () =>
+  it.effect("fail after their timeout, unless they have a value for that case", () =>
     Effect.gen(function*() {
       const run = yield* PipelineTest.start(Approval, "x")
       yield* run.parked("approved")
@@ -277,7 +277,7 @@ describe("waits", () => {
 })
 
 describe("streams", () => {
-  it.effect("send their chunks as those of the run, and collect them", () =>
+  it.effect("send their chunks as chunks of the run, and collect them", () =>
     Effect.gen(function*() {
       const Words = Handler.makeStream("words", {
         input: Schema.String,
@@ -371,7 +371,7 @@ describe("compensation", () => {
       expect(log).toEqual(["sorry to bob", "sorry to ada", "refund 8", "reserve~undo 4"])
     }))
 
-  it.effect("does each compensation once although the worker is killed after each", () =>
+  it.effect("does each compensation once even if the worker is killed after each", () =>
     Effect.gen(function*() {
       const log: Array<string> = []
       const run = yield* PipelineTest.start(make(log), 4, {

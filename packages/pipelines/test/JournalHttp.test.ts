@@ -1,5 +1,5 @@
 /**
- * The journal over a connection that loses answers, over the journal in memory as the platform.
+ * The journal over a connection that loses responses. The in-memory journal acts as the platform.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { RunJournalRequest } from "@stint/contract/RunJournal"
@@ -27,10 +27,10 @@ interface Request {
   readonly length: number
 }
 
-/** What happens to a request: it is lost, its answer is lost, it is refused, the platform has lost the definition, or nothing. */
+/** What happens to a request: it is lost, its response is lost, it is refused, the platform has lost the definition, or nothing. */
 type Fault = "request" | "answer" | "refused" | "unknown"
 
-/** A platform that keeps its requests, and does with each what `faultOf` says. */
+/** A platform that records its requests, and applies to each the fault that `faultOf` returns. */
 const platform = Effect.fnUntraced(function*(faultOf: (request: Request, index: number) => Fault | undefined) {
   const memory = yield* JournalMemory.make()
   const requests: Array<Request> = []
@@ -100,7 +100,7 @@ describe("the journal of a platform", () => {
       const ends = yield* Effect.forEach(ids, (id) => memory.ended(id))
       yield* Effect.forEach(fibers, Fiber.await)
       expect(ends).toEqual(ids.map((_, index) => ({ status: "COMPLETED", output: index + 3 })))
-      // Three at best, and 150 if each run sent its own. Runs that begin between two requests share the next one.
+      // Three at best, and 150 if each run sent its own requests. Runs that begin between two requests share the next one.
       expect(requests.length).toBeLessThanOrEqual(20)
       expect(requests[0]?.body.definitions).toHaveLength(1)
       expect(requests.slice(1).every(({ body }) => body.definitions === undefined)).toBe(true)
@@ -139,7 +139,7 @@ describe("the journal of a platform", () => {
         .step("c", () => void log.push("c"))
         .end(Schema.Unknown)
       const { memory, start } = yield* platform(() => undefined)
-      // As a caller's retry leaves it: the failure is forgotten, and what was undone is not.
+      // The state after a caller's retry: the failure is forgotten, but what was undone is not.
       yield* memory.journal.write({
         run: "run",
         attempt: 1,

@@ -59,7 +59,7 @@ it("begins no recorded step again when the worker is killed at each record of th
     worker?.kill("SIGKILL")
     socket.destroy()
   }
-  /** The first record at which the worker has not been killed at this moment. */
+  /** Whether the request contains a record at which the worker has not been killed yet at this moment. Marks the first one. */
   const next = (request: RunJournalRequest, when: string) => {
     for (const { kind, path } of request.runs.flatMap(({ records = [] }) => records)) {
       const key = `${when} ${kind} ${path}`
@@ -137,7 +137,7 @@ it("begins no recorded step again when the worker is killed at each record of th
       worker = WorkerProcess.start(join(import.meta.dirname, "fixtures/killed.ts"), { env })
       const { stderr, stdout } = await worker.ended
       outputs.push(stdout + stderr)
-      // The lease of a killed worker ends, and the run returns to the queue unless it was parked.
+      // The lease of a killed worker expires, and the run returns to the queue unless it was parked.
       taking = undefined
       const isParked = !memory.isAwake(RUN)
       if (!isParked) isReady = true
@@ -154,7 +154,7 @@ it("begins no recorded step again when the worker is killed at each record of th
     expect(memory.chunks(RUN)).toEqual([{ output: "a" }, { output: "b" }])
     const begun = (await readFile(steps, "utf8")).trim().split("\n")
     const count = (path: string) => begun.filter((one) => one === path).length
-    // Once when its record was lost, and once more; never after it was recorded.
+    // Each step begins again after its record was lost, and never after it was recorded.
     for (const path of ["list", "each[0]", "words", "last#1", "last#2", "child~undo", "list~undo"]) {
       expect([path, count(path)]).toEqual([path, 2])
     }

@@ -1,5 +1,5 @@
 /**
- * Lists of 10,000 items: every item once, in order, never more at once than allowed, also when the worker is killed.
+ * Lists of 10,000 items: every item once, in order, never more at once than allowed, even when the worker is killed.
  */
 import { expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

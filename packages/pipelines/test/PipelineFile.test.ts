@@ -1,5 +1,5 @@
 /**
- * Pipelines in JSON: they run as those in TypeScript do, and `check` names each mistake at its place.
+ * Pipelines in JSON: they run like those in TypeScript, and `check` reports each mistake with its location.
  */
 import { expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"
@@ -142,7 +142,7 @@ const split = { use: "words.split", with: { by: " " }, input: "${input.text}" }
 
 const say = { stream: "words.say", with: { by: " " }, input: "${input.text}" }
 
-/** Files with one mistake each, the expected message, and whether the JSON Schema sees it too. */
+/** Files with one mistake each, the expected message, and whether the JSON Schema detects it too. */
 const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: string, schemaSees: boolean]> = [
   ["no steps", { name: "words", steps: [] }, "steps", true],
   ["no name", { steps: words.steps }, "name: Missing key.", true],
@@ -185,7 +185,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     true
   ],
   [
-    "a setting that the step has not",
+    "a setting that the step does not have",
     step({ sleep: "1 day", retry: 1 }),
     "steps[0].retry: A step with sleep has no retry; it may have no settings. Remove it.",
     true
@@ -201,7 +201,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
   ],
   ["a wrong option", step({ ...split, with: { by: 1 } }), "steps[0].with.by: Expected string", true],
   [
-    "options of a kind without",
+    "options of a kind without options",
     step({ use: "words.length", input: "x", with: { by: 1 } }),
     "steps[0].with.by: \"words.length\" has no such option; it has none.",
     true
@@ -219,7 +219,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a name that is taken inside of a part",
+    "a name that is taken inside a part",
     two(split, { all: { x: [{ name: "a", run: "anything" }] } }),
     "steps[1].all.x[0].name: The name \"a\" is already used.",
     false
@@ -231,19 +231,19 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a member that is not there",
+    "a member that does not exist",
     step({ ...split, input: "${input.txt}" }),
     "steps[0].input: input has no member \"txt\"; it has text.",
     false
   ],
   [
-    "a member of a text",
+    "a member of a string",
     step({ ...split, input: "${input.text.length}" }),
     "steps[0].input: input.text has no member \"length\"; it has no members.",
     false
   ],
   [
-    "an element of a text",
+    "an element of a string",
     step({ ...split, input: "${input.text[0]}" }),
     "steps[0].input: input.text has no elements; it has no members.",
     false
@@ -261,7 +261,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "a list for a text",
+    "a list instead of a string",
     two(split, { use: "words.length" }),
     "steps[1]: The input of \"words.length\" is array of string, but must be string.",
     false
@@ -285,7 +285,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "forEach of a text",
+    "forEach over a string",
     step({ use: "words.length", forEach: "${input.text}" }),
     "steps[0].forEach: It is string, but must be a list.",
     false
@@ -346,13 +346,13 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "an otherwise that is no part",
+    "an otherwise that names no part",
     step({ branch: "${input.text}", parts: { long: [], short: [] }, otherwise: "shrt" }),
     "steps[0].otherwise: There is no part \"shrt\". Did you mean \"short\"? The parts are long, short.",
     false
   ],
   [
-    "a mistake inside of a branch",
+    "a mistake inside a branch",
     step({ branch: "${input.text}", parts: { long: [{ name: "b", use: "words.lengt", input: "x" }] } }),
     "steps[0].parts.long[0].use: There is no kind of step \"words.lengt\".",
     true
@@ -389,19 +389,19 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     true
   ],
   [
-    "a stream of a kind that is none",
+    "a stream of a kind that is not a stream",
     step({ ...say, stream: "words.split" }),
     "steps[0].stream: \"words.split\" is not a stream. Write \"use\" in place of \"stream\".",
     true
   ],
   [
-    "a step of a kind of stream",
+    "a step that uses a kind of stream",
     step({ use: "words.say", with: { by: " " }, input: "${input.text}" }),
     "steps[0].use: \"words.say\" is a stream. Write \"stream\" in place of \"use\".",
     true
   ],
   [
-    "a stream that takes a step back",
+    "an undo that uses a kind of stream",
     step({ ...split, undo: { use: "words.say", with: { by: " " } } }),
     "steps[0].undo.use: \"words.say\" is a stream. Write \"stream\" in place of \"use\".",
     false
@@ -420,7 +420,7 @@ const BROKEN: ReadonlyArray<readonly [title: string, file: unknown, message: str
     false
   ],
   [
-    "the list of a stream's chunks for a text",
+    "the list of a stream's chunks instead of a string",
     two(say, { use: "words.length" }),
     "steps[1]: The input of \"words.length\" is array of string, but must be string.",
     false
@@ -464,14 +464,14 @@ describe("check", () => {
     expect(mistakes({ name: "words", steps: [{ name: "a", use: "x" }, { name: "a", run: "y" }] })).toHaveLength(3)
   })
 
-  it("accepts everything of and for endpoints that declare no schemas", () => {
+  it("accepts any input and any output of endpoints that declare no schemas", () => {
     expect(mistakes({
       name: "words",
       steps: [{ name: "a", run: "anything" }, { name: "b", use: "words.length", input: "${a.any[3].thing}" }]
     })).toEqual([])
   })
 
-  it("does not call a number that may not be finite a mistake", () => {
+  it("does not report a number that may not be finite as a mistake", () => {
     const { output } = PipelineFile.declarationOf(StepKind.make("n", { input: Schema.Json, output: Schema.Number, run: () => 1 }))
     const known = {
       kinds: new Map([["n", { output: output ?? {} }], ["int", { input: { type: "integer" } }]]),
@@ -574,7 +574,7 @@ describe("a pipeline in JSON", () => {
       }
     }))
 
-  it.effect("runs a stream again that fails, does not send a chunk twice, and fails with its error", () =>
+  it.effect("runs a failed stream again, does not send a chunk twice, and fails with its error", () =>
     Effect.gen(function*() {
       const again = PipelineFile.make({
         name: "x",
@@ -627,7 +627,7 @@ describe("a pipeline in JSON", () => {
       expect(undone).toEqual([{ count: 2 }, ["to", "be"]])
     }))
 
-  it.effect("fails a branch whose value is none of its parts", () =>
+  it.effect("fails a branch whose value names none of its parts", () =>
     Effect.gen(function*() {
       const file = { name: "x", steps: [{ name: "a", branch: "${input}", parts: { yes: [] } }] }
       expect(yield* PipelineTest.run(PipelineFile.make(file, kinds), "constructor")).toMatchObject({
@@ -636,7 +636,7 @@ describe("a pipeline in JSON", () => {
       })
     }))
 
-  it.effect("runs every kind of step, also when its worker is killed", () =>
+  it.effect("runs every kind of step, even when its worker is killed", () =>
     Effect.gen(function*() {
       const run = yield* PipelineTest.start(PipelineFile.make(words, kinds), { text: "to be or" }, {
         endpoints: { "words-count": (input) => ({ count: Object(input).words.length }), anything: (input) => input },
@@ -664,7 +664,7 @@ describe("a pipeline in JSON", () => {
       expect(yield* PipelineTest.run(pipeline, "2026-11-23T05:00:00.000Z")).toMatchObject({ status: "COMPLETED", output: 27 })
     }))
 
-  it.effect("fails a step whose input does not fit, with its place", () =>
+  it.effect("fails a step whose input does not fit, and names the place", () =>
     Effect.gen(function*() {
       const pipeline = PipelineFile.make({ name: "x", steps: [{ name: "a", use: "words.length" }] }, kinds)
       const { error, status } = yield* PipelineTest.run(pipeline, { no: "text" })

@@ -1,5 +1,5 @@
 /**
- * What fits and what does not, between two JSON Schemas: no false alarms, and an answer for recursive ones.
+ * What fits and what does not, between two JSON Schemas: no false alarms, and a result for recursive ones.
  */
 import * as Schema from "effect/Schema"
 import { describe, expect, it } from "vitest"
@@ -14,7 +14,7 @@ interface Expr {
   readonly right: Expr | number
 }
 
-/** Sums, differences and so on of numbers or of each other. */
+/** Expressions such as sums and differences, of numbers or of other expressions. */
 const expressions = (leaf: object, ...names: ReadonlyArray<string>) => ({
   $ref: "#/$defs/Expr",
   $defs: {
@@ -113,7 +113,7 @@ describe("a tuple", () => {
 describe("names of an object's prototype", () => {
   const closed = shapeOf({ type: "object", properties: { a: {} }, additionalProperties: false })
 
-  it("are no members", () => {
+  it("are not members", () => {
     expect(memberOf(closed, "constructor")).toEqual({ known: ["a"] })
     expect(misfits(objectOf([["toString", exactly(1)]]), closed)).toEqual([
       { path: ".toString", message: "is not taken here; known are a" }

@@ -1,5 +1,5 @@
 /**
- * Long waits on a test clock: 30 days pass in a moment, and no worker holds the run meanwhile.
+ * Long waits on a test clock: 30 days pass in a moment, during which no worker holds the run.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -13,7 +13,7 @@ import { PipelineTest } from "../src/testing/index.ts"
 const DAYS = 30
 const MONTH = Duration.days(DAYS)
 
-/** One millisecond before the end of a time. */
+/** A duration minus one millisecond. */
 const almost = (time: Duration.Duration) => Duration.millis(Duration.toMillis(time) - 1)
 
 const Day = Pipeline.make("day", { input: Schema.Number })
@@ -45,7 +45,7 @@ describe("30 days on a test clock", () => {
       const { activations, entries, output } = yield* run.result
       expect(output).toBe(2)
       expect(begun).toEqual(["before", "after"])
-      // The first two are killed, the third one parks. The last one is killed after its end, which is the end of the run too.
+      // The first two activations are killed, and the third one parks. The last one is killed after its end, which is also the end of the run.
       expect(activations).toBe(4)
       const [sleep, end] = ["sleep", "end"].map((kind) =>
         entries.find((entry) => entry.kind === kind && entry.path === "month")?.at

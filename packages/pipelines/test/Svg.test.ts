@@ -45,7 +45,7 @@ describe("the SVG picture of a pipeline", () => {
     expect((cover?.x ?? 0) + (cover?.width ?? 0)).toBeLessThan(tag?.x ?? 0)
   })
 
-  it("draws no box over another one, and all within the picture", () => {
+  it("draws no box over another, and all boxes within the picture", () => {
     const boxes = [...boxesOf(svg).values()]
     expect(boxes).toHaveLength(graph.nodes.length)
     const [, width, height] = /width="(\d+)" height="(\d+)" viewBox/.exec(svg) ?? []
@@ -59,7 +59,7 @@ describe("the SVG picture of a pipeline", () => {
     }
   })
 
-  it("draws an edge for each need, and leads that of an empty part past the other parts", () => {
+  it("draws an edge for each need, and routes the edge of an empty part past the other parts", () => {
     const paths = [...svg.matchAll(/<path d="(M [^"]*)" fill="none"/g)].map(([, path = ""]) => path)
     expect(paths).toHaveLength(graph.nodes.flatMap(({ needs = [] }) => needs).length)
     const [passing = ""] = paths.filter((path) => path.includes(" L "))
@@ -76,7 +76,7 @@ describe("the SVG picture of a pipeline", () => {
     expect(marked).toContain("fill=\"#ffe3e3\"")
   })
 
-  it("contains no markup and no control characters of a graph", () => {
+  it("contains no markup and no control characters from a graph", () => {
     const hostile = "</text><script>alert(1)</script>\u001b[2J\u202e\ud800\n\"&'"
     const drawn = toSvg({
       name: hostile,

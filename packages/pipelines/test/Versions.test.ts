@@ -14,7 +14,7 @@ import { PipelineTest } from "../src/testing/index.ts"
 
 const Draft = Schema.Struct({ text: Schema.String })
 
-/** A pipeline that waits between its steps, so that a new release finds it there. */
+/** A pipeline that waits between its steps, so that a new release finds it waiting. */
 const letters = (write: Schema.Codec<unknown>) =>
   Pipeline.make("letters", { input: Schema.String })
     .step("write", () => ({ text: "Dear Ada" }), { output: write })
@@ -52,7 +52,7 @@ describe("a run and a new release of its pipeline", () => {
     })
   })
 
-  it("waits when a recorded step is gone, and when its input has another type", async () => {
+  it("waits when a recorded step was removed, and when its input has another type", async () => {
     const renamed = Pipeline.make("letters", { input: Schema.String })
       .step("draft", () => ({ text: "" }), { output: Draft }).waitFor("approved", Schema.Json).end(Schema.Unknown)
     expect(await upgraded(renamed)).toEqual({
@@ -109,7 +109,7 @@ describe("a run and a new release of its pipeline", () => {
   })
 })
 
-/** A pipeline of the property test. Types are those of `OUTPUTS`. */
+/** A pipeline of the property test. Types are indexes of `OUTPUTS`. */
 interface Leaf {
   readonly kind: "step" | "run" | "eachStep" | "eachRun"
   readonly name: string
@@ -139,7 +139,7 @@ const target = (type: number) => ({
 
 const ENDPOINTS = Object.fromEntries(VALUES.map((value, type) => [`job${type}`, () => value]))
 
-/** Adds the nodes. Each step notes its path when it begins. */
+/** Adds the nodes. Each step records its path when it begins. */
 const withNodes = (start: Building, nodes: ReadonlyArray<Shape>, began: (path: string) => void): Building =>
   nodes.reduce((builder, shape) => {
     if (isFork(shape)) {
@@ -198,7 +198,7 @@ const node = (name: string, depth: number): fc.Arbitrary<Shape> =>
     })
   })
 
-/** One edit of a release: of the node with this number, counted in the order of the text. */
+/** One edit that a release makes: to the node with this number, in text order. */
 const edit = fc.record({
   at: fc.nat(5),
   what: fc.constantFrom("type", "kind", "fork", "remove", "before", "after", "part", "part"),
@@ -310,7 +310,7 @@ describe("random pairs of definitions", () => {
       ),
       { numRuns: RUNS }
     )
-    // The generator must not produce one kind only.
+    // The generator must not produce only one kind.
     expect(Math.min(seen.continued, seen.held)).toBeGreaterThan(RUNS / 20)
   })
 })

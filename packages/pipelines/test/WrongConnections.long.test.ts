@@ -1,5 +1,5 @@
 /**
- * Compiles `fixtures/WrongConnections.ts` without its `@ts-expect-error` comments, and compares what the compiler says with the comments above them.
+ * Compiles `fixtures/WrongConnections.ts` without its `@ts-expect-error` comments, and compares the compiler's messages with the comments above them.
  */
 import { execFile } from "node:child_process"
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
@@ -50,7 +50,7 @@ it(
       expect(errors.map(({ line }) => line)).toEqual(expected.map(({ line }) => line))
       for (const [index, { message }] of expected.entries()) {
         expect(errors[index]?.text).toContain(message)
-        // The options of a step are an object, for which the compiler also prints the property.
+        // The options for a step are an object, for which the compiler also prints the property.
         expect(errors[index]?.rows, errors[index]?.text).toBeLessThanOrEqual(message.includes("~undo") ? 12 : 3)
       }
     } finally {

@@ -9,7 +9,7 @@
  *   the worker has ended --processes with its id in /proc/<pid>/environ--> SIGTERM --2 s--> SIGKILL --at most 1 s--> over
  * ```
  *
- * Ids of workers are random, so no process of another worker or platform has the same one. A process that was started without the variable is not
+ * Ids of workers are random, so no process of another worker or platform has the same id. A process that was started without the variable is not
  * found. Without `/proc` (macOS), no process is found.
  */
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import * as Schedule from "effect/Schedule"
 import { MARK } from "./OutputPipes.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 
-/** How many processes are read before other fibers of the platform continue. Reading one takes about 20 µs. */
+/** How many processes are read before the platform's other fibers can continue. Reading one takes about 20 µs. */
 const SLICE = 64
 
 /** 2 s between the signals. */
@@ -56,7 +56,7 @@ export const end = Effect.fnUntraced(function*(worker: string) {
   yield* Effect.repeat(killed, { while: (count) => count > 0, schedule: ROUNDS })
 })
 
-/** Kills the processes that these workers started, at once and without waiting, for a platform that exits. */
+/** Kills the processes that these workers started, at once and without waiting, for a platform that is exiting. */
 export const killNow = (workers: ReadonlySet<string>): void => {
   for (const pid of ProcessTable.pids()) {
     if (identityIn(pid, workers) !== undefined) ProcessTable.signal(pid, "SIGKILL")

@@ -23,10 +23,10 @@ import { dirname, join, relative, resolve, sep } from "node:path"
 import * as HandlerBundle from "./HandlerBundle.ts"
 import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
-/** The start of the names of folders that are being written. */
+/** The prefix of folders that are being written. */
 const UNFINISHED = ".new-"
 
-/** How often a bundle is rebuilt because a source changed meanwhile, and the pause before each rebuild. */
+/** How often a bundle is rebuilt because a source changed during the build, and the pause before each rebuild. */
 const REBUILDS = { times: 4, pause: "50 millis" } as const
 
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {
@@ -45,14 +45,14 @@ export interface Options {
   /** A folder for copies that the workers' user can read, and their permissions. Default: workers read the original. */
   readonly copies?: { readonly folder: string; readonly permissions: BundlePermissions }
   readonly bundle: HandlerBundle.BundleOptions
-  /** Held during each build, so that no handler is bundled twice at the same time. Default: a new one. */
+  /** Held during each build, so that no handler is bundled twice at the same time. Default: a new semaphore. */
   readonly building?: Semaphore.Semaphore
 }
 
 const SourceMap = Schema.fromJsonString(Schema.Struct({ sources: Schema.Array(Schema.String) }))
 const decodeMap = Schema.decodeUnknownSync(SourceMap)
 
-/** A source map whose sources have absolute paths, because the bundle moves. */
+/** A source map whose sources have absolute paths, because the bundle is moved. */
 const withAbsoluteSources = (text: string, folder: string): string => {
   const { sources } = decodeMap(text)
   const map: unknown = JSON.parse(text)
@@ -68,7 +68,7 @@ const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [string, 
   }))
 }
 
-/** Identifies the content. Source maps only name lines, but the stack traces of a release should name its own. */
+/** Identifies the content. Source maps only name lines, but the stack traces of a release should name its own lines. */
 const hashOf = (files: ReadonlyArray<readonly [string, Buffer]>): string => {
   const digest = createHash("sha256")
   for (const [name, content] of files) digest.update(`${name.length} ${name} ${content.length} `).update(content)
@@ -86,7 +86,7 @@ const commonFolder = (paths: ReadonlyArray<string>): string => {
   return first.slice(0, length).join(sep) || sep
 }
 
-/** The folder of the project that contains the file: the nearest one with a package.json, otherwise that of the file. */
+/** The folder of the project that contains the file: the nearest one with a package.json, otherwise the file's own folder. */
 const projectOf = (file: string): string => {
   for (let folder = dirname(file);; folder = dirname(folder)) {
     if (existsSync(join(folder, "package.json"))) return folder
@@ -94,7 +94,7 @@ const projectOf = (file: string): string => {
   }
 }
 
-/** Writes a folder so that it exists completely or not at all, also after a power failure. */
+/** Writes a folder so that it exists completely or not at all, even after a power failure. */
 const writeFolder = async (
   parent: string,
   name: string,

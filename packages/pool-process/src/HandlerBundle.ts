@@ -127,7 +127,7 @@ const externalizePackages = (links: Set<string>, importers: ReadonlyArray<string
 const WHOLE_META = /(?<=[,(=:]\s*)import\.meta(?=\s*[),;}\n])/g
 
 /**
- * Restores each source file's own `import.meta`, which would otherwise be that of the bundle. `main` is true only for the handler's file, because the
+ * Restores each source file's own `import.meta`, which would otherwise be the bundle's. `main` is true only for the handler's file, because the
  * bundle always runs as the program of a worker.
  */
 const inlineImportMeta = (program: string) => (path: string, source: string): string | undefined =>
@@ -182,7 +182,7 @@ const prune = async (folder: string): Promise<void> => {
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
   Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
-/** Whether esbuild refused a build because a module awaits at its top level. */
+/** Whether esbuild rejected a build because a module awaits at its top level. */
 const awaitsAtTopLevel = (error: unknown): boolean =>
   typeof error === "object" && error !== null && "errors" in error && Array.isArray(error.errors) &&
   error.errors.some((one: { readonly text?: unknown }) => String(one.text).startsWith("Top-level await"))
@@ -246,7 +246,7 @@ const thinMaps = async (folder: string): Promise<void> => {
   }))
 }
 
-/** esbuild creates files with the permissions of the umask. A bundle is one folder without subfolders. */
+/** esbuild creates files with the permissions that the umask allows. A bundle is one folder without subfolders. */
 const applyPermissions = async (parent: string, folder: string, permissions: BundlePermissions): Promise<void> => {
   for (const path of [parent, folder]) await chmod(path, permissions.folder)
   await Promise.all((await readdir(folder)).map((name) => chmod(join(folder, name), permissions.file)))
@@ -260,7 +260,7 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
-/** The sources of the latest bundle of a handler file, without those of installed packages; undefined when there is no bundle. */
+/** The sources of the latest bundle of a handler file, without the sources of installed packages; undefined when there is no bundle. */
 export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string, directory: string) {
   const read = Effect.tryPromise(() => readFile(join(folderOf(file, directory), RECIPE), "utf8"))
   const recipe = yield* Effect.option(Effect.flatMap(read, decodeRecipe))
@@ -272,7 +272,7 @@ export const sources = Effect.fn("HandlerBundle.sources")(function*(file: string
   )
 })
 
-/** An exception of esbuild with its errors. */
+/** An exception that esbuild throws, with its errors. */
 const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
   errors: Schema.Array(Schema.Struct({
     text: Schema.String,
@@ -287,7 +287,7 @@ const decodeFailure = Schema.decodeUnknownOption(Schema.Struct({
 }))
 
 /**
- * esbuild's errors that Node would report, too. A file type without an esbuild loader is not a mistake, because Node may load it.
+ * The esbuild errors that Node would report, too. A file type without an esbuild loader is not a mistake, because Node may load it.
  */
 const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<BundleError, "files" | "mistakes">> => {
   const mistakes = Option.match(decodeFailure(cause), { onNone: () => [], onSome: ({ errors }) => errors }).filter(({ text }) =>
@@ -300,7 +300,7 @@ const mistakesOf = async (cause: unknown, directory: string): Promise<Pick<Bundl
   }
 }
 
-/** Options of a bundle. */
+/** Options for a bundle. */
 export interface BundleOptions {
   /** Default: only the platform's user can read the bundle. */
   readonly permissions?: BundlePermissions

@@ -26,7 +26,7 @@ export interface HandlerEntryPoint {
   readonly prepare: (file: string) => Effect.Effect<void>
 }
 
-/** The Node options of a bundle. Required for source names in stack traces; adds about 20 ms to a start. */
+/** The Node options for a bundle. Required for source names in stack traces; adds about 20 ms to a start. */
 export const BUNDLE_NODE_OPTIONS: ReadonlyArray<string> = ["--enable-source-maps"]
 
 /** Without bundles: handlers run from their sources. `importers`: see `StintPackages`. */

@@ -12,7 +12,7 @@
  *                               +--> exit: Lost
  * ```
  *
- * An orphan is not a child of the new platform, so its exit code is unknown, and its end is noticed by checks of the process table.
+ * An orphan is not a child of the new platform, so its exit code is unknown, and the pool notices its end by checking the process table.
  */
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
@@ -28,7 +28,7 @@ import * as ProcessTable from "./ProcessTable.ts"
 import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
 import type { WorkFolders } from "./WorkFolders.ts"
 
-/** How soon the end of an orphan is noticed. */
+/** How often the pool checks whether an orphan has ended. */
 const CHECK = "200 millis"
 
 /** How long to wait for a killed orphan to exit. */

@@ -12,8 +12,8 @@
  * ```
  *
  * The worker inherits a read end of its own pipes, so that they always have a reader. The keeper is one `sh` per platform. It creates the
- * named pipes, because Node cannot, and otherwise waits for the end of its standard input, which means the end of the platform. It reads the
- * pipes only after that. The normal path therefore has no further process, copy or file, and a full pipe still slows down a worker that
+ * named pipes, because Node cannot, and otherwise waits for the end of its standard input, which means that the platform has ended. It reads the
+ * pipes only after that. The normal path therefore has no additional process, copy or file, and a full pipe still slows down a worker that
  * prints faster than its lines can be stored (docs/decisions/0020-output-of-workers.md).
  *
  * Without `sh`, `mkfifo` and `dd`, or on a file system without named pipes, workers print into anonymous pipes.
@@ -54,17 +54,17 @@ export const MARK = `${ENV_PREFIXES[0]}${WorkerVariable.podId}`
 const STREAMS: Readonly<Record<OutputStream, string>> = { stdout: "out", stderr: "err" }
 
 /**
- * The keeper's program. It receives a worker's name per line, creates the worker's pipes and replies with `ok` or `no`.
+ * The keeper's program. It receives one worker's name per line, creates the worker's pipes and replies with `ok` or `no`.
  *
  * At the end of its input it copies each pipe to files. `dd` ends a file after 256 reads of up to 4,096 bytes, so a file has at most 1 MiB.
- * `5<>` opens both ends, because opening only the read end of a pipe whose worker has exited would wait forever. A pipe whose files cannot be
- * written, because the disk is full for example, is read and discarded.
+ * `5<>` opens both ends, because opening only the read end of a pipe whose worker has exited would wait forever. If a pipe's files cannot be
+ * written, for example because the disk is full, its output is read and discarded.
  *
  * The next platform ends the keeper. When none has done so after $2 seconds, the keeper sends SIGTERM to the workers: they would hold their
- * memory and their GPU for a platform that may never return. It ends what an exited worker leaves behind (see `DetachedChildren`). It takes a worker's
- * pid from its record, and checks the worker's id in the environment of the process, because the pid may belong to another process by now. The
- * environment of a process that was a standby has the standby's name instead, which is the record's `mark`.
- * Without `/proc` it sends nothing.
+ * memory and their GPU for a platform that may never return. It also ends the processes that an exited worker left behind (see
+ * `DetachedChildren`). It takes a worker's pid from its record, and checks the worker's id in the environment of the process, because the pid may
+ * belong to another process by now. The environment of a process that was a standby contains the standby's name instead, which is the record's
+ * `mark`. Without `/proc` it sends nothing.
  */
 const KEEPER = `
 cd "$1" || exit 1
@@ -133,7 +133,7 @@ const SEGMENT = /^(.+)\.(?:out|err)(?:\.\d+)?$/
 
 /** The open pipes of a worker that is about to start. */
 export interface OpenPipes {
-  /** The file descriptors of the worker from 1 on. */
+  /** The file descriptors of the worker, starting at 1. */
   readonly descriptors: ReadonlyArray<number>
   /** Closes the platform's copies of the write ends. Call it once the worker has inherited them. */
   readonly release: () => void
@@ -144,7 +144,7 @@ export interface OpenPipes {
 export interface OutputPipes {
   /** Creates and opens the named pipes of a new worker; undefined when there are none and the worker must print into anonymous pipes. */
   readonly make: (worker: string) => Effect.Effect<OpenPipes | undefined>
-  /** Renames the pipes of a worker, also while they are open. Does nothing when there are none. */
+  /** Renames the pipes of a worker, even while they are open. Does nothing when there are none. */
   readonly rename: (from: string, to: string) => void
   /** What a worker of an earlier platform prints: first the files of the keeper, which are removed as they are read, then its pipe. */
   readonly resume: (worker: string, stream: OutputStream) => OutputSource
@@ -165,7 +165,7 @@ const namesIn = (folder: string): ReadonlyArray<string> => {
 /** A stream of the read end of a pipe. Its end means that no process has the write end open. */
 const streamOf = (descriptor: number): Readable => new Socket({ fd: descriptor, readable: true, writable: false })
 
-/** The content of a pipe. Null is a pipe that could not be created. */
+/** The content of a pipe. Null: the pipe could not be created. */
 export const sourceOf = (pipe: Readable | null): OutputSource => ({
   content: pipe ?? Readable.from([]),
   close: () => pipe?.destroy()
@@ -218,7 +218,7 @@ const startKeeper = (folder: string, abandonAfter: Duration.Duration): Keeper | 
   } catch {
     // The next platform cannot end this keeper, and reads the pipes together with it.
   }
-  // The keeper must not keep the process of the platform running.
+  // The keeper must not keep the platform's process running.
   child.unref()
   return {
     request: (name) =>
@@ -228,7 +228,7 @@ const startKeeper = (folder: string, abandonAfter: Duration.Duration): Keeper | 
         child.stdin?.write(`${name}\n`)
       }).pipe(Effect.timeoutOrElse({ duration: CREATE_LIMIT, orElse: () => Effect.succeed(false) })),
     stop: () => {
-      // Not by the end of its input: it would read the pipes of a platform that starts in this moment.
+      // Not by closing its input: it would then read the pipes of a platform that starts at this moment.
       if (running && child.pid !== undefined) ProcessTable.signal(-child.pid, "SIGKILL")
       rmSync(join(folder, KEEPER_FILE), { force: true })
     }
@@ -266,7 +266,7 @@ const endEarlierKeeper = Effect.fnUntraced(function*(folder: string) {
 
 /**
  * Opens the pipes in `folder`. `isRecorded` returns whether the worker with this encoded name has a record; files of other workers are leftovers.
- * `abandonAfter`: how long after the end of this platform its workers wait for the next one.
+ * `abandonAfter`: how long the workers wait for the next platform after this one has ended.
  */
 export const make = Effect.fnUntraced(function*(
   folder: string,
@@ -293,7 +293,7 @@ export const make = Effect.fnUntraced(function*(
       const [out, err] = [pathOf(worker, "stdout"), pathOf(worker, "stderr")]
       const reads = [openReadEnd(out), openReadEnd(err)] as const
       opened.push(...reads)
-      // Each has a reader now, so opening the write ends does not wait.
+      // Each pipe has a reader now, so opening the write ends does not wait.
       const writes = [openSync(out, constants.O_WRONLY), openSync(err, constants.O_WRONLY)] as const
       return {
         descriptors: [...writes, ...reads],

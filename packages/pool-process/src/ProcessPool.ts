@@ -47,7 +47,7 @@ import { isRange, type WorkerIds } from "./WorkerUsers.ts"
 import * as WorkerUsers from "./WorkerUsers.ts"
 import * as WorkFolders from "./WorkFolders.ts"
 
-/** Options of the pool. */
+/** Options for the pool. */
 export interface Options {
   /** Folder for records, the compile cache and bundles. Only one platform may use it at a time. */
   readonly dataDir: string
@@ -72,7 +72,7 @@ export interface Options {
    */
   readonly cacheDir?: string
   /**
-   * The user that workers run as, or a range of ids, from which each endpoint gets a user of its own. Default: the platform's user. Requires
+   * The user that workers run as, or a range of ids, from which each endpoint gets its own user. Default: the platform's user. Requires
    * a platform that runs as root.
    */
   readonly user?: WorkerUser | WorkerIds | undefined
@@ -89,13 +89,13 @@ export interface Options {
    */
   readonly packagesOf?: string
   /**
-   * How long after this platform was killed its workers wait for the next one before they are requested to exit. Default: 30 s. A longer
-   * time saves the work of a worker that does not handle SIGTERM, but keeps the memory and the GPU of all of them.
+   * How long the workers wait for the next platform, after this one was killed, before they are requested to exit. Default: 30 s. A longer
+   * time saves the work of a worker that does not handle SIGTERM, but all workers keep their memory and their GPU for that time.
    */
   readonly abandonAfter?: Duration.Input
   /**
    * How many processes wait for the next worker of a handler (see `StandbyWorkers`). Default: 0, because each of them occupies memory all
-   * the time. A cold start that finds one does not start Node.
+   * the time. A cold start that finds a waiting process does not start Node.
    */
   readonly spare?: number
 }
@@ -218,7 +218,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     present.add(worker)
     const report = (code: number | null, signal: string | null) => {
       children.delete(child)
-      // The worker leads its own process group, which contains only its own children. Those outside it are ended afterwards.
+      // The worker leads its own process group, which contains only its own children. Its children outside the group are ended afterwards.
       ProcessTable.signal(-pid, "SIGKILL")
       onExit(
         code !== null

@@ -34,7 +34,7 @@ const stat = (pid: number): { readonly state: string; readonly group: number; re
 }
 
 /**
- * Whether the state is that of an exited process. Such a zombie stays in the table until its parent reads its status, which may never
+ * Whether this is the state of an exited process. Such a zombie stays in the table until its parent reads its status, which may never
  * happen for an orphan.
  */
 const isOver = (state: string): boolean => state === "Z" || state === "X"
@@ -68,7 +68,7 @@ const groupOf = (group: number): ReadonlyArray<number> =>
     return found !== undefined && found.group === group && !isOver(found.state)
   })
 
-/** Whether every process of this process group waits, for input for example, and none is about to handle it. */
+/** Whether every process of this process group is waiting, for example for input, and none is about to handle any. */
 export const isGroupWaiting = (group: number): boolean => groupOf(group).every((pid) => stat(pid)?.state !== "R")
 
 /** Whether a process of this process group is running. */
@@ -78,20 +78,20 @@ export const isGroupRunning = (group: number): boolean => groupOf(group).length 
 export const membersOf = (group: number, name: string, value: string): ReadonlyArray<ProcessIdentity> =>
   groupOf(group).flatMap((pid) => variableOf(pid, name) === value ? identityOf(pid) ?? [] : [])
 
-/** The fields of `/proc/<pid>/stat` are in ticks of a hundredth of a second on every platform of Node. */
+/** The fields of `/proc/<pid>/stat` are in ticks of a hundredth of a second on every platform that Node supports. */
 const TICK_MILLIS = 10
 
-/** A worker with more processes must not hold up the platform, which reads them. */
+/** The maximum number of processes to read, so that a worker with many of them does not delay the platform. */
 const MAX_COUNTED = 200
 
 /**
- * The processor time of a process in milliseconds, with that of its children, also of those that have ended and that it has waited for. Reads
- * only these processes, and at most {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
+ * The CPU time of a process in milliseconds, including its running children and the ended children that it has waited for. Reads only these
+ * processes, and at most {@link MAX_COUNTED} of them. Undefined without `/proc`, and for a process that has exited.
  */
 export const cpuMillisOf = (pid: number): number | undefined => {
   const found = [pid]
   let ticks: number | undefined
-  // The list grows meanwhile.
+  // The list grows during the loop.
   for (const one of found) {
     const text = read(`/proc/${one}/stat`)
     if (text === undefined) continue

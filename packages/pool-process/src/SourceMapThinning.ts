@@ -1,6 +1,6 @@
 /**
- * Removes entries from a source map. Node decodes all maps of a program at its start when it runs with `--enable-source-maps`: for a small
- * handler, most of the entries are those of Stint and Effect, and decoding them took longer than the import itself.
+ * Removes entries from a source map. Node decodes all of a program's maps at its start when it runs with `--enable-source-maps`: for a small
+ * handler, most of the entries belong to Stint and Effect, and decoding them took longer than the import itself.
  *
  * ```
  *   mappings  "AAAA,GAAG,MAAM;AACA"    one text per generated line, one segment per token; numbers are differences to the segment before
@@ -25,7 +25,10 @@ export const sourcesOf = (text: string): ReadonlyArray<string> => decodeMap(text
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 const VALUES = new Map(DIGITS.split("").map((digit, value) => [digit, value]))
 
-/** The numbers of a segment: five bits per digit, lowest first; the sixth bit says that more follow, the lowest one is the sign. */
+/**
+ * The numbers of a segment: five bits per digit, lowest first; the sixth bit says that more digits follow, and the lowest bit of the number is
+ * the sign.
+ */
 const numbersOf = (segment: string): ReadonlyArray<number> => {
   const numbers: Array<number> = []
   let value = 0
@@ -55,8 +58,8 @@ const segmentOf = (numbers: ReadonlyArray<number>): string => {
 }
 
 /**
- * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain right, columns are those of the line's
- * first token, and names of functions are not restored. Other sources keep all entries.
+ * Keeps only the first entry of each line for the sources that `isCoarse` selects: their lines remain correct, columns point to the line's first
+ * token, and names of functions are not restored. Other sources keep all entries.
  */
 export const thin = (text: string, isCoarse: (source: string) => boolean): string => {
   const map = decodeMap(text)

@@ -1,21 +1,21 @@
 /**
- * Processes that are started before they are needed: Node is running in them, so a worker's start costs the import of its handler alone.
+ * Processes that are started before they are needed: Node is running in them, so a worker's start costs only the import of its handler.
  *
  * ```
  *   spawn --> starting --"ready"--> waiting --assignment--> "ok" --> imports the program: from here on, it is the worker
  *                                      |            |
- *                                      |            +--refused, or no answer--> killed; the worker gets a new process
- *                                      +--the platform has ended, also by SIGKILL--> exits by itself
+ *                                      |            +--refused, or no response--> killed; the worker gets a new process
+ *                                      +--the platform has ended, even by SIGKILL--> exits by itself
  * ```
  *
  * A standby has run no code but {@link PROGRAM}. It knows no endpoint, key or secret until it is assigned. It serves one worker and ends with
  * it. The assignment contains what a new process would receive: working directory, environment and program.
  *
- * Node and the system's loader read some variables only when a process starts. A worker for which one of them differs gets a new process, as
- * does every worker while no standby waits. `/proc/<pid>/environ` remains that of the standby, whose name is therefore in the worker's
- * record.
+ * Node and the system's loader read some variables only when a process starts. A worker for which one of them differs gets a new process, as does
+ * every worker while no standby is waiting. `/proc/<pid>/environ` still shows the standby's environment, so the worker's record contains the
+ * standby's name.
  *
- * A standby is replaced after a pause, so that the next one does not compete with the start of the worker for the processor.
+ * A standby is replaced after a pause, so that the next one does not compete with the start of the worker for the CPU.
  */
 import type { OutputSource } from "@stint/pool/WorkerOutput"
 import * as Deferred from "effect/Deferred"
@@ -40,8 +40,8 @@ const ACCEPT_LIMIT = "2 seconds"
  * The program of a standby. Its argument is the file descriptor of the connection to the platform. Text in a file, because another user may
  * be unable to read the platform's installation.
  *
- * It loads the modules of Node that a worker uses. Not by `import`, which reads all exports of `node:http` and so loads Node's HTTP client
- * twice.
+ * It loads the Node modules that a worker uses, but not with `import`, which reads all exports of `node:http` and therefore loads Node's HTTP
+ * client twice.
  */
 const PROGRAM = `
 const descriptor = Number(process.argv[2])
@@ -100,7 +100,7 @@ export interface AssignedStandby {
   readonly sources: Readonly<Record<"stdout" | "stderr", OutputSource>>
 }
 
-/** A process that waits. */
+/** A waiting process. */
 interface Standby extends AssignedStandby {
   readonly name: string
   /** The connection over which it is assigned. */
@@ -109,26 +109,26 @@ interface Standby extends AssignedStandby {
   answer: Deferred.Deferred<boolean>
 }
 
-/** What standbys are made of. */
+/** How to make standbys. */
 export interface Options {
-  /** How many wait. 0: none are started. */
+  /** The number of waiting standbys. 0: none are started. */
   readonly count: number
   /** The folder for the program, which `user` can read. */
   readonly folder: string
   readonly permissions: BundlePermissions
-  /** The Node options of a handler that runs from its bundle. */
+  /** The Node options for a handler that runs from its bundle. */
   readonly nodeOptions: ReadonlyArray<string>
   /** What workers inherit. */
   readonly environment: Readonly<Record<string, string>>
   readonly user: WorkerUser | undefined
   readonly pipes: OutputPipes.OutputPipes
-  /** How long after a standby was taken the next one starts. Default: 1 s, by which time most workers have started. */
+  /** The pause between taking a standby and starting the next one. Default: 1 s, by which time most workers have started. */
   readonly replaceAfter?: Duration.Input
-  /** The pause after a standby that could not be started. Default: 1 min. */
+  /** The pause after a standby could not be started. Default: 1 min. */
   readonly retryAfter?: Duration.Input
 }
 
-/** The standbys of one user. */
+/** The standbys that run as one user. */
 export interface StandbyWorkers {
   /**
    * Makes a waiting standby the process of a worker. Undefined when none fits: the caller then starts a process. `record` is called before
@@ -159,7 +159,7 @@ const spawnStandby = (
       windowsHide: true,
       ...(user === undefined ? {} : { uid: user.uid, gid: user.gid })
     })
-    // `close` of the connection reports the end of the process, too.
+    // The connection's `close` event also reports the end of the process.
     child.on("error", () => {})
     const control = child.stdio[position]
     if (child.pid === undefined || !(control instanceof Socket)) return undefined
@@ -202,7 +202,7 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     renameSync(unfinished, file)
   })
 
-  /** Starts one, and waits until it waits. Returns false when it has ended before. */
+  /** Starts a standby, and completes when it is ready for an assignment. Returns false when it ended before that. */
   const startOne = Effect.gen(function*() {
     if (!existsSync(file)) yield* writeProgram
     const name = `standby-${randomUUID()}`

@@ -28,7 +28,7 @@ export const BUNDLE_OPTIONS = {
   metafile: true
 } as const satisfies BuildOptions
 
-/** esbuild's loader of a file. */
+/** esbuild's loader for a file. */
 const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
   const extension = extname(path)
   return extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"
@@ -57,7 +57,7 @@ const unusedName = (source: string): string => {
  */
 export type StartChunks = "one" | "split"
 
-/** Options of {@link singleStartupChunk}. */
+/** Options for {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
    * Transforms the text of a file, which is needed because only one plugin can load a file. Returns undefined to leave the text unchanged.

@@ -29,7 +29,7 @@ export const linkOf = (specifier: string, from: string): string | undefined => {
 }
 
 /**
- * The files whose imports are tried instead of those of a handler: `module`, a module of the platform, and the worker SDK that this module
+ * The files whose imports are tried instead of a handler's imports: `module`, a module of the platform, and the worker SDK that this module
  * can import, because the SDK's installation contains all plugins.
  */
 export const importersFrom = (module: string): ReadonlyArray<string> => {
@@ -41,7 +41,7 @@ export const importersFrom = (module: string): ReadonlyArray<string> => {
   }
 }
 
-/** A module that adds the other installation to Node's resolution. Text, because a worker loads it before it can load anything of Stint. */
+/** A module that adds the other installation to Node's resolution. Source text, because a worker loads it before it can load any part of Stint. */
 const preloadOf = (importers: ReadonlyArray<string>): string =>
   `data:text/javascript,${
     encodeURIComponent(`

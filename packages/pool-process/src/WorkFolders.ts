@@ -2,7 +2,7 @@
  * The working folders of `command` workers: each worker has its own, which is removed with it.
  *
  * Programs keep state in their working directory. RunPod's Python SDK 1.7 to 1.9 stores its jobs in `.runpod_jobs.pkl`: workers that share
- * the file block each other, and a file that a killed worker left behind stops every later one. The folder contains a link to each entry of
+ * the file block each other, and a file that a killed worker left behind stops every later worker. The folder contains a link to each entry of
  * the endpoint's folder, so that relative paths of the command and of the program still work, while new files are the worker's own.
  *
  * An endpoint whose workers must share a working directory sets `cwd`.
@@ -29,8 +29,8 @@ export interface WorkFolders {
 }
 
 /**
- * Opens the folders in `parent`, which other users than the platform's must be able to reach if workers run as such. `isRecorded` returns whether the worker with this encoded
- * name has a record; folders of other workers are leftovers.
+ * Opens the folders in `parent`. If workers run as other users than the platform's, those users must be able to reach it. `isRecorded` returns
+ * whether the worker with this encoded name has a record; folders of other workers are leftovers.
  */
 export const make = Effect.fnUntraced(function*(
   parent: string,

@@ -5,9 +5,9 @@
  * |---|---|---|
  * | `handler` of a release | the platform's Node, with the release's code (see `FrozenCode`) | the file's folder, if it exists |
  * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
- * | `command` | as given, without a shell | its `cwd`, or else a folder of the worker's own (see `WorkFolders`) |
+ * | `command` | as given, without a shell | its `cwd`, or else the worker's own folder (see `WorkFolders`) |
  *
- * A worker inherits a part of the platform's environment (`InheritedEnvironment.ts`). The endpoint's `env` overrides it, and the worker's
+ * A worker inherits part of the platform's environment (`InheritedEnvironment.ts`). The endpoint's `env` overrides it, and the worker's
  * variables override both. Two defaults differ from other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a
  * worker exits when the platform has been unreachable for an hour.
  */
@@ -46,7 +46,7 @@ export interface Options {
   readonly entry: HandlerEntryPoint
   readonly frozen: FrozenCode
   readonly folders: WorkFolders
-  /** Variables that workers inherit in addition to the default ones. */
+  /** Variables that workers inherit in addition to the defaults. */
   readonly inherit: VariablePatterns
   /** The volumes that endpoints may name. */
   readonly volumes: NamedVolumes
@@ -115,7 +115,7 @@ export const inheritedBy = ({ inherit, user }: Pick<Options, "inherit" | "user">
   return { ...UNBUFFERED, ...(user === undefined ? inherited : environmentOf(user, inherited)) }
 }
 
-/** The variable with the folder of Node's compile cache. An inherited one takes precedence. */
+/** The variable with the folder of Node's compile cache. An inherited value takes precedence. */
 export const compileCacheVariable = ({ compileCache }: Pick<Options, "compileCache">): Record<string, string> =>
   compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }
 

@@ -32,7 +32,7 @@ export interface WorkerRecord {
   readonly identity: ProcessIdentity | null
   /** The platform that started it. */
   readonly platform: ProcessIdentity | null
-  /** The name of the standby that became the worker (see `StandbyWorkers`). Absent for a worker with a process of its own from the start. */
+  /** The name of the standby that became the worker (see `StandbyWorkers`). Absent for a worker that did not start as a standby. */
   readonly mark?: string
 }
 

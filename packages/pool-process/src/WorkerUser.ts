@@ -1,5 +1,5 @@
 /**
- * Another user for workers, so that the operating system keeps handlers away from the platform's files, memory and environment. Only a
+ * A separate user for workers, so that the operating system keeps handlers away from the platform's files, memory and environment. Only a
  * platform that runs as root can start processes of other users.
  */
 import { chmodSync, chownSync, mkdirSync } from "node:fs"

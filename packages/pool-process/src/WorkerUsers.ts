@@ -6,10 +6,10 @@
  *   cacheDir/homes/<id>/        the endpoint's home folder, with its compile cache; only its workers can read it
  * ```
  *
- * The ids of endpoints are stored, so the workers of an endpoint can read what earlier ones have written, also after a restart of the
- * platform. The id of a deleted endpoint, and one that an endpoint had before the range was changed, are not given to another one, which could
- * otherwise read what is left of it. When the file of ids is lost, nothing says whose files the home folders contain: a newly given id starts
- * with an empty one.
+ * The ids of endpoints are stored, so the workers of an endpoint can read what earlier workers wrote, even after a restart of the platform. The
+ * id of a deleted endpoint, or one that an endpoint had before the range was changed, is never given to another endpoint, which could otherwise
+ * read the files that are left. When the file of ids is lost, nothing says whose files the home folders contain, so a newly given id starts with
+ * an empty home folder.
  */
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import { chownSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, wri
 import { join } from "node:path"
 import type { WorkerUser } from "./WorkerUser.ts"
 
-/** A range of ids, of users and groups, that no account of the machine has. Both ends are included. */
+/** A range of user and group ids that no account on the machine has. Both ends are included. */
 export interface WorkerIds {
   readonly first: number
   readonly last: number
@@ -35,7 +35,7 @@ export interface Options {
 export interface WorkerUsers {
   /** The user of an endpoint's workers; undefined: the platform's. Fails when no id is left or it cannot be stored. */
   readonly of: (endpoint: string) => Effect.Effect<WorkerUser | undefined, PoolError>
-  /** Whether each endpoint has a user of its own, with a home folder that contains its compile cache. */
+  /** Whether each endpoint has its own user, with a home folder that contains its compile cache. */
   readonly isPerEndpoint: boolean
 }
 
@@ -61,7 +61,7 @@ const makeRange = (ids: WorkerIds, { cacheDir, dataDir }: Options): Effect.Effec
       const homeOf = (id: number) => join(cacheDir, "homes", String(id))
       const isInRange = (id: number) => id >= ids.first && id <= ids.last
 
-      /** A new id, with what another data folder left in its home folder removed. */
+      /** Returns a new id, and removes what another data folder left in its home folder. */
       const newId = (): number | undefined => {
         let id = ids.first
         while (taken.has(id)) id += 1

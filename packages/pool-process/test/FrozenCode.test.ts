@@ -6,7 +6,7 @@ import { join } from "node:path"
 import * as FrozenCode from "../src/FrozenCode.ts"
 import { folder, fresh, line, printed, start, until, withPool } from "./TestProcesses.ts"
 
-/** A handler in a folder of its own, with an imported file. */
+/** A handler in its own folder, with an imported file. */
 const project = (mark: string) => {
   const root = join(folder, fresh("project"))
   mkdirSync(root, { recursive: true })
@@ -34,7 +34,7 @@ const make = Effect.gen(function*() {
 const problemOf = (freezing: Effect.Effect<unknown, CodeError>) => Effect.map(Effect.flip(freezing), ({ message }) => message)
 
 describe("FrozenCode", () => {
-  it.live("runs the code that was frozen, with the source's names, after the file was saved and when its folder is gone", () => {
+  it.live("runs the code that was frozen, with the source's names, after the file was changed and after its folder was removed", () => {
     const dataDir = join(folder, fresh("data"))
     return withPool(
       Effect.gen(function*() {
@@ -75,7 +75,7 @@ describe("FrozenCode", () => {
         (yield* Effect.flip(code.programOf(String(first?.hash), "hello"))).message,
         /the code of this release is missing\. Deploy the endpoint again \(stint deploy hello\)/
       )
-      // The files of the handler are those of the first release: its code is made again. Not when they have changed.
+      // The handler's files are those of the first release, so its code is rebuilt. After a change of the files, it is not.
       assert.match(yield* code.programOf(String(first?.hash), "hello", file), new RegExp(String(first?.hash)))
       yield* code.retain(new Set())
       save("moon")

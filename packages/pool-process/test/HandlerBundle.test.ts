@@ -109,7 +109,7 @@ describe("HandlerBundle", () => {
       assert.notInclude(atStart, "__esm")
     }))
 
-  it.live("bundles a handler that imports a package which this bundler has made, such as the published SDK", () =>
+  it.live("bundles a handler that imports a package that this bundler has built, such as the published SDK", () =>
     Effect.gen(function*() {
       const { file, root, write } = project(fresh("published"))
       const directory = join(folder, fresh("bundles"))
@@ -132,7 +132,7 @@ describe("HandlerBundle", () => {
       assert.strictEqual(execFileSync(process.execPath, [handler], { encoding: "utf8" }), "loaded late function\n")
     }))
 
-  it.live("gives only the handler's own file an import.meta that is the program's", () =>
+  it.live("gives only the handler's own file the program's import.meta", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("main"))
       const print = (name: string) =>

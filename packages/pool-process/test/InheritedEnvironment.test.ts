@@ -28,7 +28,7 @@ describe("the environment that a worker inherits", () => {
   it("contains what programs need, and none of the platform's credentials and settings", () =>
     assert.deepStrictEqual(inheritedEnvironment({ ...NEEDED, ...SECRETS, ...OWN, NOTHING: undefined }), NEEDED))
 
-  it("also contains the named variables, by name or by the beginning of the name, but never the platform's settings", () => {
+  it("also contains the named variables, by name or by prefix, but never the platform's settings", () => {
     const { AWS_SECRET_ACCESS_KEY, BUCKET_SECRET_ACCESS_KEY, ...others } = SECRETS
     assert.deepStrictEqual(inheritedEnvironment({ ...SECRETS, ...OWN }, ["BUCKET_*", "AWS_SECRET_ACCESS_KEY", "STINT_API_KEY"]), {
       AWS_SECRET_ACCESS_KEY,
@@ -55,7 +55,7 @@ describe("the environment that a worker inherits", () => {
     assert.sameMembers(listed, [...WORKER_SETTINGS])
   })
 
-  it.live("is all that a started worker sees, besides its own variables and those of its endpoint", () =>
+  it.live("is all that a started worker sees, besides its own and its endpoint's variables", () =>
     Effect.gen(function*() {
       yield* Effect.acquireRelease(
         Effect.sync(() => Object.assign(process.env, SECRETS)),

@@ -11,7 +11,7 @@ import { folder, fresh, gone, isAlive, line, printed, script, until, withPool } 
 const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")
 
 /**
- * A worker with two child processes, of which one has a session of its own. It prints a numbered line every 5 ms and ignores SIGTERM until
+ * A worker with two child processes, one of which has its own session. It prints a numbered line every 5 ms and ignores SIGTERM until
  * the file `permission` exists. When the file `flood` exists, it prints 20 MiB at once.
  */
 const worker = (mark: string, files: { readonly pids: string; readonly permission: string; readonly flood: string }) =>
@@ -64,7 +64,7 @@ const orphan = Effect.fnUntraced(
       id,
       leader,
       child,
-      /** The child with a session of its own. */
+      /** The child with its own session. */
       detached,
       mark,
       /** The files of the worker in the data folder, without its record. */
@@ -151,7 +151,7 @@ describe("Orphans", () => {
       const bystander = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore", detached: true })
       const records = yield* WorkerRecords.make(dataDir)
       const { child, detached, leader, permit } = yield* orphan(dataDir, { abandonAfter: "0.5" })
-      // The record of a worker whose pid belongs to another process by now.
+      // The record of a worker whose pid now belongs to another process.
       records.write({ worker: "reused", endpoint: "tested", pid: bystander.pid ?? 0, identity: null, platform: null })
       permit()
       yield* gone(leader)

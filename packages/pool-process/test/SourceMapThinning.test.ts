@@ -5,7 +5,7 @@ import { basename, join } from "node:path"
 import { sourcesOf, thin } from "../src/SourceMapThinning.ts"
 import { folder, fresh, script } from "./TestProcesses.ts"
 
-/** A bundle of a user's file and one of a library, with its map. */
+/** A bundle of a user's file and a library's file, with its source map. */
 const bundleOf = async () => {
   const library = script(
     `export const outer = (text: string) => {\n  const inner = (word: string) => word.repeat(2) + word.length\n  return inner(text) + inner("x")\n}\n`,

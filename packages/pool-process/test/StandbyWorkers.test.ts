@@ -25,7 +25,7 @@ const standbysOf = (platform: number): ReadonlyArray<number> =>
 
 const NOBODY = { uid: 65_534, gid: 65_534, name: "nobody", home: "/nonexistent" }
 
-/** Bundles a handler, and starts workers of it until one of them runs in a standby. */
+/** Bundles a handler, and starts workers for it until one of them runs in a standby. */
 const startInStandby = Effect.fnUntraced(function*(file: string, env: Record<string, string> = {}) {
   const { prepare } = yield* WorkerPool
   yield* prepare(yield* endpointOf({ source: { type: "handler", file } }))
@@ -77,7 +77,7 @@ describe.skipIf(!existsSync("/proc/self/task"))("standby processes", () => {
       assert.deepStrictEqual([initial, initialOfStandby], [`${own}-initial true`, `${own}-initial false`])
     }))
 
-  it.live("report an error at the import of the handler like a new process", () =>
+  it.live("report an error during the import of the handler as a new process does", () =>
     withPool(
       Effect.gen(function*() {
         const handle = yield* startInStandby(script(`const broken = (): never => { throw new Error("no model") }\nbroken()`))
@@ -116,7 +116,7 @@ describe.skipIf(!existsSync("/proc/self/task"))("standby processes", () => {
       assert.deepStrictEqual(readdirSync(join(dataDir, "workers")), [])
     }))
 
-  it.live("end with a killed platform, but a worker that was one outlives it, and is requested to exit in time", () =>
+  it.live("end with a killed platform, but a worker that was a standby outlives it, and is requested to exit in time", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const pidFile = join(folder, fresh("pid"))
@@ -227,7 +227,7 @@ describe("StandbyWorkers", () => {
       })
     ))
 
-  it.live("kills a standby that may not enter the worker's folder, and returns none", () =>
+  it.live("kills a standby that cannot enter the worker's folder, and returns none", () =>
     withStandbys((standbys, workers) =>
       Effect.gen(function*() {
         let taken = 0
@@ -241,7 +241,7 @@ describe("StandbyWorkers", () => {
     ))
 
   it.live.skipIf(process.getuid?.() !== 0)(
-    "runs as another user, who can read its program and change nothing in it",
+    "runs as another user, who can read its program but change nothing in it",
     () =>
       withStandbys(
         (standbys) =>

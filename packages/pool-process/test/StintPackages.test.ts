@@ -10,7 +10,7 @@ import { importersFrom, nodeOptionsFor } from "../src/StintPackages.ts"
 
 const run = promisify(execFile)
 
-/** A program in a folder outside every installation, which prints whether Effect is there. */
+/** A program in a folder outside every installation, which prints whether it finds Effect. */
 const withProgram = <A>(use: (file: string, folder: string) => Promise<A>) =>
   Effect.promise(async () => {
     const folder = mkdtempSync(join(tmpdir(), "stint-packages-"))

@@ -67,7 +67,7 @@ describe("the volume of an endpoint", () => {
       { namedVolumes }
     ))
 
-  it.live("is the reason of a failed start when its name, its folder or the whole setting is missing", () =>
+  it.live("is the reason for a failed start when its name, its folder or the whole setting is missing", () =>
     Effect.gen(function*() {
       rmSync(shared, { recursive: true, force: true })
       writeFileSync(namedVolumes.file, "")

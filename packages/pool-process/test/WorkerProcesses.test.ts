@@ -62,7 +62,7 @@ describe("ProcessPool: environment and output of a worker", () => {
       assert.strictEqual(yield* line(`${command} `), "$HOME *")
     })))
 
-  it.live("reports the processor time of a worker, with that of its children, those that ended and those that run", () =>
+  it.live("reports the CPU time of a worker, including its running and ended children", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("cpu")
       const burn = "const end = process.cpuUsage().user + 300_000; while (process.cpuUsage().user < end);"
@@ -84,7 +84,7 @@ spawn(process.execPath, ["-e", ${
       assert.isUndefined(yield* cpuMillis)
     })))
 
-  it.live("runs each worker of a command in a folder of its own, with links to the endpoint's files, and removes it with the worker", () =>
+  it.live("runs each worker of a command in its own folder, with links to the endpoint's files, and removes it with the worker", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("own")
       const project = join(folder, fresh("project"))
@@ -230,7 +230,7 @@ describe("ProcessPool: process groups", () => {
 })
 
 /**
- * A worker that starts processes in sessions of their own: one that exits on SIGTERM and says so in a file, one that was forked twice and
+ * A worker that starts processes in their own sessions: one that exits on SIGTERM and says so in a file, one that was forked twice and
  * ignores SIGTERM, and one without the worker's id.
  */
 const withSessions = (mark: string, asked: string) => {
@@ -250,7 +250,7 @@ const withSessions = (mark: string, asked: string) => {
   `)
 }
 
-describe.runIf(process.platform === "linux")("ProcessPool: children with a session of their own", () => {
+describe.runIf(process.platform === "linux")("ProcessPool: children with their own session", () => {
   it.live("end after their worker, and no other process does", () =>
     Effect.gen(function*() {
       const [first, second] = [fresh("sessions"), fresh("sessions")]
@@ -271,7 +271,7 @@ describe.runIf(process.platform === "linux")("ProcessPool: children with a sessi
         process.kill(stranger, "SIGKILL")
         return others
       }))
-      // The pool has waited for them when it closed.
+      // The pool waited for them when it closed.
       assert.deepStrictEqual(others.map(isAlive), [false, false, true])
       process.kill(others[2] ?? 0, "SIGKILL")
     }))

@@ -13,7 +13,7 @@ import { folder, fresh, line, script, withPool } from "./TestProcesses.ts"
 
 const isRoot = process.getuid?.() === 0
 
-/** Ids that no account of a test machine has. */
+/** Ids that no account on a test machine has. */
 const IDS = { first: 471_100, last: 471_103 }
 
 const folders = () => {
@@ -123,7 +123,7 @@ describe("a user for each endpoint", () => {
     }), 60_000)
 
   it.effect.skipIf(!isRoot)(
-    "gives an endpoint the same user after a restart, and never that of another one",
+    "gives an endpoint the same user after a restart, and never another endpoint's user",
     () =>
       Effect.gen(function*() {
         const options = { ...folders(), users: IDS }
@@ -144,7 +144,7 @@ describe("a user for each endpoint", () => {
   )
 
   it.effect.skipIf(!isRoot)(
-    "keeps the home folder of an endpoint, and empties it before another one gets the same id",
+    "keeps the home folder of an endpoint, and empties it before another endpoint gets the same id",
     () =>
       Effect.gen(function*() {
         const options = { ...folders(), users: IDS }
@@ -154,7 +154,7 @@ describe("a user for each endpoint", () => {
         writeFileSync(join(home, "note"), "of a")
         assert.strictEqual(yield* homeOf("a"), home)
         assert.isTrue(existsSync(join(home, "note")))
-        // As after the data folder was restored from a backup, which does not contain the file.
+        // As if the data folder had been restored from a backup, which does not contain the file.
         rmSync(join(options.dataDir, "worker-ids.json"))
         assert.strictEqual(yield* homeOf("b"), home)
         assert.deepStrictEqual(readdirSync(home), [])
@@ -163,7 +163,7 @@ describe("a user for each endpoint", () => {
   )
 
   it.effect.skipIf(!isRoot)(
-    "gives the earlier id of an endpoint to no other one after changes of the range, and back to this one",
+    "gives an endpoint's earlier id to no other endpoint after changes of the range, but back to this one",
     () =>
       Effect.gen(function*() {
         const options = folders()

@@ -29,8 +29,8 @@ export class CodeArtifacts extends Context.Service<CodeArtifacts, {
   /** Stores the current code of a source. Returns undefined if the source has no code that the platform could store. */
   readonly freeze: (source: EndpointSource) => Effect.Effect<ReleaseCode | undefined, CodeError>
   /**
-   * Removes all stored code except that with these hashes. Requires the backup's lock, because a running backup may contain a release that refers to
-   * the code.
+   * Removes all stored code except the code with these hashes. Requires the backup's lock, because a running backup may contain a release that
+   * refers to the code.
    */
   readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<void>
 }>()("@stint/pool/CodeArtifacts") {}

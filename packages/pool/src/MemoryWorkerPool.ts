@@ -45,7 +45,7 @@ export class Faults extends Context.Service<Faults, {
   readonly started: Effect.Effect<number>
   /** Crashes a worker with an exit code or signal. */
   readonly crash: (worker: string, how: { readonly code: number } | { readonly signal: string }) => Effect.Effect<void>
-  /** Suspends the worker. A suspended worker does not react to exit requests. */
+  /** Suspends the worker. A suspended worker does not respond to exit requests. */
   readonly freeze: (worker: string) => Effect.Effect<void>
   readonly thaw: (worker: string) => Effect.Effect<void>
   /** Makes the next starts fail with this reason. */

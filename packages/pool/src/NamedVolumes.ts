@@ -1,15 +1,15 @@
 /**
- * Named volumes: folders of the platform's machine that the operator made available to workers, for example a mounted network file system.
+ * Named volumes: folders on the platform's machine that the operator has made available to workers, for example a mounted network file system.
  * An endpoint names a volume instead of a folder. Otherwise, every caller that may create endpoints could read any folder.
  */
 import * as Effect from "effect/Effect"
 import { realpath, stat } from "node:fs/promises"
 import { PoolError, VolumeMissing } from "./PoolError.ts"
 
-/** Folders by the names of their volumes. */
+/** Folders by volume name. */
 export type NamedVolumes = Readonly<Record<string, string>>
 
-/** The error of a volume that cannot be used. `problem` has no full stop; `hint` is a sentence. */
+/** The error for a volume that cannot be used. `problem` has no full stop; `hint` is a sentence. */
 export const volumeMissing = (volume: string, problem: string, hint: string): PoolError =>
   new PoolError({ reason: new VolumeMissing({ volume, problem, hint }) })
 
@@ -18,7 +18,7 @@ const problemOf = (cause: unknown): string =>
     ? "does not exist"
     : `cannot be used (${cause instanceof Error ? cause.message : String(cause)})`
 
-/** The folder of a volume, without links. Fails when the platform has no such volume, or its folder is gone. */
+/** The folder of a volume, without links. Fails when the platform has no such volume, or its folder does not exist. */
 export const folderOf = Effect.fnUntraced(function*(volume: string, volumes: NamedVolumes) {
   const folder = Object.hasOwn(volumes, volume) ? volumes[volume] : undefined
   if (folder === undefined) {

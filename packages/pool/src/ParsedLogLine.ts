@@ -1,5 +1,5 @@
 /**
- * Parses a line of a worker's output. Lines of SDK loggers contain a job id and a level
+ * Parses a line of a worker's output. Lines from SDK loggers contain a job id and a level
  * (docs/spec/logging.md#line-format, docs/spec/logging.md#lines-of-other-programs); other lines are plain text.
  *
  * ```

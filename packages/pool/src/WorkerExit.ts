@@ -28,7 +28,7 @@ const SIGNALS: Readonly<Record<number, string>> = {
   15: "SIGTERM"
 }
 
-/** The signal that ended a program which a shell or an init process reports with this exit code; undefined when it is an ordinary code. */
+/** The signal that a shell or an init process reports with this exit code; undefined when it is an ordinary code. */
 export const signalOf = (code: number): string | undefined => SIGNALS[code - 128]
 
 /** A hint about the likely cause, as a sentence with a leading space; empty when there is none. */

@@ -4,18 +4,18 @@
 import type { ModelReference } from "@stint/contract/Model"
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 
-/** A model in the cache of the platform's machine. */
+/** A model in the cache on the platform's machine. */
 export interface WorkerModel {
   readonly model: ModelReference
-  /** The folder of the machine that contains `hub`, the cache of the hub's client. Workers need to read it, and must not write it. */
+  /** The folder on the machine that contains `hub`, the cache of the hub's client. Workers need to read it, and must not write to it. */
   readonly home: string
   /** The folder of the model's files, relative to `home`. */
   readonly snapshot: string
 }
 
 /**
- * The variables of a worker that finds the cache at `home`. The hub's client reads them when it is imported, so they must be set before the
- * program starts. With `HF_HUB_OFFLINE`, it uses the files of the cache and asks the hub for nothing.
+ * The variables for a worker that finds the cache at `home`. The hub's client reads them when it is imported, so they must be set before the
+ * program starts. With `HF_HUB_OFFLINE`, it uses the files in the cache and sends the hub no requests.
  */
 export const modelVariables = ({ model, snapshot }: WorkerModel, home: string): Record<string, string> => ({
   HF_HOME: home,

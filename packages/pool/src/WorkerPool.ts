@@ -1,5 +1,5 @@
 /**
- * The contract of worker pools. A pool runs workers, for example as processes, containers or pods.
+ * The contract for worker pools. A pool runs workers, for example as processes, containers or pods.
  *
  * A pool starts one worker on request, reports its exit, and stops it on request. It makes no decisions: the autoscaler decides how many
  * workers run and when one exits.
@@ -63,7 +63,7 @@ export interface WorkerHandle {
    */
   readonly kill: Effect.Effect<void>
   /**
-   * The processor time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
+   * The CPU time of the worker and its children so far, in milliseconds; undefined when it cannot be determined. Absent for pools that cannot
    * measure it. Called every few seconds.
    */
   readonly cpuMillis?: Effect.Effect<number | undefined>

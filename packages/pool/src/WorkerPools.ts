@@ -13,7 +13,7 @@ import { WorkerPool } from "./WorkerPool.ts"
 
 type Pool = WorkerPool["Service"]
 
-/** One pool of several. When two support the same source type, the first one starts its workers. */
+/** Combines several pools into one. When two support the same source type, the first one starts its workers. */
 const combine = (pools: ReadonlyArray<Pool>): Pool => {
   const byType = new Map<string, Pool>()
   for (const pool of pools) {
@@ -31,7 +31,7 @@ const combine = (pools: ReadonlyArray<Pool>): Pool => {
   })
 }
 
-/** The pools of several layers as one. */
+/** Combines the pools of several layers into one. */
 export const layer = <E, R>(layers: ReadonlyArray<Layer.Layer<WorkerPool, E, R>>): Layer.Layer<WorkerPool, E, R> =>
   Layer.effect(
     WorkerPool,

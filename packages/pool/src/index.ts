@@ -1,5 +1,5 @@
 /**
- * The contract of worker pools, and an in-memory pool.
+ * The contract for worker pools, and an in-memory pool.
  */
 export * as CodeArtifacts from "./CodeArtifacts.ts"
 export * as LogTail from "./LogTail.ts"

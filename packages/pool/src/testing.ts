@@ -1,5 +1,5 @@
 /**
- * The conformance suite of pools: `suite("process", subject)` in the test file of a pool.
+ * The conformance suite for pools: `suite("process", subject)` in the test file of a pool.
  *
  * A subject provides endpoints whose workers execute a {@link Behaviour}. The behaviour is stored as JSON in the variable {@link BEHAVIOUR}
  * of the endpoint's `env`, so that a subject needs only one program.

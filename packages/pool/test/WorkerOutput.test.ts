@@ -26,7 +26,7 @@ describe("WorkerOutput", () => {
   it("returns the last line without a line break, and empty lines", () =>
     assert.deepStrictEqual(split([Buffer.from("a\n\nb")]), ["a", "", "b"]))
 
-  it("splits a line without end into pieces, and buffers at most one", () => {
+  it("splits an endless line into pieces, and buffers at most one", () => {
     const lines = splitter()
     const got = [...lines.push(Buffer.alloc(MAX_LINE * 2 + 5, "x")), ...lines.push(Buffer.from("y\n"))]
     assert.deepStrictEqual(got.map((line) => line.length), [MAX_LINE, MAX_LINE, 6])

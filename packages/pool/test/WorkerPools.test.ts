@@ -52,7 +52,7 @@ const recording = (name: string, supports: ReadonlyArray<EndpointSource["type"]>
   )
 
 describe("WorkerPools", () => {
-  it.effect("starts and prepares each source with the pool that supports it, and lists the orphans of all", () => {
+  it.effect("starts and prepares each source with the pool that supports it, and lists the orphans of all pools", () => {
     const calls: Array<string> = []
     return Effect.gen(function*() {
       const pool = yield* WorkerPool
@@ -119,7 +119,7 @@ describe("WorkerPools", () => {
       assert.sameMembers(calls.slice(-2), ["two closed", "one closed"])
     }))
 
-  it.effect("tries a lazy pool that cannot be loaded again for the next worker", () => {
+  it.effect("tries again for the next worker when a lazy pool could not be loaded", () => {
     const reason = new PoolUnavailable({ problem: "it is not installed", hint: "Install it." })
     const calls: Array<string> = []
     let loads = 0

@@ -1,7 +1,7 @@
 /**
- * A client for one S3-compatible storage.
+ * A client for one S3-compatible storage service.
  *
- * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads nothing of AWS.
+ * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads no AWS code.
  */
 import type * as Sdk from "@aws-sdk/client-s3"
 import * as Duration from "effect/Duration"
@@ -12,12 +12,12 @@ import * as Semaphore from "effect/Semaphore"
 import type { LookupFunction } from "node:net"
 import { fromSdkError, S3Error } from "./S3Error.ts"
 
-/** The storage, the key, and the limits of a request. */
+/** The storage, the key, and the limits for a request. */
 export interface Options {
   /** The address of the storage, without the bucket: `http://127.0.0.1:9000`. Undefined: AWS, in the region. */
   readonly endpoint: string | undefined
   readonly region: string
-  /** True sends the bucket in the path (`/bucket/key`), which every storage accepts; false sends it in the host name. */
+  /** True sends the bucket in the path (`/bucket/key`), which every storage service accepts; false sends it in the host name. */
   readonly pathStyle: boolean
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
@@ -36,11 +36,11 @@ export interface Options {
    * a connection inside the SDK would count against `connectTimeout`.
    */
   readonly maxRequests: number
-  /** Resolves the names of hosts, for storage services whose address is not trusted. Default: the machine's resolver. */
+  /** Resolves host names, for storage services whose address is not trusted. Default: the machine's resolver. */
   readonly lookup?: LookupFunction | undefined
 }
 
-/** A client for one storage, with the SDK module that contains its commands. */
+/** A client for one storage service, with the SDK module that contains its commands. */
 export interface S3 {
   readonly client: Sdk.S3Client
   readonly sdk: typeof Sdk
@@ -76,7 +76,7 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
         // By default, the SDK sends its own checksums as trailers, which many storage services reject. The signature covers the content.
         requestChecksumCalculation: "WHEN_REQUIRED",
         responseChecksumValidation: "WHEN_REQUIRED",
-        // Ignore the AWS settings of the machine: they must not redirect requests to another storage.
+        // Ignore the machine's AWS settings: they must not redirect requests to another storage service.
         useDualstackEndpoint: false,
         useFipsEndpoint: false
       })
@@ -93,7 +93,7 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
 })
 
 /**
- * A field that every S3 storage returns, such as the ETag of a write. A web server that returns 200 for any request does not return the
+ * A field that every S3 storage service returns, such as the ETag of a write. A web server that returns 200 for any request does not return the
  * field and has stored nothing; this then fails with `NotS3`.
  */
 export const required = (value: string | undefined, name: string): Effect.Effect<string, S3Error> =>

@@ -16,13 +16,13 @@ export class S3Error extends Schema.TaggedError<S3Error>()("S3Error", {
   /**
    * - `NoAnswer`: no connection, a lost one, or a timeout
    * - `NoSuchKey`, `NoSuchBucket`: the storage works and does not have the object, or the bucket
-   * - `WrongRegion`: the request was signed for another region than the bucket's
+   * - `WrongRegion`: the request was signed for a region other than the bucket's
    * - `Denied`: 401 or 403
-   * - `NotS3`: a success status with an answer that is not S3's
+   * - `NotS3`: a success status with a response that is not from S3
    * - `Rejected`: any other error status
    */
   kind: Schema.Literals(["NoAnswer", "NoSuchKey", "NoSuchBucket", "WrongRegion", "Denied", "NotS3", "Rejected"]),
-  /** The storage's error code (`InvalidAccessKeyId`), or that of the connection (`ECONNREFUSED`). */
+  /** The storage's error code (`InvalidAccessKeyId`), or the connection's (`ECONNREFUSED`). */
   code: Schema.String,
   /** The storage's message, shortened, without a full stop; may be empty. */
   text: Schema.String,
@@ -75,7 +75,7 @@ const kindOf = (code: string, status: number | undefined): S3Error["kind"] => {
   return status < 300 ? "NotS3" : "Rejected"
 }
 
-/** Converts an error that the SDK threw. The key is needed so that it can be removed from the texts. */
+/** Converts an error that the SDK threw. The key is needed so that it can be removed from the message. */
 export const fromSdkError = (
   { accessKeyId, secretAccessKey }: { readonly accessKeyId: string; readonly secretAccessKey: Redacted.Redacted }
 ) => {

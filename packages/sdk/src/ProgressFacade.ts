@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as log from "./log.ts"
 
-/** The progress service of this process's worker, for code that runs outside of a job, such as a library's callbacks. */
+/** The progress service of this process's worker, for code that runs outside a job, such as a library's callbacks. */
 const started: { progress?: WorkerProgress.Progress["Service"] } = {}
 
 /**
@@ -31,7 +31,7 @@ export const progress_update = (job: JobRef, progress: unknown): void => {
   else service.update(job, progress)
 }
 
-/** Provides progress to the worker's jobs, and to code that runs outside of them. */
+/** Provides progress to the worker's jobs, and to code that runs outside them. */
 export const middleware: JobMiddleware.JobMiddleware<WorkerProgress.Progress, never, JobSource | Scope.Scope> = JobMiddleware
   .unwrap(
     Effect.gen(function*() {

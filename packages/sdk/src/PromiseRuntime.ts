@@ -6,7 +6,7 @@ import * as RunningJob from "@stint/worker/RunningJob"
 import * as Effect from "effect/Effect"
 
 /**
- * Runs an effect in the job that the calling code belongs to. Outside of a job, the effect has access only to the log. Rejects with the
+ * Runs an effect in the job that the calling code belongs to. Outside a job, the effect has access only to the log. Rejects with the
  * effect's error.
  */
 export const run = <A, E>(effect: Effect.Effect<A, E>): Promise<A> =>

@@ -37,7 +37,7 @@ export interface EffectHandler {
 /** Whether a value is a handler of `@stint/worker`. Its type has checked that it requires no services. */
 const isEffectHandler = (value: EffectHandler): value is EffectHandler & Runnable => isRunnable(value)
 
-/** A handler of several jobs at once, for `batch`. It returns an array with one result for each job, in the same order. */
+/** A handler that receives several jobs at once, for `batch`. It returns an array with one result for each job, in the same order. */
 export type BatchHandler<Input = unknown> = BatchFunction<Input>
 
 /** Converts a handler of any form. {@link problemOf} has checked it. */
@@ -60,7 +60,7 @@ interface BatchStart<Input> extends StartOptions<Input> {
   /** Runs once per batch (docs/spec/handler.md#several-jobs-at-once). */
   readonly handler: BatchHandler<Input>
   /**
-   * Collects jobs: at most `max` in one call, for which the first one waits up to `wait` milliseconds (default 0). The worker takes up to
+   * Collects up to `max` jobs for one call; the first one waits up to `wait` milliseconds for the others (default 0). The worker takes up to
    * `max` jobs at once.
    */
   readonly batch: BatchOptions
@@ -68,7 +68,7 @@ interface BatchStart<Input> extends StartOptions<Input> {
 
 interface StartOptions<Input> {
   /**
-   * Runs once before the worker takes its first job, for example to load a model. When it throws, exceeds `setup_timeout`, or its promise
+   * Runs once before the worker takes its first job, for example to load a model. If it throws, exceeds `setup_timeout` or returns a promise that
    * rejects, the worker reports the reason to the platform and exits with code 1, and the waiting jobs show the reason. Also runs in local test
    * mode.
    */
@@ -134,7 +134,7 @@ const EXPECTED: {
   jobs_handler: { type: "a function", matches: isOfType("function") }
 }
 
-/** The first error of the combination of `batch` with other keys. */
+/** The first error in the combination of `batch` with other keys. */
 const problemOfBatch = (config: object): string | undefined => {
   const batch: unknown = Reflect.get(config, "batch")
   if (typeof batch !== "object" || batch === null) return undefined
@@ -151,7 +151,7 @@ const problemOfBatch = (config: object): string | undefined => {
 }
 
 /**
- * The first error of a config, as one sentence; undefined for a valid config. JavaScript callers have no type checking, so misspelled keys
+ * The first error in a config, as one sentence; undefined for a valid config. JavaScript callers have no type checking, so misspelled keys
  * are errors.
  */
 export const problemOf = (config: unknown): string | undefined => {

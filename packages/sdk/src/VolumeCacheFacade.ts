@@ -14,7 +14,7 @@ const open = new Set<Handle>()
  * Fills directories from the network volume, and writes new files back to the volume when the cache closes. The next cold
  * worker then starts with these files.
  *
- * Without a volume, and outside of an endpoint, it does nothing. A volume error is logged and costs a cold start, but never fails the
+ * Without a volume, or outside an endpoint, it does nothing. A volume error is logged and costs a cold start, but never fails the
  * handler. The worker closes an open cache when it ends. Rejects with a TypeError for invalid options.
  *
  * @example

@@ -1,5 +1,5 @@
 /**
- * The worker SDK, with the names of docs/spec/handler.md#facade.
+ * The worker SDK, with the names in docs/spec/handler.md#facade.
  *
  * ```ts
  * import * as sdk from "@stint/sdk"

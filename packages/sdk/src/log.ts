@@ -27,8 +27,8 @@ const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undef
   LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
 
 /**
- * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` for no line. The
- * lines of the worker itself keep the level of the variables.
+ * Sets the lowest level that this logger writes: `TRACE`, `DEBUG`, `INFO`, `WARN` or `ERROR`, in any case, or `NOTSET` for no line. The worker's
+ * own lines keep the level that the variables set.
  *
  * @throws TypeError when the level is unknown
  */
@@ -65,7 +65,7 @@ export const error = (message: unknown, jobId?: string): void => write("ERROR", 
 
 /**
  * Masks a value: returns its first and last character with `*` for each character between them (docs/spec/handler.md#secrets-in-logs). A
- * `Redacted` value becomes eight `*`, regardless of its length. A value that is not a text is masked as its text: 12345 as `1***5`.
+ * `Redacted` value becomes eight `*`, regardless of its length. A value that is not a string is converted to one first: 12345 becomes `1***5`.
  *
  * Values of one or two characters are not hidden: `ab` stays `ab`, and `a` becomes `aa`. Use `Redacted.make` for such values.
  */

@@ -26,7 +26,7 @@ export interface ExtraArgs {
   readonly Metadata?: { readonly [key: string]: string }
 }
 
-/** Options of downloads. RunPod's SDK does not have them. */
+/** Options for downloads. RunPod's SDK does not have them. */
 export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
 
 /** One storage client for the process, so that its connections are reused. */
@@ -75,7 +75,7 @@ const optionsOf = (
 
 /**
  * Uploads a file as `{prefix}/{job id}/{file_name}`, so that jobs do not overwrite each other's objects. A `file_name` that contains the
- * job's id becomes `{prefix}/{file_name}`, as does any name outside of a job. Returns a presigned URL that is valid for seven days.
+ * job's id becomes `{prefix}/{file_name}`, as does any name outside a job. Returns a presigned URL that is valid for seven days.
  *
  * The target is the bucket from `bucket_creds`, or else from the job's `s3Config`, or else from the `BUCKET_*` variables. If no bucket is
  * set, the file is copied into the folder `local_upload` in the working directory, and the function returns its path. Rejects with an error
@@ -143,8 +143,8 @@ const listOf = (urls: unknown): ReadonlyArray<string | URL | null> => {
  * Downloads the URLs of a job's input into `jobs/{job_id}/downloaded_files` in the working directory, several at a time. Returns the
  * absolute paths in the order of the URLs, with null for a null in the list.
  *
- * The worker removes the files when the job ends: upload or move those that must stay. Files of another `job_id` than the current job's
- * stay until the handler removes them.
+ * The worker removes the files when the job ends: upload or move those that must stay. Files of any other `job_id` stay until the handler removes
+ * them.
  *
  * Rejects URLs, and redirects, that lead to an address inside the network (docs/spec/downloads.md#address-guard). When one download
  * fails, the others are cancelled and the promise rejects with the reason for the failure. Rejects with a TypeError that names the position

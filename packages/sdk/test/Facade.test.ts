@@ -188,7 +188,7 @@ describe("the facade", () => {
     expect(await stub.resultOf(id)).toEqual({
       output: { paths: [join(files, "photo.jpg"), null, join(files, "photo-1.jpg")], texts: ["a photo", "a photo"] }
     })
-    // The job's files are removed before its result is sent. Those of another name stay.
+    // The job's files are removed before its result is sent. Files under another name stay.
     expect(readdirSync(join(cwd, "jobs"))).toEqual([])
     const kept = join(cwd, "jobs/shared/downloaded_files/photo.jpg")
     expect(await stub.resultOf(stub.submit({ do: "download for others", url }))).toEqual({ output: kept })
@@ -240,7 +240,7 @@ describe("the facade", () => {
     ]))
   })
 
-  it("a job's spans are exported to the collector of the OTEL variables, in the caller's trace", async () => {
+  it("a job's spans are exported to the collector that the OTEL variables name, in the caller's trace", async () => {
     const received: Array<string> = []
     const collector = createServer((request, response) => {
       request.setEncoding("utf8").on("data", (text: string) => received.push(text)).on("end", () => response.end("{}"))

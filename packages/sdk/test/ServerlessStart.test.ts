@@ -78,7 +78,7 @@ describe("serverless.start on a platform", () => {
     expect(reports).toContainEqual({ runpod_version: "0.0.0", status: "unhealthy", check: "setup", reason })
   })
 
-  it("tells the platform of a setup that blocks its thread from its first statement on", async () => {
+  it("tells the platform about a setup that blocks its thread from the first statement", async () => {
     const stub = await startStub()
     startWorker("setup that blocks", [], stub.environment())
     await stub.until(() => stub.of("ping").length > 0)

@@ -49,13 +49,13 @@ describe("the config", () => {
       { handler: () => [], batch: { max: 2 }, return_aggregate_stream: true },
       /does not support return_aggregate_stream with batch/
     ],
-    ["a setup that is no function", { handler: () => 1, setup: "model" }, /a function under "setup", not string/],
+    ["a setup that is not a function", { handler: () => 1, setup: "model" }, /a function under "setup", not string/],
     [
       "a setup without time",
       { handler: () => 1, setup: () => 1, setup_timeout: 0 },
       /from 1 to 86400000 under "setup_timeout", not 0/
     ],
-    ["a limit of no setup", { handler: () => 1, setup_timeout: 60_000 }, /a function under "setup" with setup_timeout/],
+    ["a limit without a setup", { handler: () => 1, setup_timeout: 60_000 }, /a function under "setup" with setup_timeout/],
     [
       "a string instead of a boolean",
       { handler: () => 1, refresh_worker: "yes" },

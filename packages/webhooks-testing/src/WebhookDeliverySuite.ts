@@ -230,7 +230,7 @@ export const webhookDeliverySuite = <E>(
         yield* second.close
       }))
 
-    rule("sends the deliveries of a sender that shut down at once", () =>
+    rule("immediately sends the deliveries of a sender that has shut down", () =>
       Effect.gen(function*() {
         const receiver = yield* TestReceiver.TestReceiver
         const { finish, submit, takeOne } = yield* Scenario.make()
@@ -321,7 +321,7 @@ export const webhookDeliverySuite = <E>(
     )
 
     rule(
-      "creates an endpoint's secret at first use; a rotated secret signs beside the new one until its grace period ends",
+      "creates an endpoint's secret at first use; a rotated secret signs alongside the new one until its grace period ends",
       () =>
         Effect.gen(function*() {
           const receiver = yield* TestReceiver.TestReceiver

@@ -122,7 +122,7 @@ describe("when a receiver fails", () => {
         yield* Scenario.pass(48 * HOUR)
         assert.strictEqual(receiver.received.length, 10)
         assert.strictEqual(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1)
-        // Each attempt has its own timestamp, so that a receiver with a tolerance of minutes accepts the last one too.
+        // Each attempt has its own timestamp, so that a receiver with a tolerance of minutes accepts the last attempt too.
         for (const { at, headers } of receiver.received) {
           assert.strictEqual(headers["webhook-timestamp"], String(Math.floor(at / 1000)))
         }
@@ -140,7 +140,7 @@ describe("when a receiver fails", () => {
         for (let n = 1; n < 10; n++) yield* next
         const { endpoint, id } = yield* delivery
         yield* outbox.resend(endpoint, id, yield* Effect.clockWith((clock) => clock.currentTimeMillis))
-        // Nothing notifies the sender; it polls, when the time is a multiple of its interval.
+        // Nothing notifies the sender, so it polls whenever the time is a multiple of its interval.
         let passed = 0
         for (; receiver.received.length < 11 && passed <= 2 * MINUTE; passed += SECOND) yield* Scenario.pass(SECOND)
         assert.isAtMost(passed, 1.25 * MINUTE)
@@ -281,7 +281,7 @@ describe("many due deliveries", () => {
       )
       for (let n = 0; n < 400; n++) yield* scenario.submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
       for (let n = 0; n < 400; n++) yield* scenario.finish(yield* scenario.takeOne("ann"))
-      // The least possible time is one second.
+      // The shortest possible time is one second.
       for (let n = 0; n < 100; n++) yield* Scenario.pass(20)
       assert.strictEqual(receiver.received.length, 400)
       assert.strictEqual(most, 8)

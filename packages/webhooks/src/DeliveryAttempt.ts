@@ -1,7 +1,7 @@
 /**
  * Sends a signed webhook once and interprets the response.
  *
- * | answer | result |
+ * | response | result |
  * |---|---|
  * | 2xx | Delivered |
  * | 410 | Failed: the receiver is permanently gone |
@@ -118,7 +118,7 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
             ))
       ),
       Effect.catch((error) => Effect.succeed(ofError(error))),
-      // Because of an uncaught defect, the delivery would be retried forever without counting the attempt.
+      // After an uncaught defect, the delivery would be retried forever without counting the attempt.
       Effect.catchDefect((defect) => Effect.succeed(failed("Retry", null, `The request could not be made: ${String(defect)}.`)))
     )
   )

@@ -57,7 +57,7 @@ export const make = (perHost: number): HostLimiter => {
       const host = hosts.get(name) ??
         { permits: Semaphore.makeUnsafe(perHost), held: 0, characters: 0, lastReleaseAt: now, lastDueAt: 0 }
       if (host.held >= 2 * perHost || (host.held > 0 && host.characters + characters > MAX_HOST_CHARACTERS)) {
-        // The longer the host has not released a slot, the more its deliveries are delayed, so that deliveries to a hung host are not claimed
+        // The longer ago the host released a slot, the more its deliveries are delayed, so that deliveries to a hung host are not claimed
         // needlessly.
         const turn = Math.max(1, (now - host.lastReleaseAt) / perHost)
         host.lastDueAt = Math.min(Math.max(host.lastDueAt, now) + turn, now + MAX_DEFERRAL)

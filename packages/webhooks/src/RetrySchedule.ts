@@ -46,7 +46,7 @@ export const retryDelay = (
   return Math.round(Math.max(jittered, Math.min(retryAfter ?? 0, plan.longestRetryAfter)))
 }
 
-/** Makes a schedule from the options of the sender. */
+/** Makes a schedule from the sender's options. */
 export const make = (pauses: ReadonlyArray<Duration.Input>, longestRetryAfter: Duration.Input): RetrySchedule => ({
   pauses: pauses.map((pause) => Duration.toMillis(pause)),
   longestRetryAfter: Duration.toMillis(longestRetryAfter)

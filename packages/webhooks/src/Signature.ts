@@ -1,5 +1,5 @@
 /**
- * Signatures of webhooks (Standard Webhooks 1.0): HMAC-SHA256 of `id.timestamp.body`.
+ * Webhook signatures (Standard Webhooks 1.0): HMAC-SHA256 of `id.timestamp.body`.
  *
  * ```
  *   webhook-id:         the same for every attempt

@@ -28,7 +28,7 @@ export const current = Effect.fn("WebhookSecrets.current")(
   }
 )
 
-/** Replaces the secret of an endpoint. The old secret also signs for `graceMs`; use 0 to end it at once if it has leaked. */
+/** Replaces the secret of an endpoint. The old secret also signs for `graceMs`; pass 0 to revoke it at once if it has leaked. */
 export const rotate = Effect.fn("WebhookSecrets.rotate")(
   function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore

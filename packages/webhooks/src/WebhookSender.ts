@@ -13,9 +13,9 @@
  *        +------- due again when its turn has probably come
  * ```
  *
- * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait for a permit of the host, and one for
- * the request. A sender that shuts down returns its deliveries to the outbox. The deliveries of a killed sender are claimed again when
- * their leases expire. A receiver may therefore get a delivery twice, with the same `webhook-id`.
+ * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait for one of the host's permits, and one for the
+ * request. A sender that shuts down returns its deliveries to the outbox. The deliveries of a killed sender are claimed again when their leases
+ * expire. A receiver may therefore get a delivery twice, with the same `webhook-id`.
  *
  * Deliveries are not ordered, so a slow or retried delivery does not delay the next one. The job object in the body has the state that it
  * had at the time of the event.
@@ -49,7 +49,7 @@ import * as WebhookSecrets from "./WebhookSecrets.ts"
 /** How to send. */
 export interface Options {
   /**
-   * The time limit of one attempt. Default: 15 s. A longer limit suits receivers that process a webhook before they respond. A hung
+   * The time limit for one attempt. Default: 15 s. A longer limit suits receivers that process a webhook before they respond. A hung
    * receiver occupies its slots for this time, and the deliveries of a killed sender wait twice as long.
    */
   readonly timeout?: Duration.Input
@@ -67,11 +67,11 @@ export interface Options {
   readonly perHost?: number
   /** The number of deliveries claimed at the same time, for all hosts together. Default: 512. */
   readonly most?: number
-  /** How often to check the outbox without a notification. Default: 1 s. */
+  /** How often to check the outbox when there is no notification. Default: 1 s. */
   readonly interval?: Duration.Input
 }
 
-/** The maximum number of deliveries in one claim. It is small because bodies may have 20 MB. */
+/** The maximum number of deliveries in one claim. It is small because a body may have up to 20 MB. */
 const CLAIM_LIMIT = 16
 
 /** The maximum number of characters in claimed bodies. While it is exceeded, the sender claims nothing. */
@@ -108,7 +108,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
-  /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than known. */
+  /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than expected. */
   const recheck = yield* Latch.make(false)
 
   /** Makes a delivery due at this time without an attempt. */

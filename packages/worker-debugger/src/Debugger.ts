@@ -17,7 +17,7 @@
  * }
  * ```
  *
- * The report also contains the fields of {@link Options.fields}. Names and structure are those of RunPod's SDK. All times are milliseconds
+ * The report also contains the fields of {@link Options.fields}. Names and structure are the same as in RunPod's SDK. All times are milliseconds
  * from the start of the job.
  *
  * | end of the job | destination of the report |
@@ -27,7 +27,7 @@
  * | an output that already has the key `rp_debugger` | the log, with a WARN; the handler's value stays |
  * | a stop | none |
  *
- * So the debugger changes neither the type of the output nor the status of the job.
+ * The debugger therefore changes neither the type of the output nor the status of the job.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
@@ -61,10 +61,10 @@ export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): 
 /** Returns fields for the report of one job. It is called after the handler has ended. */
 export type FieldSource<R = never> = (job: ReceivedJob) => Effect.Effect<{ readonly [field: string]: Schema.Json }, never, R>
 
-/** Options of the debugger. */
+/** Options for the debugger. */
 export interface Options<R = never> {
   /**
-   * Adds fields of plugins to the report. If two sources return the same field, the later one wins; the
+   * Adds plugins' fields to the report. If two sources return the same field, the later one wins; the
    * debugger's own fields always win. A source may need services that the middleware before the debugger provides to each job. Default: none.
    */
   readonly fields?: ReadonlyArray<FieldSource<R>>

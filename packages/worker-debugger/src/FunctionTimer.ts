@@ -1,5 +1,5 @@
 /**
- * Times every call of a function of a handler (docs/spec/debugger.md#timers).
+ * Times every call of a handler's function (docs/spec/debugger.md#timers).
  *
  * ```
  *   function          from the call until it returns or throws
@@ -38,7 +38,7 @@ const begin = (name: string): Timed | undefined => {
 }
 
 /**
- * Runs one step of a call. `isLast` tells whether its (resolved) value ends the call.
+ * Runs one step of a call. `isLast` returns whether its (resolved) value ends the call.
  *
  * Only real promises are awaited: other objects with a `then`, such as queries of some databases, start their work when it is called. The
  * caller gets the derived promise, so that an unhandled rejection is still reported.

@@ -5,7 +5,7 @@ import { VERSION } from "@stint/worker/Version"
 import * as Effect from "effect/Effect"
 import * as os from "node:os"
 
-/** The machine's information in the report. The names `os`, `processor` and `runpod` are those of RunPod's SDK. */
+/** The machine's information in the report. The names `os`, `processor` and `runpod` come from RunPod's SDK. */
 export interface SystemInfo {
   /** Type and release: `Linux 6.8.0-31-generic`. */
   readonly os: string
@@ -29,10 +29,10 @@ export interface SystemInfo {
   readonly [key: string]: string | number | ReadonlyArray<string>
 }
 
-/** The time limit of nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
+/** The time limit for nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
 const GPU_QUERY_TIMEOUT = 2_000
 
-/** Options of {@link read}. */
+/** Options for {@link read}. */
 export interface Options {
   /** The program. Default: `nvidia-smi` from the PATH. */
   readonly nvidiaSmi?: string

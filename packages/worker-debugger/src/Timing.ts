@@ -1,5 +1,5 @@
 /**
- * One named timing of a job: an entry of the report if there is a debugger, and a span if there is a tracer.
+ * One named timing of a job: an entry in the report if there is a debugger, and a span if there is a tracer.
  *
  * ```
  *                            job's context has JobTimings      has a tracer
@@ -8,7 +8,7 @@
  * ```
  *
  * The context contains the parent: `EnclosingTiming` for the report, `ParentSpan` for the trace. Line timers run no code of their own, so they
- * cannot provide a context; the open ones are listed by the context in which they were started.
+ * cannot provide a context; open line timers are listed by the context in which they were started.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

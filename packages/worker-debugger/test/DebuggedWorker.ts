@@ -80,7 +80,7 @@ const Report = Schema.Struct({
 
 const decodeOutput = Schema.decodeUnknownSync(Schema.Struct({ rp_debugger: Report }))
 
-/** The report of an output. */
+/** The report in an output. */
 export const reportIn = (output: unknown) => decodeOutput(output).rp_debugger
 
 const options = { systemInfo: Effect.succeed(machine) }

@@ -87,7 +87,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("lists each timing of a name, in the order of their start", () => {
+  it.effect("lists all timings with the same name, in the order of their start", () => {
     const { layer } = on()
     const twice = FunctionTimer("twice", (n: number) => n * 2)
     const handler = Handler.fromFunction(() => {
@@ -118,7 +118,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("marks timings that run at the end of the job as unfinished and ignores their later end", () => {
+  it.effect("marks timings that are still running at the end of the job as unfinished and ignores their later end", () => {
     const { layer } = on()
     const time = clock()
     let forgotten: LineTimer | undefined
@@ -136,7 +136,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("has the fields of plugins, which cannot replace its own", () => {
+  it.effect("contains the fields of plugins, which cannot replace its own", () => {
     const { layer } = on()
     const fields: Debugger.FieldSource = (job) => Effect.succeed({ of: job.id, system_info: "not this", volume: { files: 3 } })
     return Effect.gen(function*() {

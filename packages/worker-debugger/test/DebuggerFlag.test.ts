@@ -61,7 +61,7 @@ describe("ready_delay_ms", () => {
       const taking = performance.now()
       const delays: Array<number> = []
       for (let n = 0; n < 2; n++) {
-        // The job arrives later, which must not count as delay of the worker.
+        // The job arrives later, which must not count as the worker's delay.
         while (performance.now() < taking + 50 * (n + 1));
         const id = stub.submit(n)
         yield* Effect.promise(() => stub.resultOf(id))

@@ -349,7 +349,7 @@ describe("spans", () => {
     ["fails", "outer line"]
   ]
 
-  /** Not the spans of the job and of its handler. */
+  /** Whether the span is neither the job's nor its handler's. */
   const isTimed = ({ name }: { readonly name: string }) => !["process handler", "handler"].includes(name)
 
   const drive = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -421,7 +421,7 @@ describe("without debugger and tracer", () => {
       expect(inside).toBe(context)
     }))
 
-  it.effect("a handler with timed effects behaves as without them", () =>
+  it.effect("a handler with timed effects behaves the same as without them", () =>
     Effect.gen(function*() {
       const handler = Handler.make("timed", {
         input: Schema.Int,

@@ -11,8 +11,8 @@
  *   of which cache   memory.stat  inactive_file           memory.stat  total_inactive_file
  * ```
  *
- * The limits of parent groups apply too, so all groups on the path are read and the tightest limit counts. In a container the path often
- * names a folder of the host that does not exist there; the container's own group is then at the root.
+ * The limits of parent groups apply too, so all groups on the path are read and the tightest limit counts. In a container the path often names a
+ * folder on the host, which does not exist in the container; the container's own group is then at the root.
  *
  * Inactive file cache counts as free, because the kernel reclaims it before it kills a process. Node's `process.availableMemory()` counts
  * it as used, and would report no free memory in a container that has just read a model.

@@ -41,11 +41,11 @@ export class CudaProbe extends Context.Service<CudaProbe, { readonly result: Eff
   "@stint/worker-fitness/CudaProbe"
 ) {}
 
-/** Options of the probe. */
+/** Options for the probe. */
 export interface Options {
   /** A Python 3 with `ctypes`. Default: `python3` from the PATH. */
   readonly python?: string
-  /** The time limit of the whole run. Default: 30. Seconds. Creating the first contexts on a machine with eight GPUs takes several. */
+  /** The time limit for the whole run. Default: 30. Seconds. Creating the first contexts on a machine with eight GPUs takes several. */
   readonly limit?: number
 }
 
@@ -70,7 +70,7 @@ const resultOf = (stdout: string, failure: string): Result => {
   return { _tag: "Failed", part: last.part, why: `${failure}, at ${last.at}` }
 }
 
-/** Runs the program. `-I` and `-S` exclude modules of the working directory, `PYTHON*` variables and site packages. */
+/** Runs the program. `-I` and `-S` exclude modules in the working directory, `PYTHON*` variables and site packages. */
 const probe = ({ limit = DEFAULT_LIMIT, python = "python3" }: Options): Effect.Effect<Result> =>
   Programs.run(python, ["-I", "-S", "-c", CUDA_PROGRAM], limit).pipe(
     Effect.match({

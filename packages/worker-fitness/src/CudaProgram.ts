@@ -8,10 +8,10 @@
  * ```
  *
  * It uses only the driver, no toolkit and no Python package, and compiles nothing on the GPU. Before each step it writes the step to standard
- * output, one JSON value a line, so that the probe can report where it hung or crashed.
+ * output, one JSON value per line, so that the probe can report where it hung or crashed.
  */
 
-/** The program. It writes one JSON object a line, which `CudaProbe` decodes. */
+/** The program. It writes one JSON object per line, which `CudaProbe` decodes. */
 export const CUDA_PROGRAM = String.raw`
 import json, sys
 

@@ -11,7 +11,7 @@ import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as NvidiaSmi from "./NvidiaSmi.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options extends NvidiaSmi.Options {
   /** Numbers separated by points, such as `11.8`. */
   readonly minimum: string

@@ -14,7 +14,7 @@ import type * as Layer from "effect/Layer"
 import { statfsSync } from "node:fs"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /** The share of the file system that must be free, 0 to 100. */
   readonly minimumPercent: number
@@ -28,7 +28,7 @@ const GB = 2 ** 30
 
 const unfit = (message: string) => new FitnessCheckFailed({ check: "disk", message })
 
-/** Fails when less is free, and when the file system does not answer. */
+/** Fails when less space is free, and when the file system does not respond. */
 export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting }: Options) {
   const where = path ?? (yield* Effect.try({
     try: () => process.cwd(),

@@ -1,5 +1,5 @@
 /**
- * The automatic checks of the machine, configured by environment variables
+ * The automatic checks for the machine, configured by environment variables
  * (docs/spec/fitness-checks.md#automatic-checks, docs/spec/fitness-checks.md#variables; see `FitnessConfig`).
  *
  * ```
@@ -75,5 +75,5 @@ const make = Effect.gen(function*() {
   for (const { name, run } of checks) yield* add({ name, run: Effect.provideContext(run, context) })
 })
 
-/** Adds all automatic checks. An invalid variable stops the boot with an error that names it, its value and the expected format. */
+/** Adds all automatic checks. An invalid variable prevents the start, with an error that names it, its value and the expected format. */
 export const layer: Layer.Layer<never, WorkerConfigError | ConfigError, FitnessChecks | WorkerConfig> = Layer.effectDiscard(make)

@@ -13,5 +13,5 @@ export class FitnessCheckFailed extends Schema.TaggedError<FitnessCheckFailed>()
   message: Schema.String
 }) {}
 
-/** The variable of a threshold in brackets, ` (PLATFORM_MIN_MEMORY_GB)`, or an empty text if it has none. */
+/** The variable of a threshold in brackets, ` (PLATFORM_MIN_MEMORY_GB)`, or an empty string if it has none. */
 export const settingSuffix = (setting: string | undefined): string => setting === undefined ? "" : ` (${setting})`

@@ -50,13 +50,13 @@ export interface Settings {
   readonly gpuHidden: boolean
 }
 
-/** A format of values: its description, and a parser that returns undefined for invalid text. */
+/** A format for values: its description, and a parser that returns undefined for invalid text. */
 interface ValueFormat<A> {
   readonly expected: string
   readonly read: (text: string) => A | undefined
 }
 
-/** The maximum of every time limit, because the worker aborts any check after this time. Seconds. */
+/** The maximum for every time limit, because the worker aborts any check after this time. Seconds. */
 const MAX_TIMEOUT_SECONDS = 60
 
 const DECIMAL = /^(\d+\.?\d*|\.\d+)$/
@@ -118,7 +118,7 @@ const hidesGpus = (devices: string | undefined) =>
 
 const DEVICES = "CUDA_VISIBLE_DEVICES"
 
-/** Reads all variables from the current `ConfigProvider`. An invalid one stops the boot even if its check would be skipped. */
+/** Reads all variables from the current `ConfigProvider`. An invalid one prevents the start even if its check would be skipped. */
 export const settings: Effect.Effect<Settings, WorkerConfigError | Config.ConfigError> = Effect.gen(function*() {
   const skipAll = yield* find("SKIP_AUTO_SYSTEM_CHECKS", flag)
   return {

@@ -3,7 +3,7 @@
  *
  * The workload is small: it fills and copies 32 MiB eight times and compares the result. The best of three rounds counts, so that a short
  * load by another process does not fail the check. A healthy GPU of any age needs a few milliseconds; a GPU that throttles or has a bad
- * link needs many times that. The workload multiplies no matrices: use `GpuTestCheck` to test a kernel of your own.
+ * link needs many times that. The workload multiplies no matrices: use `GpuTestCheck` to test your own kernel.
  *
  * The check passes when the probe is unavailable (see `CudaProbe`).
  */
@@ -13,10 +13,10 @@ import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /**
-   * The time limit of the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also
+   * The time limit for the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also
    * fails GPUs that are merely slow or in use by other processes.
    */
   readonly limit?: number

@@ -19,7 +19,7 @@ import * as GpuBenchmarkCheck from "./GpuBenchmarkCheck.ts"
 import * as GpuHealthCheck from "./GpuHealthCheck.ts"
 import * as GpuTestCheck from "./GpuTestCheck.ts"
 
-/** Options of the group. */
+/** Options for the group. */
 export interface Options {
   readonly version: CudaVersionCheck.Options
   /** Undefined when there is no python3: `cuda_init` and `gpu_benchmark` then pass. */

@@ -2,7 +2,7 @@
  * Checks that all GPUs respond and have no memory errors (docs/spec/fitness-checks.md#automatic-checks).
  *
  * It reads each GPU's name, memory, temperature and uncorrectable memory errors from `nvidia-smi`. It does not read the kernel's reports of
- * GPU faults (XID): they are in the log of the host, which a container cannot read. Serious faults also show here, as a lost or unknown GPU.
+ * GPU faults (XID): they are in the host's log, which a container cannot read. Serious faults also show here, as a lost or unknown GPU.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -13,7 +13,7 @@ import * as NvidiaSmi from "./NvidiaSmi.ts"
 /** The check's name in reports. */
 export const NAME = "gpu_health"
 
-/** Fails when there is no GPU, when a GPU does not answer or has uncorrectable errors, and when `nvidia-smi` fails. */
+/** Fails when there is no GPU, when a GPU does not respond or has uncorrectable errors, and when `nvidia-smi` fails. */
 export const check = Effect.fnUntraced(function*(options: NvidiaSmi.Options = {}) {
   const gpuErrors = NvidiaSmi.gpuErrors(yield* NvidiaSmi.output(NAME, NvidiaSmi.QUERY, options))
   if (gpuErrors.length > 0) return yield* new FitnessCheckFailed({ check: NAME, message: gpuErrors.join("; ") })

@@ -1,5 +1,5 @@
 /**
- * Tests the GPU with a program of the user (docs/spec/fitness-checks.md#automatic-checks). `PLATFORM_GPU_TEST_COMMAND` is specific to Stint.
+ * Tests the GPU with the user's own program (docs/spec/fitness-checks.md#automatic-checks). `PLATFORM_GPU_TEST_COMMAND` is specific to Stint.
  *
  * RunPod's SDK includes a test program. This package does not, because JavaScript cannot test a GPU. The needs of a handler (its own
  * kernel, the link between GPUs) are best tested by a program that its image already contains.
@@ -10,7 +10,7 @@ import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /** A program (a path, or a name in the PATH) and its arguments. No shell interprets them. */
   readonly command: readonly [string, ...Array<string>]
@@ -26,7 +26,10 @@ const DEFAULT_LIMIT = 30
 /** The check's name in reports. */
 export const NAME = "gpu_test"
 
-/** Fails when the program cannot be started, exceeds the limit, or exits with a code other than 0. The message has its last output line. */
+/**
+ * Fails when the program cannot be started, exceeds the limit, or exits with a code other than 0. The message contains the last line of its
+ * output.
+ */
 export const check = Effect.fnUntraced(function*({ command: [program, ...args], limit = DEFAULT_LIMIT, setting }: Options) {
   const unfit = (message: string) => new FitnessCheckFailed({ check: NAME, message })
   const ended = yield* Effect.mapError(

@@ -13,7 +13,7 @@ import type { MemoryBound } from "./Cgroup.ts"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import { SystemFiles } from "./SystemFiles.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   /** Gigabytes of 1,073,741,824 bytes each, as in docs/spec/fitness-checks.md#automatic-checks. */
   readonly minimumGb: number
@@ -55,7 +55,7 @@ export const memoryOf = (files: SystemFiles): Memory => {
     : { available: bound.available, total, container: bound }
 }
 
-/** Fails when less is available. */
+/** Fails when less memory is available. */
 export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options) {
   const { available, container, total } = memoryOf(yield* SystemFiles)
   if (available >= minimumGb * GB) return

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** Options of the check. */
+/** Options for the check. */
 export interface Options {
   readonly host: string
   readonly port: number

@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** Options of a run. */
+/** Options for a run. */
 export interface Options {
   /** The program. Default: `nvidia-smi` from the PATH. */
   readonly nvidiaSmi?: string
@@ -23,7 +23,7 @@ export interface Options {
 /** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 30
 
-/** Returns its output. Fails on behalf of the named check when it exceeds the limit or exits with a code other than 0. */
+/** Returns the output of `nvidia-smi`. Fails on behalf of the named check when it exceeds the limit or exits with a code other than 0. */
 export const output = Effect.fnUntraced(
   function*(check: string, args: ReadonlyArray<string>, { limit = DEFAULT_LIMIT, nvidiaSmi = "nvidia-smi" }: Options) {
     const ended = yield* Effect.mapError(
@@ -52,7 +52,7 @@ export const compareVersions = (one: string, other: string): number => {
   return 0
 }
 
-/** Queries the columns that {@link gpuErrors} parses. Every driver of the last ten years supports them. */
+/** Queries the columns that {@link gpuErrors} parses. Every driver from the last ten years supports them. */
 export const QUERY = [
   "--query-gpu=index,name,memory.total,temperature.gpu,ecc.errors.uncorrected.volatile.total",
   "--format=csv,noheader,nounits"
@@ -60,7 +60,7 @@ export const QUERY = [
 
 const COLUMNS = ["index", "name", "memory", "temperature", "memory error count"] as const
 
-/** The texts that the driver prints instead of a value or of a row when the GPU no longer responds. */
+/** The messages that the driver prints instead of a value or a row when the GPU no longer responds. */
 const LOST_GPU = /unknown error|is lost|requires? reset|fallen off|unable to determine the device handle|ERR!/i
 
 const gpuErrorOfRow = (cells: ReadonlyArray<string>): string | undefined => {

@@ -28,7 +28,7 @@ export class ProgramError extends Schema.TaggedError<ProgramError>()("ProgramErr
 const MAX_OUTPUT = 65_536
 
 /**
- * Finds a program in the first folder of `path` that contains an executable file of this name, without running it. Relative folders are
+ * Finds a program in the first folder of `path` that contains an executable file with this name, without running it. Relative folders are
  * skipped, because the result must not depend on the working directory.
  */
 export const find = (name: string, path: string): string | undefined =>

@@ -8,8 +8,8 @@ import { readFileSync } from "node:fs"
 export type SystemFiles = (path: string) => string | undefined
 
 /**
- * The reader. Default: reads from this machine, synchronously, because the kernel serves these files from memory. Tests provide the files
- * of another machine.
+ * The reader. Default: reads from this machine, synchronously, because the kernel serves these files from memory. Tests provide files from
+ * another machine.
  */
 export const SystemFiles: Context.Reference<SystemFiles> = Context.Reference("@stint/worker-fitness/SystemFiles", {
   defaultValue: () => (path: string) => {

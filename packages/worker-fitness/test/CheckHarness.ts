@@ -1,4 +1,4 @@
-/** Shared helpers of the tests: a temporary folder with programs, and the reason of a failed check. */
+/** Shared helpers for the tests: a temporary folder with programs, and the reason for a failed check. */
 import { afterAll } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
@@ -20,6 +20,6 @@ export const program = (folder: string, name: string, script: string): string =>
   return file
 }
 
-/** The reason of a failed check, or undefined if it passes. */
+/** The reason for a failed check, or undefined if it passes. */
 export const reason = <R>(check: Effect.Effect<void, FitnessCheckFailed, R>): Effect.Effect<string | undefined, never, R> =>
   Effect.match(check, { onSuccess: () => undefined, onFailure: ({ message }) => message })

@@ -28,7 +28,7 @@ describe("the check \"disk\"", () => {
       expect(where).toBe(process.cwd())
     }))
 
-  it.effect("fails when the file system does not answer", () =>
+  it.effect("fails when the file system does not respond", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 10, path: "/no such folder" })))
         .toMatch(/^the file system of \/no such folder does not answer: ENOENT/)

@@ -109,7 +109,7 @@ describe("the automatic checks", () => {
       expect(yield* namesOf({ PATH: withGpu })).toEqual([])
     }))
 
-  it.effect("stop the boot when a variable is invalid, in local test mode too", () =>
+  it.effect("prevent the start when a variable is invalid, even in local test mode", () =>
     Effect.gen(function*() {
       for (const env of [PLATFORM, {}]) {
         const error = yield* Effect.flip(checksOf({ ...env, PLATFORM_MIN_MEMORY_GB: "lots" }))
@@ -137,7 +137,7 @@ describe("the variables of the checks", () => {
       expect(yield* run("cuda_version")).toBe(`${withGpu}/nvidia-smi ended with exit code 9: asked`)
     }).pipe(Effect.provideService(SystemFiles, small)))
 
-  it.live("do not affect the address of the network check, which is that of the platform", () =>
+  it.live("do not affect the address of the network check, which is the platform's address", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       for (const url of [stub.url, stub.url.replace("127.0.0.1", "localhost")]) {

@@ -66,7 +66,7 @@ describe("the variables of the checks", () => {
       ["PLATFORM_GPU_BENCHMARK_TIMEOUT", "61", "a number of seconds without a unit, more than 0 and at most 60, such as 5"]
     ] as const
   )(
-    "%s: %s stops the boot with the name, the value and the expected format",
+    "%s: %s prevents the start, with the name, the value and the expected format",
     ([variable, value, expectedFormat]) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(read({ [variable]: value, PLATFORM_SKIP_AUTO_SYSTEM_CHECKS: "true", [variable]: value }))

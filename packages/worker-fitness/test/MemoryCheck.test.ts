@@ -67,7 +67,7 @@ describe("the memory limit of control groups", () => {
       ...v2("/slice/app", 8 * GB, GB, 0),
       ...v2("/slice", 4 * GB, 3.5 * GB, 0)
     }, { limit: 4 * GB, used: 3.5 * GB }],
-    ["version 2, the path is that of the host", { ...group("0::/docker/0123"), ...v2("/", GB, 0, 0) }, { limit: GB, used: 0 }],
+    ["version 2, the path is the host's", { ...group("0::/docker/0123"), ...v2("/", GB, 0, 0) }, { limit: GB, used: 0 }],
     ["version 2, the path is outside the visible hierarchy", {
       ...group("0::/../../kubepods/pod1"),
       ...v2("/", GB, 0, 0),

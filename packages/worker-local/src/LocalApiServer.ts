@@ -1,5 +1,5 @@
 /**
- * The server of local test mode: the platform's server over a memory store, on an address of this machine.
+ * The server of local test mode: the platform's server over a memory store, at an address of this machine.
  *
  * It does not share a copy of Effect with the worker: everything that crosses {@link start} is a promise or a plain value. A bundled worker
  * therefore does not contain the server, which would make each start slower, but loads it as a separate bundle.
@@ -84,7 +84,7 @@ const stoppedMessage = (reason: string) =>
 const endpointId = EndpointId.make(LocalRoutes.ENDPOINT)
 
 /**
- * The endpoint has no limits of its own; the `policy` of each request sets them. The retention of one hour bounds the memory, in addition
+ * The endpoint itself has no limits; the `policy` of each request sets them. The retention of one hour bounds the memory, in addition
  * to the limits of LocalJobQueue.
  */
 const endpoint: Endpoint = {
@@ -121,7 +121,7 @@ const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
         _tag: "Caller",
         caller: { id: "local", name: "a caller of the local API", scopes: ["jobs"], endpoints: "all", rateLimit: undefined }
       }),
-    // The only worker of this server is the process itself, so its key identifies it and lease tokens prove nothing more.
+    // The only worker of this server is the process itself, so its key identifies it, and lease tokens would prove nothing more.
     identifyWorker: (_endpoint, _worker, key) => isWorkerKey(key) ? "worker" : undefined,
     hasWorkerKeyPrefix: isWorkerKey,
     workerKey: () => Redacted.make(workerKey),
@@ -179,7 +179,7 @@ const layerLocalApi = Layer.effect(
   })
 )
 
-/** The listener, which maps the paths of the local API to those of the server. */
+/** The listener, which maps the paths of the local API to the server's paths. */
 const layerHttp = Layer.effect(
   HttpServer.HttpServer,
   Effect.gen(function*() {

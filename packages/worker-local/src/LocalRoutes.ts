@@ -1,8 +1,8 @@
 /**
- * Maps the paths of the local API to those of the server (docs/spec/local-test-mode.md#local-api).
+ * Maps the paths of the local API to the server's paths (docs/spec/local-test-mode.md#local-api).
  *
  * ```
- *   a page of another origin      403
+ *   a page from another origin    403
  *   GET /, /docs                  the page; 307 to it
  *   POST /run, /runsync           /v2/local/run, runsync      429 while too many jobs wait, 503 during shutdown
  *   POST /status/{id}             /v2/local/status-sync/{id}
@@ -40,7 +40,7 @@ export class LocalApi extends Context.Service<LocalApi, {
 
 interface Route {
   readonly method: "GET" | "POST"
-  /** The operation of the server. */
+  /** The server's operation. */
   readonly operation: string
 }
 
@@ -79,7 +79,7 @@ export const isLoopback = (hostname: string): boolean =>
   hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 
 /**
- * Whether the request comes from a web page of another origin. The local API has no keys, so without this check every page that is open in
+ * Whether the request comes from a web page from another origin. The local API has no keys, so without this check every page that is open in
  * a browser on this machine could run the handler. Pages served by this machine may call the API. When the server listens on a public
  * address, its own page may call the API too.
  */
@@ -92,7 +92,7 @@ const isForeignPage = ({ host, origin }: { readonly [name: string]: string | und
 const notAllowed = (method: string, path: string, allow: string, hint = "") =>
   problem(405, `${excerpt(path)} does not support ${method}.`, `Use ${allow.replace(", ", " or ")}.${hint}`, { allow })
 
-/** Maps a request of the local API to the URL of the server, or to an error response. */
+/** Maps a request to the local API to the server's URL, or to an error response. */
 const match = (
   method: string,
   url: string

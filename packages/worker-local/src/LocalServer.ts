@@ -30,7 +30,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { RunningServer } from "./LocalApiServer.ts"
 
-/** Options of the local API. */
+/** Options for the local API. */
 export interface Options {
   /** Ignored with a log line, because callers submit the jobs. */
   readonly jobs?: unknown
@@ -58,7 +58,7 @@ const listenErrorMessage = ({ code, message }: NodeJS.ErrnoException, host: stri
 const isSystemError = (cause: unknown): cause is Error & { readonly code: string } =>
   cause instanceof Error && "code" in cause && typeof cause.code === "string"
 
-/** Uvicorn's names of the levels. The server has no line above ERROR, so `critical` shows none. */
+/** Uvicorn's names for the levels. The server has no line above ERROR, so `critical` shows none. */
 const SERVER_LEVELS = {
   critical: "NOTSET",
   error: "ERROR",
@@ -70,7 +70,7 @@ const SERVER_LEVELS = {
 
 const isServerLevel = (name: string): name is keyof typeof SERVER_LEVELS => Object.hasOwn(SERVER_LEVELS, name)
 
-/** The lowest level of the server's own lines, as in the Python SDK. Default: that of the worker's log. */
+/** The lowest level of the server's own lines, as in the Python SDK. Default: the level of the worker's log. */
 const serverLevel = Effect.gen(function*() {
   const given = yield* Config.option(Config.NonEmptyString("UVICORN_LOG_LEVEL"))
   if (Option.isNone(given)) return undefined

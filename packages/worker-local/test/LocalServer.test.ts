@@ -317,7 +317,7 @@ describe("the local API", () => {
       expect(error).toMatch(/larger than the limit of 20 MiB\. Upload the result/)
     }))
 
-  it.live("a chunk of more than 1 MiB that is not a text fails its job with the reason", () =>
+  it.live("a chunk of more than 1 MiB that is not a string fails its job with the reason", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(function*() {
         yield "small"
@@ -364,7 +364,7 @@ describe("the local API", () => {
         run: () => Stream.fromIterable(texts)
       })]
   ])(
-    "a text of more than 1 MB in a %s is sent as several chunks that together are the text",
+    "a string of more than 1 MB in a %s is sent as several chunks that together form the string",
     ([, handlerOf]) =>
       Effect.gen(function*() {
         const text = `${"x".repeat(1_500_000)}${"\"é漢😀\n".repeat(100_000)}`
@@ -540,7 +540,7 @@ describe("requests that the local API refuses", () => {
     ["a body that is not an object", "/run", "[1]", /Expected/, [[]]],
     ["a body without input", "/runsync", `{"inputs":1}`, /^input: Missing key$/, [["input"]]],
     ["a webhook that is not a URL", "/run", `{"input":1,"webhook":"ftp://a"}`, /^webhook: .*http:.* or https:/, [["webhook"]]],
-    ["a policy out of its range", "/run", `{"input":1,"policy":{"ttl":1}}`, /^policy\.ttl: /, [["policy", "ttl"]]]
+    ["a policy value out of range", "/run", `{"input":1,"policy":{"ttl":1}}`, /^policy\.ttl: /, [["policy", "ttl"]]]
   ])("%s returns 400 with the path of each invalid value", ([_name, path, body, error, paths]) =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
@@ -629,7 +629,7 @@ describe("requests that the local API refuses", () => {
       })
   )
 
-  it.live("a web page of another origin receives 403; a page of this machine may call the API", () =>
+  it.live("a web page from another origin receives 403; a page from this machine may call the API", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       for (const origin of ["https://example.com", "null", "http://localhost.example.com", "http://127.0.0.1.example.com"]) {
@@ -670,7 +670,7 @@ describe("the start of the local API", () => {
       )
     }))
 
-  it.live("an address of another machine causes an error that names the flag", () =>
+  it.live("another machine's address causes an error that names the flag", () =>
     Effect.gen(function*() {
       expect(yield* startError({ argv: ["--rp_api_host", "192.0.2.1"] })).toMatch(
         /^--rp_api_host is "192\.0\.2\.1", which is not an address/

@@ -67,7 +67,7 @@ describe("a handler file with --rp_serve_api", () => {
     expect(stdout).toContain("INFO | Local API at")
   })
 
-  it("UVICORN_LOG_LEVEL with an unknown level stops the start, and the error lists the levels", async () => {
+  it("UVICORN_LOG_LEVEL with an unknown level prevents the start, and the error lists the levels", async () => {
     const worker = start("local", { args: ["--rp_serve_api", "--rp_api_port", "0"], env: { UVICORN_LOG_LEVEL: "loud" } })
     const { code, stdout } = await worker.ended
     expect({ code, stdout }).toEqual({

@@ -8,8 +8,8 @@
  *   the handler ends --> unsent values are dropped; the value in flight is awaited, up to `flushTimeout` --> the result is sent
  * ```
  *
- * The worker waits for the response to the value in flight, but at most `flushTimeout`, because a platform that does not answer must not
- * delay the result. A request aborted after that time may still arrive; a platform that checks the lease (as Stint does) ignores it.
+ * The worker waits for the response to the value in flight, but at most `flushTimeout`, because a platform that does not respond must not delay
+ * the result. A request aborted after that time may still arrive; a platform that checks the lease (as Stint does) ignores it.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import type { JobSource } from "@stint/worker/JobSource"
@@ -70,7 +70,7 @@ const onThisThread = (
   }, interval)
 }
 
-/** Creates the progress of a job. `context` is that of the job's fiber: it has the clock, the logger and the job's id for log lines. */
+/** Creates the progress of a job. `context` is the context of the job's fiber, with the clock, the logger and the job's id for log lines. */
 export const make = (
   source: Source,
   job: ReceivedJob,

@@ -32,8 +32,8 @@ export interface JobRef {
 /** Reports progress. */
 export class Progress extends Context.Service<Progress, {
   /**
-   * Reports a JSON value as the progress of a job that runs in this worker. A plain function for plain code: it returns immediately and
-   * never throws. Invalid values are dropped; the first one of a job logs a WARN. Values of an ended job are ignored with a DEBUG line.
+   * Reports a JSON value as the progress of a job that is running in this worker. A plain function for plain code: it returns immediately and
+   * never throws. Invalid values are dropped; a job's first invalid value logs a WARN. Values of an ended job are ignored with a DEBUG line.
    */
   readonly update: (job: JobRef, value: unknown) => void
 }>()("@stint/worker-progress/Progress") {}
@@ -53,7 +53,7 @@ export const update: (value: unknown) => Effect.Effect<void, never, Progress | C
   }
 )
 
-/** Options of progress. */
+/** Options for progress. */
 export interface Options {
   /**
    * The minimum time between two values of a job. The first value is sent immediately. Default: 100 ms, because a person cannot tell faster
@@ -66,19 +66,19 @@ export interface Options {
    */
   readonly flushTimeout?: Duration.Input
   /**
-   * The maximum size of a value as JSON text. Bytes; default: 1,000,000, slightly less than the limit of the server (1 MiB, including the
+   * The maximum size of a value as JSON text. Bytes; default: 1,000,000, slightly less than the server's limit (1 MiB, including the
    * body around it). A larger value is dropped with a WARN.
    */
   readonly maxBytes?: number
 }
 
-/** The default of {@link Options.interval}. Milliseconds. */
+/** The default for {@link Options.interval}. Milliseconds. */
 const INTERVAL = 100
 
-/** The default of {@link Options.flushTimeout}. Milliseconds. */
+/** The default for {@link Options.flushTimeout}. Milliseconds. */
 const FLUSH_TIMEOUT = 1_000
 
-/** The default of {@link Options.maxBytes}. */
+/** The default for {@link Options.maxBytes}. */
 const MAX_BYTES = 1_000_000
 
 interface RunningProgress {

@@ -162,7 +162,7 @@ describe("progress that fails", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect.each([404, 409, 410])("with %i is the last of the job, without a WARN", (how) => {
+  it.effect.each([404, 409, 410])("with %i is the job's last, without a WARN", (how) => {
     const { layer, log, values } = inMemory(reporter([0, 1_000, 2_000, 3_000]), {
       answers: [{ after: 0, how: 200 }, { after: 0, how }]
     })
@@ -191,7 +191,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("waits at most a second when the platform does not answer", () => {
+  it.effect("waits at most a second when the platform does not respond", () => {
     const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)] })
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })

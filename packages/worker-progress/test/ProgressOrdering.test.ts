@@ -106,7 +106,7 @@ describe("over HTTP", () => {
   it.live("no progress arrives after the result of any of 200 jobs, for any behaviour of the platform", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
-      // The number of event loop turns between two updates, and the behaviour of the platform at that time.
+      // The number of event loop turns between two updates, and the platform's behaviour at that time.
       const fault = fc.constantFrom("none", "none", "none", "500", "429", "drop", "hold")
       const scripts = fc.sample(
         fc.array(fc.record({ turns: fc.integer({ min: 0, max: 8 }), updates: fc.integer({ min: 0, max: 5 }), fault }), {
@@ -165,7 +165,7 @@ describe("over HTTP", () => {
         expect(values).toEqual(values.toSorted((a, b) => a - b))
         shown += values.length
       }
-      // The race took place: many values were sent, and many were replaced before that.
+      // The race took place: many values were sent, and many were replaced before they were sent.
       expect(shown).toBeGreaterThan(JOBS / 4)
       expect(reported).toBeGreaterThan(shown)
     }))

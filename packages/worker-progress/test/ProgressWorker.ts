@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Progress } from "../src/index.ts"
 
-/** The response of the platform to one value. */
+/** The platform's response to one value. */
 export interface Answer {
   /** The delay in milliseconds. */
   readonly after: number

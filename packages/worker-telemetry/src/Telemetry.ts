@@ -4,7 +4,7 @@
  * ```
  *   OTEL_SDK_DISABLED=true                    no traces
  *   the program has registered an SDK         the worker's spans go to that SDK
- *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   an SDK of our own, which exports by OTLP over HTTP
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   our own SDK, which exports OTLP over HTTP
  *   none of these                             no traces: no module is loaded, no span is created
  * ```
  *
@@ -36,7 +36,7 @@ const identity = Effect.map(Effect.serviceOption(WorkerConfig), (config): OtelSd
 /**
  * Traces jobs when the environment configures traces. Otherwise the layer is empty and costs nothing.
  *
- * Provide it to the worker, outside of all layers that should be traced. It sends the last spans when it closes, after the worker has
+ * Provide it to the worker, outside all layers that should be traced. It sends the last spans when it closes, after the worker has
  * delivered its last result. Fails with a `ConfigError` when a variable is invalid.
  *
  * @example

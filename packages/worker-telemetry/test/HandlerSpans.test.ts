@@ -138,7 +138,7 @@ describe("a span that the handler's own code starts", () => {
       expect(headers["traceparent"]).toBe(`00-${traceId}-${spanId}-01`)
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("has no parent outside of a job", () =>
+  it.live("has no parent outside a job", () =>
     Effect.gen(function*() {
       yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
       own("outside", () => undefined)

@@ -1,5 +1,5 @@
 /**
- * A collector on the loopback address. It records the requests of OTLP exporters and decodes the spans of JSON requests.
+ * A collector on the loopback address. It records the requests from OTLP exporters and decodes the spans of JSON requests.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

@@ -124,7 +124,7 @@ describe("a worker whose environment names a collector", () => {
       expect(collector.named("process stub").attributes["stint.job.id"]).toBe(second)
     }))
 
-  it.live("samples the traces of jobs without a caller's trace by OTEL_TRACES_SAMPLER", () =>
+  it.live("samples the traces of jobs without a caller's trace as OTEL_TRACES_SAMPLER specifies", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make

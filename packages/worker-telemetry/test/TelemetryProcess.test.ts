@@ -37,7 +37,7 @@ const runOneJob = Effect.fnUntraced(function*(file: string, env: Record<string, 
 })
 
 describe("a worker", () => {
-  it.live("loads no OpenTelemetry module when no variable asks for traces", () =>
+  it.live("loads no OpenTelemetry module when no variable configures traces", () =>
     Effect.gen(function*() {
       expect(yield* runOneJob(worker, {})).toEqual([])
     }))

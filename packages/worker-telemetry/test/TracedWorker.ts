@@ -1,5 +1,5 @@
 /**
- * A worker in the test's process, connected by HTTP to a stub of a platform, with the given OpenTelemetry variables.
+ * A worker in the test's process, connected over HTTP to a platform stub, with the given OpenTelemetry variables.
  */
 import * as Handler from "@stint/worker/Handler"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"

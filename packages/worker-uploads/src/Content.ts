@@ -66,7 +66,7 @@ const readPart = async (handle: FileHandle, offset: number, length: number): Pro
   return buffer.subarray(0, filled)
 }
 
-/** A regular file, open while the scope is open. Data appended meanwhile is not uploaded. */
+/** A regular file, open while the scope is open. Data that is appended in the meantime is not uploaded. */
 export const file = Effect.fnUntraced(function*(
   path: string
 ): Effect.fn.Return<Content<UploadError>, UploadError, Scope.Scope> {

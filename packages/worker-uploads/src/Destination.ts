@@ -30,7 +30,7 @@ import * as StorageUrl from "./StorageUrl.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** The address of a storage and a key to it. */
+/** The address of a storage service, and a key for it. */
 export interface Credentials {
   /** Any form that `StorageUrl` parses. */
   readonly endpointUrl: string
@@ -44,7 +44,7 @@ export interface Credentials {
   readonly region?: string
 }
 
-/** The source of the bucket; errors advise which of its settings to correct. */
+/** The source of the bucket; errors name which of its settings to correct. */
 export type Origin = "options" | "job" | "environment"
 
 /**
@@ -78,7 +78,7 @@ export interface Folder {
 /** Where an upload goes. */
 export type Destination = Bucket | Folder
 
-/** The settings in the environment: a key, if configured, and the default region of this machine. */
+/** The settings in the environment: a key, if configured, and this machine's default region. */
 export interface Environment {
   readonly credentials: Credentials | undefined
   readonly region: string | undefined
@@ -154,7 +154,7 @@ const SETTINGS: Record<Origin, { readonly [Key in "endpointUrl" | "accessId" | "
   }
 }
 
-/** The names of the settings of a source. */
+/** The names of a source's settings. */
 export const settingsOf = (origin: Origin) => SETTINGS[origin]
 
 /** The names that S3 allows, and those that older and other storage services also allow: upper case, underscores. */
@@ -263,7 +263,7 @@ export const resolve = Effect.fnUntraced(function*(
   if (credentials !== undefined) return yield* bucketOf("options", credentials, bucket, environment.region)
   const job = yield* Effect.serviceOption(CurrentJob)
   const fromJob = acceptJobConfig && Option.isSome(job) ? yield* jobCredentials(job.value) : undefined
-  // The region of this machine does not apply to a caller's bucket.
+  // This machine's region does not apply to a caller's bucket.
   if (fromJob !== undefined) return yield* bucketOf("job", fromJob, bucket, undefined)
   if (environment.credentials !== undefined) {
     return yield* bucketOf("environment", environment.credentials, bucket, environment.region)

@@ -11,7 +11,7 @@ import { pathToFileURL } from "node:url"
 import type { Content } from "./Content.ts"
 import { FolderUnwritable, UploadError } from "./UploadError.ts"
 
-/** Bytes written at once. */
+/** The number of bytes that are written at once. */
 const CHUNK = 1024 * 1024
 
 /** Writes one file below the folder; `key` must be safe. Returns its address and its size. */

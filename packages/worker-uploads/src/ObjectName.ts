@@ -13,7 +13,7 @@ export const MAX_KEY = 1024
 
 const bytes = (text: string) => Buffer.byteLength(text)
 
-/** Control, formatting and unassigned characters, line ends, separators of paths, and what Windows forbids. */
+/** Control, formatting and unassigned characters, line ends, path separators, and what Windows forbids. */
 const UNSAFE = /[\p{C}\p{Zl}\p{Zp}/\\:*?"<>|]/gu
 
 /** Device names on Windows, with any extension. */
@@ -33,10 +33,10 @@ const cut = (text: string, room: number): string => {
   return kept
 }
 
-/** Windows drops trailing dots and spaces, so that two names become one. */
+/** Windows drops trailing dots and spaces, so that two names can become one. */
 const trimmed = (name: string): string => name.trim().replace(/[.\s]+$/, "")
 
-/** Makes one path segment safe. Two different names can become the same one. */
+/** Makes one path segment safe. Two different names can become the same segment. */
 export const segment = (name: string): string => {
   const clean = trimmed(name.toWellFormed().normalize("NFC").replaceAll(UNSAFE, "_"))
   const named = clean === "" || DEVICE.test(clean) ? `_${clean}` : clean

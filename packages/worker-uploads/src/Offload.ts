@@ -22,7 +22,7 @@ export interface OffloadOptions {
    * output. A lower value keeps the platform's store small and costs one request to the storage per output.
    */
   readonly above?: number
-  /** Options of the upload. Default: as `{job id}/output.json`, for 7 days. */
+  /** Options for the upload. Default: uploaded as `{job id}/output.json`, for 7 days. */
   readonly upload?: Options
 }
 
@@ -48,7 +48,7 @@ export const offload = (
   JobMiddleware.unwrap(Effect.map(Uploads, (uploads) => {
     const replaceLarge = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
       const text = jsonOf(outcome.output)
-      // UTF-8 has at most three bytes per UTF-16 code unit: short texts need not be encoded to be measured.
+      // UTF-8 has at most three bytes per UTF-16 code unit: short strings need not be encoded to be measured.
       if (text === undefined || text.length * 3 <= above) return outcome
       const body = Buffer.from(text)
       if (body.byteLength <= above) return outcome

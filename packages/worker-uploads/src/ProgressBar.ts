@@ -5,8 +5,8 @@
  *   photo.png  ████████░░░░░░░░░░░░  41 %  12.3 of 29.8 MB  8.1 MB/s
  * ```
  *
- * Concurrent uploads share the line. It is written to standard error, only if that is a terminal and the log is not JSON: in a worker of a platform it
- * would be noise. It disappears when the last upload ends.
+ * Concurrent uploads share the line. It is written to standard error, only if that is a terminal and the log is not JSON: in a platform's worker
+ * it would be noise. It disappears when the last upload ends.
  *
  * This does not use a library, because the code is short, and the usual libraries are made for many bars and run their own timers.
  */

@@ -9,8 +9,8 @@
  *                                                               AbortMultipartUpload
  * ```
  *
- * A storage stores the parts of an upload until it is completed or aborted, and charges for them. Interruption therefore cancels the parts
- * in flight and waits for the abort.
+ * A storage service keeps the parts of an upload until the upload is completed or aborted, and charges for them. Interruption therefore cancels
+ * the parts in flight and waits for the abort.
  *
  * This file implements multipart uploads itself instead of using the SDK's `lib-storage`, whose `abort` lets requests in flight continue
  * and does not wait for its own cleanup, and which continues to send parts after one has failed.
@@ -33,7 +33,7 @@ import { toUploadError } from "./UploadErrorMapping.ts"
 /** How uploads are made. */
 export interface Tuning {
   /**
-   * Bytes per part. Default: 8 MiB; the minimum of S3 is 5 MiB. Larger parts need fewer requests; an upload holds `concurrency` + 1 parts in memory, and
+   * Bytes per part. Default: 8 MiB; S3's minimum is 5 MiB. Larger parts need fewer requests; an upload holds `concurrency` + 1 parts in memory, and
    * a lost connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
    */
   readonly partSize: number
@@ -78,7 +78,7 @@ const ABORT_TIMEOUT = Duration.seconds(15)
 const IDLE = Duration.seconds(60)
 
 /**
- * Concurrent requests to one storage, each on its own connection.
+ * Concurrent requests to one storage service, each on its own connection.
  */
 const MAX_REQUESTS = 48
 
@@ -116,7 +116,7 @@ export interface S3Objects {
   readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
 }
 
-/** Requests of one upload: the client of the bucket's storage, and errors that name the bucket. */
+/** Requests for one upload: the client of the bucket's storage, and errors that name the bucket. */
 interface Target {
   readonly bucket: Bucket
   readonly sdk: S3.S3["sdk"]

@@ -1,5 +1,5 @@
 /**
- * Parses the address of an S3-compatible storage: its region, its bucket, and how it addresses objects. Pure.
+ * Parses the address of an S3-compatible storage service: its region, its bucket, and how it addresses objects. Pure.
  *
  * ```
  *  https://s3.eu-west-1.amazonaws.com                    region eu-west-1
@@ -38,7 +38,7 @@ const BUCKET = String.raw`(?:(?<bucket>.+?)\.)?`
 interface Provider {
   /** Matches the whole host, with groups `bucket`, `region` and `host`: the storage's own host, if it is not the rest of the match. */
   readonly host: RegExp
-  /** The region of a host that contains none. */
+  /** The region for a host that contains none. */
   readonly region?: string
   readonly pathStyle: boolean
   /** The host of the API, if it is not the host without the bucket. */
@@ -108,7 +108,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
   if (!URL.canParse(full)) return Result.fail("is no http or https address")
   const url = new URL(full)
   if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is no http or https address")
-  // The address is then not shown.
+  // In this case the address is not shown.
   if (url.username !== "" || url.password !== "") {
     return Result.fail("holds a user's name or password, which has no place there")
   }

@@ -3,7 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 
-/** A setting is missing or invalid: a variable, a key of the job's `s3Config`, or an option of the call. Nothing was sent. */
+/** A setting is missing or invalid: a variable, a key of the job's `s3Config`, or an option in the call. Nothing was sent. */
 export class BadConfig extends Schema.TaggedError<BadConfig>()("BadConfig", {
   /** The setting: `BUCKET_ACCESS_KEY_ID`, `s3Config.bucketName`, `credentials.endpointUrl`, `expires`. */
   setting: Schema.String,
@@ -36,7 +36,7 @@ export class NoSuchBucket extends Schema.TaggedError<NoSuchBucket>()("NoSuchBuck
   hint: Schema.String
 }) {}
 
-/** The bucket is in another region than the one the request was signed for. */
+/** The bucket is in a different region from the one the request was signed for. */
 export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion", {
   endpoint: Schema.String,
   bucket: Schema.String,

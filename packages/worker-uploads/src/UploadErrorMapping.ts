@@ -36,7 +36,7 @@ const regionHint = ({ origin }: Bucket, region: string | undefined): string =>
     ? "with BUCKET_REGION, or use the address with the region in it in BUCKET_ENDPOINT_URL."
     : `by the address with the region in it in ${settingsOf(origin).endpointUrl}.`)
 
-/** Codes that S3-compatible services return. Any other code may be text of a server that is not a storage. */
+/** Codes that S3-compatible services return. Any other code may be text from a server that is not a storage service. */
 const S3_CODES = new Set([
   "AccessDenied",
   "BadDigest",
@@ -55,7 +55,7 @@ const S3_CODES = new Set([
   "SlowDown"
 ])
 
-/** What an untrusted storage answered, without its text. */
+/** What an untrusted storage service returned, without its text. */
 const unquoted = (code: string): string => S3_CODES.has(code) ? code : "it did not answer as S3 storage does"
 
 const reasonOf = (bucket: Bucket, error: S3Error): Reason => {
@@ -80,6 +80,6 @@ const reasonOf = (bucket: Bucket, error: S3Error): Reason => {
   }
 }
 
-/** Converts an error of the bucket's client. */
+/** Converts an error from the bucket's client. */
 export const toUploadError = (bucket: Bucket) => (error: S3Error): UploadError =>
   new UploadError({ reason: reasonOf(bucket, error) })

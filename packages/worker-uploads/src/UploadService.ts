@@ -21,7 +21,7 @@ import type { Acl } from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** Options of one upload. */
+/** Options for one upload. */
 export interface Options {
   /**
    * The name of the file, the last part of the object's key. Default: the name of the file; for bytes and streams a random name. Made safe.
@@ -29,12 +29,12 @@ export interface Options {
   readonly name?: string | undefined
   /**
    * The object's whole key, in place of `{job id}/{name}`. A key without the job's id lets one job overwrite another's object. Empty segments, `.` and
-   * `..` are dropped, the others made safe.
+   * `..` are dropped, and the others are made safe.
    */
   readonly key?: string | undefined
   /** Prepended to the object's key. */
   readonly prefix?: string | undefined
-  /** Default: by the extension of the name, else `application/octet-stream`, or `text/plain; charset=utf-8` for a text. */
+  /** Default: determined by the extension of the name, otherwise `application/octet-stream`, or `text/plain; charset=utf-8` for a string. */
   readonly contentType?: string | undefined
   readonly contentEncoding?: string | undefined
   /** `attachment; filename="..."` makes browsers save the object instead of showing it. */
@@ -49,7 +49,7 @@ export interface Options {
   /** The storage of this upload, in place of the job's and the environment's. */
   readonly credentials?: Credentials | undefined
   /**
-   * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL
+   * How long the URL is valid: 1 second to 7 days, S3's maximum and the default. A shorter time is safer, because anyone with the URL
    * can read the object. A URL that is valid for more than a day outlives the job's result, which is removed after a day.
    */
   readonly expires?: Duration.Input | undefined
@@ -74,9 +74,9 @@ export interface Uploaded {
 export class Uploads extends Context.Service<Uploads, {
   /** Uploads a file of any size, which is read part by part. */
   readonly file: (path: string | URL, options?: Options) => Effect.Effect<URL, UploadError>
-  /** Uploads bytes, or a text as UTF-8. */
+  /** Uploads bytes, or a string as UTF-8. */
   readonly bytes: (data: Uint8Array | string, options?: Options) => Effect.Effect<URL, UploadError>
-  /** Uploads the content of a stream. It can be read only after the stream has ended. */
+  /** Uploads the content of a stream. The uploaded object can be read only after the stream has ended. */
   readonly stream: <E, R>(
     data: Stream.Stream<Uint8Array, E, R>,
     options?: Options
@@ -91,7 +91,7 @@ export class Uploads extends Context.Service<Uploads, {
   readonly destination: (options?: Options) => Effect.Effect<Destination["_tag"], UploadError>
 }>()("@stint/worker-uploads/Uploads") {}
 
-/** The properties of a content besides its bytes. */
+/** The properties of the content other than its bytes. */
 export interface ContentHints {
   /** The name if the options contain none. If undefined, the name is random. The name does not have to be safe. */
   readonly name: string | undefined
@@ -112,7 +112,7 @@ export interface ResolvedObject {
   readonly expires: number
 }
 
-/** The maximum of S3: seven days. */
+/** S3's maximum: seven days. */
 const MAX_EXPIRES = Duration.days(7)
 
 const expiresOf = (input: Duration.Input | undefined): Effect.Effect<number, UploadError> => {

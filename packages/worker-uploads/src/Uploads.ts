@@ -38,7 +38,7 @@ export type {
   Uploaded
 } from "./UploadService.ts"
 
-/** Options of the layer. */
+/** Options for the layer. */
 export interface LayerOptions extends Partial<S3Objects.Tuning> {
   /** Where uploads are written without a bucket. Default: `local_upload` in the working directory. */
   readonly folder?: string
@@ -48,12 +48,12 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
    */
   readonly jobConfig?: boolean
   /**
-   * Special-purpose address ranges that a storage may have when a job's `s3Config` or the call's `credentials` choose it: `10.1.2.3`,
-   * `10.0.0.0/8`. Default: those of `PLATFORM_UPLOAD_ALLOW`, separated by commas; without it, none. The storage of the `BUCKET_*` variables may have any
-   * address.
+   * Special-purpose address ranges that a storage service may have when a job's `s3Config` or the call's `credentials` choose it: `10.1.2.3`,
+   * `10.0.0.0/8`. Default: the comma-separated ranges in `PLATFORM_UPLOAD_ALLOW`; without it, none. The storage of the `BUCKET_*` variables may
+   * have any address.
    */
   readonly allow?: ReadonlyArray<string>
-  /** The progress line. Default: on standard error, if that is a terminal and the log is not JSON. */
+  /** Where the progress line is shown. Default: standard error, if it is a terminal and the log is not JSON. */
   readonly progress?: ProgressBar.ProgressBar
 }
 
@@ -201,7 +201,7 @@ export const layerLocal = (folder: string = FOLDER): Layer.Layer<Uploads, Upload
 export const file = (path: string | URL, options?: Options): Effect.Effect<URL, UploadError, Uploads> =>
   Effect.flatMap(Uploads, (uploads) => uploads.file(path, options))
 
-/** Uploads bytes, or a text as UTF-8, and returns a URL to fetch them from. */
+/** Uploads bytes, or a string as UTF-8, and returns a URL to fetch them from. */
 export const bytes = (data: Uint8Array | string, options?: Options): Effect.Effect<URL, UploadError, Uploads> =>
   Effect.flatMap(Uploads, (uploads) => uploads.bytes(data, options))
 

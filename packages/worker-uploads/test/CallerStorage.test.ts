@@ -1,5 +1,5 @@
 /**
- * Storages that callers choose: by the job's `s3Config`, or by credentials that the handler passes on.
+ * Storage services that callers choose: by the job's `s3Config`, or by credentials that the handler passes on.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -28,8 +28,8 @@ const uploads = (endpointUrl: string) =>
 const ofOperator = (url: string, allow?: ReadonlyArray<string>) =>
   layer(bucketEnvironment(`${url}/b1`, KEY), { attempts: 1, ...(allow === undefined ? {} : { allow }) })
 
-describe("a storage that a caller chooses", () => {
-  it.live("is not reached when its address is special, by any spelling, and the error says how to allow it", () =>
+describe("a storage service that a caller chooses", () => {
+  it.live("is not reached when its address is special, in any spelling, and the error says how to allow it", () =>
     Effect.scoped(Effect.gen(function*() {
       const server = yield* storage
       const port = new URL(server.url).port
@@ -46,7 +46,7 @@ describe("a storage that a caller chooses", () => {
       expect(server.requests).toHaveLength(1)
     })))
 
-  it.live("is reached when PLATFORM_UPLOAD_ALLOW contains its address, and an invalid range stops the start", () =>
+  it.live("is reached when PLATFORM_UPLOAD_ALLOW contains its address, and an invalid range prevents the start", () =>
     Effect.scoped(Effect.gen(function*() {
       const server = yield* storage
       const options = { allow: undefined } as unknown as Uploads.LayerOptions

@@ -63,7 +63,7 @@ describe("the variables of a bucket", () => {
       expect(message).toContain(`but ${missing} is not`)
     }))
 
-  it.effect("half set stop a worker when it starts, not at its first upload", () =>
+  it.effect("partly set stop a worker when it starts, not at its first upload", () =>
     Effect.gen(function*() {
       const { reason } = yield* badConfig(Effect.provide(Effect.void, layer({ BUCKET_ENDPOINT_URL: "https://s3.amazonaws.com" })))
       expect(reason).toMatchObject({ _tag: "BadConfig", setting: "BUCKET_ACCESS_KEY_ID" })
@@ -119,7 +119,7 @@ describe("an unnamed bucket", () => {
 describe("a job's s3Config", () => {
   const s3Config = { ...KEY, bucketName: "theirs", endpointUrl: "https://minio.example", objectPath: "in/../box" }
 
-  it.effect("is used as a whole, without settings of the environment", () =>
+  it.effect("is used as a whole, without settings from the environment", () =>
     Effect.gen(function*() {
       const bucket = yield* bucketOf(FULL).pipe(withJob({ s3Config }))
       expect(bucket).toMatchObject({ origin: "job", endpoint: "https://minio.example", bucket: "theirs", prefix: "in/box" })

@@ -14,7 +14,7 @@ const MIB = 1024 * 1024
 const PART = 5 * MIB
 const KEY = { accessId: "AKIDEXAMPLE", accessSecret: "wJalrXUtnFEMI-secret" } as const
 
-/** A hostile storage, and uploads to it with short timeouts. */
+/** A hostile storage service, and uploads to it with short timeouts. */
 const withStorage = <A, E>(
   test: (storage: HostileStorage) => Effect.Effect<A, E, Uploads.Uploads>,
   options: Uploads.LayerOptions = {}
@@ -40,7 +40,7 @@ const withStorage = <A, E>(
 
 const until = (storage: HostileStorage, check: () => boolean) => Effect.promise(() => storage.until(check))
 
-describe("a storage that does not answer", () => {
+describe("a storage service that does not respond", () => {
   it.live("is reported as Unreachable after all attempts, and the error names the address", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
@@ -77,7 +77,7 @@ describe("a storage that does not answer", () => {
     ))
 })
 
-describe("a storage in trouble", () => {
+describe("a storage service in trouble", () => {
   it.live.each<[string, Parameters<HostileStorage["fail"]>[1]]>([
     ["cuts a connection", "cut"],
     ["is silent", "hang"],
@@ -284,7 +284,7 @@ describe("a file", () => {
       })), { concurrency: 1 }))
 })
 
-describe("an answer of the storage", () => {
+describe("a response from the storage", () => {
   it.live.each<[string, Exclude<Parameters<HostileStorage["fail"]>[1], string>, object, RegExp]>([
     [
       "another region",
@@ -314,12 +314,12 @@ describe("an answer of the storage", () => {
     ["a proxy's page", { status: 403, body: "<html>blocked</html>", headers: { "content-type": "text/html" } }, {
       _tag: "Denied"
     }, /Check/],
-    ["a page that is not there", { status: 404, body: "not here", headers: { "content-type": "text/plain" } }, {
+    ["a missing page", { status: 404, body: "not here", headers: { "content-type": "text/plain" } }, {
       _tag: "Rejected",
       status: 404
     }, /HTTP 404/],
     [
-      "a web site that answers 200 to everything",
+      "a web site that returns 200 for everything",
       { status: 200, body: "<html>hello</html>" },
       { _tag: "Rejected" },
       /one of a web site\?/

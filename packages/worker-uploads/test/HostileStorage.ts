@@ -1,5 +1,5 @@
 /**
- * A storage on loopback that responds as S3 does, except to requests for which a test has set a fault.
+ * A storage service on loopback that responds as S3 does, except to requests for which a test has set a fault.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -9,13 +9,13 @@ export type Operation = "put" | "create" | "part" | "complete" | "abort"
 
 /** The fault of a request. */
 export type Fault =
-  /** No answer. */
+  /** No response. */
   | "hang"
-  /** The answer is delayed until the test releases it. */
+  /** The response is delayed until the test releases it. */
   | "hold"
   /** The connection is closed in the middle of the body. */
   | "cut"
-  /** This answer. */
+  /** This response. */
   | { readonly status: number; readonly body: string; readonly headers?: { readonly [name: string]: string } }
 
 /** One received request. */
@@ -25,7 +25,7 @@ export interface Recorded {
   readonly headers: IncomingMessage["headers"]
   /** Received bytes. */
   size: number
-  /** The client disconnected before the answer. */
+  /** The client disconnected before the response. */
   abandoned: boolean
 }
 
@@ -80,7 +80,7 @@ export class HostileStorage {
     return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : ""
   }
 
-  /** Sets the faults of the next requests of this kind, in order. */
+  /** Sets the faults for the next requests of this kind, in order. */
   fail(operation: Operation, ...faults: ReadonlyArray<Fault>): void {
     this.#faults.set(operation, [...this.#faults.get(operation) ?? [], ...faults])
   }

@@ -37,7 +37,7 @@ describe("without a bucket", () => {
       }).pipe(Effect.scoped)
     ))
 
-  it.effect("writes bytes, texts and streams to the folder", () =>
+  it.effect("writes bytes, strings and streams to the folder", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         const one = yield* Uploads.bytes(pattern(10), { key: "a.bin" })

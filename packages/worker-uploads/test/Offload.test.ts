@@ -9,7 +9,7 @@ import { folder } from "./UploadsHarness.ts"
 
 const large = { text: "ü".repeat(600), list: [1, 2, 3] }
 
-/** Runs a handler behind the offload of outputs above 1000 bytes. */
+/** Runs a handler whose outputs above 1000 bytes are offloaded. */
 const run = (output: unknown, options: Uploads.OffloadOptions = {}) =>
   Effect.gen(function*() {
     const log = LogMemory.make()
@@ -77,7 +77,7 @@ describe("an output that is too large", () => {
       expect(lines).toEqual([expect.objectContaining({ level: "WARN", message: expect.stringContaining("no bucket") })])
     })))
 
-  it.effect("is left to the worker when JSON cannot hold it", () =>
+  it.effect("is left to the worker when JSON cannot represent it", () =>
     Effect.gen(function*() {
       const { result } = yield* run({ big: 1n, text: "x".repeat(2000) })
       expect(result.status).toBe("FAILED")

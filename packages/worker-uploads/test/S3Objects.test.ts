@@ -73,7 +73,7 @@ describe("an upload to a bucket returns a URL that anyone can fetch", () => {
       expect(got.header("content-type")).toBe("video/webm")
     }).pipe((test) => run(test, { partSize: PART })))
 
-  it.live("of a text, as UTF-8", () =>
+  it.live("of a string, as UTF-8", () =>
     Effect.gen(function*() {
       const got = yield* fetched(yield* Uploads.bytes("Grüße 🌍"))
       expect(got.bytes.toString()).toBe("Grüße 🌍")
@@ -119,7 +119,7 @@ describe("an upload to a bucket returns a URL that anyone can fetch", () => {
 })
 
 describe("an object", () => {
-  it.live("has the headers and metadata of the call", () =>
+  it.live("has the headers and metadata from the call", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("<p>", {
         key: "pages/one",
@@ -155,7 +155,7 @@ describe("an object", () => {
       expect(two.pathname).not.toBe(one.pathname)
     }).pipe(withJob({}), (test) => run(test)))
 
-  it.live("without a job does not overwrite another one of the same name", () =>
+  it.live("without a job does not overwrite another object of the same name", () =>
     Effect.gen(function*() {
       const [one, two] = [yield* Uploads.bytes("1", { name: "a.txt" }), yield* Uploads.bytes("2", { name: "a.txt" })]
       expect((yield* fetched(one)).bytes.toString()).toBe("1")
@@ -170,7 +170,7 @@ describe("an object", () => {
 })
 
 describe("the destination of an upload", () => {
-  it.live("is the job's s3Config before the environment, with its objectPath before the name", () =>
+  it.live("comes from the job's s3Config before the environment, with its objectPath before the name", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("mine", { name: "a.txt" }).pipe(
         withJob({ id: "job-9", s3Config: { ...callers(), objectPath: "/inbox/2026/" } })
@@ -179,14 +179,14 @@ describe("the destination of an upload", () => {
       expect((yield* fetched(url)).bytes.toString()).toBe("mine")
     }).pipe((test) => run(test)))
 
-  it.live("is the credentials of the call before the job's s3Config", () =>
+  it.live("comes from the credentials of the call before the job's s3Config", () =>
     Effect.gen(function*() {
       const credentials = { ...KEY, endpointUrl: `${server.url}/results` }
       const url = yield* Uploads.bytes("x", { name: "a.txt", credentials }).pipe(withJob({ s3Config: callers() }))
       expect(url.pathname).toBe("/results/job-1/a.txt")
     }).pipe((test) => run(test, {}, { BUCKET_NAME: "callers" })))
 
-  it.live("has the bucket of the call before BUCKET_NAME, and that if the address contains none", () =>
+  it.live("has the call's bucket, or else BUCKET_NAME, if the address contains none", () =>
     Effect.gen(function*() {
       expect((yield* Uploads.bytes("x", { key: "a" })).pathname).toBe("/callers/a")
       expect((yield* Uploads.bytes("x", { key: "a", bucket: "results" })).pathname).toBe("/results/a")
@@ -205,7 +205,7 @@ describe("the destination of an upload", () => {
     }).pipe((test) => run(test, {}, { BUCKET_REGION: "eu-north-1", AWS_REGION: "us-west-2" })))
 })
 
-describe("a storage that rejects an upload", () => {
+describe("a storage service that rejects an upload", () => {
   it.live("an unknown key: Denied, with the variables to check", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Uploads.bytes("x"))
@@ -231,7 +231,7 @@ describe("a storage that rejects an upload", () => {
       expect(error.message).toContain("Create it, or correct BUCKET_NAME or BUCKET_ENDPOINT_URL")
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 
-  it.live("the bucket of the month, when none is named: NoSuchBucket, with how to name one", () =>
+  it.live("the bucket of the month, when none is named: NoSuchBucket, with advice to name one", () =>
     Effect.gen(function*() {
       const { lines, value: error } = yield* logged(
         Effect.andThen(Effect.flip(Uploads.bytes("x")), Effect.flip(Uploads.bytes("x")))
@@ -244,7 +244,7 @@ describe("a storage that rejects an upload", () => {
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 })
 
-it.live("a span `upload` has the key, the destination and the size, and no secret", () =>
+it.live("the span `upload` contains the key, the destination and the size, and no secret", () =>
   Effect.gen(function*() {
     const spans: Array<Tracer.NativeSpan> = []
     const tracer = Tracer.make({

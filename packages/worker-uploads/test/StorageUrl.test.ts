@@ -119,7 +119,7 @@ describe("buckets are addressed", () => {
 })
 
 describe("an invalid address", () => {
-  it.each(["ftp://s3.example.com", "http://", "https://%zz", "file:///etc/passwd"])("is refused: %s", (address) => {
+  it.each(["ftp://s3.example.com", "http://", "https://%zz", "file:///etc/passwd"])("is rejected: %s", (address) => {
     expect(problem(address)).toBe("is no http or https address")
   })
 

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Uploads } from "../src/index.ts"
 
-/** The key of the test server, as a job's `s3Config` has it. */
+/** The key of the test server, as a job's `s3Config` contains it. */
 export const KEY = { accessId: S3Server.KEY.accessKeyId, accessSecret: S3Server.KEY.secretAccessKey } as const
 
 /** The variables of a bucket. */
@@ -23,7 +23,7 @@ export const bucketEnvironment = (url: string, key: { readonly accessId: string;
   BUCKET_SECRET_ACCESS_KEY: key.accessSecret
 })
 
-/** The service with these variables and no others. Callers may choose a storage on this machine, because the test servers are there. */
+/** The service with these variables and no others. Callers may choose a storage service on this machine, because the test servers run there. */
 export const layer = (env: Record<string, string>, options: Uploads.LayerOptions = {}) =>
   Layer.provide(Uploads.layerWith({ allow: ["127.0.0.1"], ...options }), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
 

@@ -24,7 +24,7 @@ export interface Report {
   readonly more: boolean
 }
 
-/** Options of a check. */
+/** Options for a check. */
 export interface Options {
   /** Whether keys with a default must be present too, as in an input that was validated before. Default: false. */
   readonly filled?: boolean

@@ -1,5 +1,5 @@
 /**
- * Converts rules to JSON Schema. Constraints are functions and are left out.
+ * Converts rules to JSON Schema. Constraints are left out, because they are functions.
  */
 import type { JsonSchema } from "effect/JsonSchema"
 import type { Keys, Node } from "./RuleTree.ts"

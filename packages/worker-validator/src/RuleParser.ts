@@ -48,7 +48,7 @@ const readKind = (word: unknown, at: string): Kind => {
   throw ruleError(at, `has the unknown type ${formatWord(word)}.${suggestion} ${TYPES}`)
 }
 
-/** The types of a rule. They are empty for the type of null alone. */
+/** The types of a rule; empty when null is the only type. */
 const readKinds = (type: unknown, at: string): { readonly kinds: ReadonlyArray<Kind>; readonly isNull: boolean } => {
   if (type === undefined) throw ruleError(at, `has no type. ${TYPES}`)
   const words = isList(type) ? type : [type]
@@ -100,7 +100,7 @@ const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open
   }
 }
 
-/** Whether an object has no class, as those of a literal or of JSON.parse. */
+/** Whether an object has no class, like one from a literal or from JSON.parse. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || (isRecord(prototype) && Object.getPrototypeOf(prototype) === null)

@@ -51,7 +51,7 @@ export type Type = StringType | IntegerType | NumberType | BooleanType | ListTyp
  */
 export type ConstraintResult = unknown
 
-/** The options of every rule; `T` is the type that constraints receive, `D` the type of the default. */
+/** The options for every rule; `T` is the type that constraints receive, `D` the type of the default. */
 interface Common<in T, out D> {
   /**
    * Checks a value of the right type, with nested defaults filled in, as the handler receives it. It must be synchronous and must not
@@ -67,13 +67,13 @@ interface Common<in T, out D> {
   readonly nullable?: boolean
 }
 
-/** The options of a rule for a list. */
+/** The options for a list's rule. */
 interface Items {
   /** The rule for each element. Every element is then checked, which costs time for long lists. Default: any value. */
   readonly items?: ItemRule
 }
 
-/** The options of a rule for an object. */
+/** The options for an object's rule. */
 interface Keys {
   /** The rules of its keys; other keys are rejected, as at the top level. Default: any keys with any values. */
   readonly rules?: Rules
@@ -151,7 +151,7 @@ export type Validated<R> = Flat<
   & { -readonly [K in Exclude<keyof R, Present<R>>]?: ValueOf<R[K], true> }
 >
 
-/** The type of the input that callers send: as {@link Validated}, but keys with a default are optional. */
+/** The type of the input that callers send: like {@link Validated}, but keys with a default are optional. */
 export type Accepted<R> = Flat<
   & { -readonly [K in Required<R>]: ValueOf<R[K], false> }
   & { -readonly [K in Exclude<keyof R, Required<R>>]?: ValueOf<R[K], false> }

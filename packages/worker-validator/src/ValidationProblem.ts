@@ -1,5 +1,5 @@
 /**
- * One problem of an input, and its text for the caller who sent it.
+ * One problem in an input, and its text for the caller who sent it.
  *
  * ```
  *   width should be an integer, not a string: got "wide".
@@ -12,7 +12,7 @@
 
 import { previewValue, truncate } from "@stint/worker/ValuePreview"
 
-/** One problem of an input. */
+/** One problem in an input. */
 export interface ValidationProblem {
   /** The keys and indexes that lead to the value. Empty for the input as a whole. */
   readonly path: ReadonlyArray<PropertyKey>

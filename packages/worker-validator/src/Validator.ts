@@ -7,7 +7,7 @@
  *   as a Schema          Handler.make({ input: Validator.toSchema(rules), ... })
  * ```
  *
- * The rules, checks and error texts are the same in all three. A handler that has a Schema for its input needs none of them.
+ * The rules, checks and error messages are the same in all three. A handler that has a Schema for its input needs none of them.
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"

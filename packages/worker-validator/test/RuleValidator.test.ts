@@ -199,7 +199,7 @@ describe("constraints", () => {
     expect(errorsOf({ width: 13 }, width(() => false))).toEqual(["width does not meet the constraints: got 13."])
   })
 
-  it("use a returned text as the message", () => {
+  it("use a returned string as the message", () => {
     expect(errorsOf({ width: 13 }, width((w) => w % 8 === 0 || "must be a multiple of 8"))).toEqual([
       "width does not meet the constraints (must be a multiple of 8): got 13."
     ])
@@ -233,7 +233,7 @@ describe("constraints", () => {
     ])
   })
 
-  it("pass with any truthy result but a text, and fail with any falsy result", () => {
+  it("pass with any truthy result except a string, and fail with any falsy result", () => {
     for (const truthy of [1, -1, [], {}, /a/.exec("a"), 1n]) {
       expect(Validator.validate({ width: 1 }, width(() => truthy))).toEqual({ validated_input: { width: 1 } })
     }

@@ -90,7 +90,7 @@ const word = fc.constantFrom(...jsonTypes.flatMap(([words]) => words))
 
 const json = fc.jsonValue({ maxDepth: 2 }).map((value): unknown => JSON.parse(JSON.stringify(value)))
 
-/** A value that mostly has a right type, and sometimes any type. */
+/** A value that usually has a correct type, and sometimes any type. */
 const valueFor = (rule: AnyRule): fc.Arbitrary<unknown> => {
   const one = (type: unknown): fc.Arbitrary<unknown> => {
     const [words] = jsonTypes.find(([all]) => all.includes(type))!

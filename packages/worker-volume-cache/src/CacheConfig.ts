@@ -6,7 +6,7 @@
  * | `ENDPOINT_ID` | nothing is cached | the endpoint that owns the mirror; set by the platform |
  * | `VOLUME_PATH` | `/platform-volume`, then `/runpod-volume` | the mount point of the network volume |
  *
- * Each has the prefix `PLATFORM_` or, when that is unset or empty, `RUNPOD_`.
+ * Each variable has the prefix `PLATFORM_` or, when that is unset or empty, `RUNPOD_`.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Config from "effect/Config"
@@ -20,11 +20,11 @@ import type { Settings } from "./CachedDirectory.ts"
 import * as ExcludePatterns from "./ExcludePatterns.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** Options of a cache. Only `dirs` is required. */
+/** Options for a cache. Only `dirs` is required. */
 export interface Options {
   /**
    * The directories to cache, such as a model cache and a compile cache. A relative path starts at the working directory; its mirror does
-   * not depend on the working directory. The directories need not exist. None may contain another. A text is a single directory.
+   * not depend on the working directory. The directories need not exist. None may contain another. A string is a single directory.
    */
   readonly dirs: string | ReadonlyArray<string>
   /** The mount point of the network volume. Default: `PLATFORM_VOLUME_PATH`, then `/platform-volume`, then `/runpod-volume`. */

@@ -11,7 +11,7 @@ export interface Hydrated {
   readonly bytes: number
   /** Files that already existed with the same content as in the mirror. */
   readonly present: number
-  /** Paths that exist with other content than in the mirror. They are not changed. */
+  /** Paths whose content differs from the mirror's. They are not changed. */
   readonly differing: number
   /** Files whose bytes in the mirror are missing or damaged. The next sync that finds them locally writes them again. */
   readonly damaged: number

@@ -15,7 +15,7 @@ export const sum = (bytes: Uint8Array): number => crc32(bytes)
 const BLOCKS = 16
 const BLOCK = 64 * 1024
 
-/** The checksum of the size and of sixteen blocks of a local file. Throws the errors of the file system. */
+/** The checksum of the size and of sixteen blocks of a local file. Throws the file system's errors. */
 export const sample = (local: LocalFiles, path: string, size: number): number => {
   const block = Buffer.allocUnsafe(Math.min(BLOCK, size))
   const fd = local.openSync(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0))

@@ -36,7 +36,7 @@ export type ScanEntry =
 export interface ScanResult {
   /** Directories come before their contents. */
   readonly found: ReadonlyArray<ScanEntry>
-  /** The number of entries skipped for other reasons than a pattern: links to targets outside, sockets, unreadable entries. */
+  /** The number of entries skipped for reasons other than a pattern: links to targets outside, sockets, unreadable entries. */
   readonly skipped: number
   /** Whether the directory has more than `maxFiles` entries, so that the scan stopped. */
   readonly truncated: boolean

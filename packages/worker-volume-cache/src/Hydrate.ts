@@ -8,7 +8,7 @@
  *                 +- excluded, no space, blocked by a file or a link: skipped
  * ```
  *
- * An error of one file skips that file. An error of the volume ends the hydration; the files copied so far stay, each of them complete.
+ * An error with one file skips that file. An error with the volume ends the hydration; the files copied so far stay, each of them complete.
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

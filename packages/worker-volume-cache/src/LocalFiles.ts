@@ -4,7 +4,7 @@
  * They are synchronous, because a call through the thread pool costs ten times the system call itself for a small file. Loops of such calls
  * yield every few milliseconds (file://./TimeSlice.ts), so that timers and sockets of running jobs are served.
  *
- * It is a reference, so that tests can replace single calls by failing ones.
+ * It is a reference, so that tests can replace single calls with failing ones.
  */
 import * as Context from "effect/Context"
 import * as fs from "node:fs"

@@ -45,7 +45,7 @@ export interface PackedEntry extends FileEntry {
   readonly crc: number
 }
 
-/** A large file: a file of its own. */
+/** A large file: a separate file on the volume. */
 export interface CopiedEntry extends FileEntry {
   readonly kind: "copied"
   readonly copy: string

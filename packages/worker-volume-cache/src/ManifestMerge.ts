@@ -1,5 +1,5 @@
 /**
- * Merges the changes of one worker into the current manifest. Pure: it runs again whenever another worker published first.
+ * Merges the changes of one worker into the current manifest. It has no side effects, because it runs again whenever another worker published first.
  *
  * ```
  *   case          last known state    local state    mirror              result
@@ -12,7 +12,7 @@
  *   other kind    -                   a file         a directory         kept, and vice versa
  * ```
  *
- * So a sync never deletes files that other workers added, and by default it deletes nothing.
+ * A sync therefore never deletes files that other workers added, and by default it deletes nothing.
  */
 import * as Manifest from "./Manifest.ts"
 
@@ -106,7 +106,7 @@ const deadBytes = (manifest: Manifest.Manifest): ReadonlyMap<string, number> => 
 const DEAD_SHARE = 0.5
 /** Packs below this size count as small; a sync of a few files creates such a pack. Bytes. */
 const SMALL_PACK = 1024 * 1024
-/** Small packs are merged from this number on. Each pack costs a cold worker one more file to open. */
+/** Small packs are merged once there are this many. Each pack costs a cold worker one more file to open. */
 const SMALL_PACKS = 32
 /** The maximum size of packs that one sync rewrites. Bytes. */
 const COMPACTED = 256 * 1024 * 1024

@@ -17,9 +17,9 @@
  *                                     link -> manifest-...14  ok
  * ```
  *
- * `link` is the compare-and-swap: it fails when the name exists, and it is atomic on NFS too, where `flock` is unreliable. So every reader
- * sees a complete manifest, a killed writer leaves the previous one, and the loser of a race only has to merge again. On a volume without
- * hard links, a writer checks the name and then renames: of two simultaneous writers, one may lose its additions until its next sync.
+ * `link` is the compare-and-swap: it fails when the name exists, and it is atomic on NFS too, where `flock` is unreliable. Therefore every reader
+ * sees a complete manifest, a killed writer leaves the previous one, and the loser of a race only has to merge again. On a volume without hard
+ * links, a writer checks the name and then renames: of two simultaneous writers, one may lose its additions until its next sync.
  *
  * Deletion is delayed, because a slower worker may still read an unused file. The manifest lists unused files with the time, and they are
  * deleted after the grace period. So are files that no manifest lists, which killed writers leave.
@@ -54,7 +54,7 @@ export interface Snapshot {
    * show whether it has changed.
    */
   readonly inode: number
-  /** The reasons why newer generations than that of the manifest were rejected. */
+  /** The reasons why generations newer than the manifest's were rejected. */
   readonly rejected: ReadonlyArray<string>
 }
 
@@ -65,7 +65,7 @@ const MANIFESTS = "manifests"
 const PACKS = "packs"
 const COPIES = "copies"
 
-/** The maximum size of a manifest, three times that of a million files. Larger ones are not read into memory. Bytes. */
+/** The maximum size of a manifest, three times the size for a million files. Larger ones are not read into memory. Bytes. */
 const MAX_MANIFEST = 400 * 1024 * 1024
 
 /** The number of generations to try, newest first, before the mirror counts as empty. */
@@ -218,7 +218,7 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   const collect = Effect.fn("Mirror.collect")(function*({ generation, manifest }: Snapshot) {
     const own = yield* files.stat(join(folderOf(MANIFESTS), Manifest.fileName(generation)))
     if (own === undefined) return
-    // Uses the clock of the volume, because the clocks of workers may differ.
+    // Uses the volume's clock, because the clocks of workers may differ.
     const old = own.mtime - grace
     const used = new Set(manifest.packs.keys())
     for (const entry of manifest.entries.values()) if (entry.kind === "copied") used.add(entry.copy)

@@ -41,7 +41,7 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (cons
 
 const codeOf = (cause: unknown): unknown => cause instanceof Error && "code" in cause ? cause.code : undefined
 
-/** The staging area of one hydration. Its methods throw the errors of the file system. */
+/** The staging area of one hydration. Its methods throw the file system's errors. */
 export class Staging {
   readonly #local: LocalFiles
   readonly #root: string

@@ -9,7 +9,7 @@
  *                             4 GiB, publish, 4 GiB, publish, ...
  * ```
  *
- * A file is copied consistently or not at all: after its bytes are read, its size, times and inode must be those of the scan. Otherwise it is
+ * A file is copied consistently or not at all: after its bytes are read, its size, times and inode must be the same as in the scan. Otherwise it is
  * being modified, and the next sync copies it. Written files take effect only when a manifest lists them, which is the last step
  * (file://./Mirror.ts).
  */

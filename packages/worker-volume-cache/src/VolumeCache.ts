@@ -115,7 +115,7 @@ const report = <P extends { readonly firstError: string | undefined }>(directory
 })
 
 /**
- * Kills the process at its exit if volume operations are pending. A volume that does not answer blocks a thread of Node's pool, and
+ * Kills the process at its exit if volume operations are pending. A volume that does not respond blocks a thread of Node's pool, and
  * `process.exit` waits for these threads forever. At that point no work is left, so SIGKILL loses nothing.
  */
 const exitDespitePendingIo = (files: VolumeFiles): void => {
@@ -282,7 +282,7 @@ export interface Handle extends AsyncDisposable {
 /**
  * The cache for plain code. Resolves when the directories are filled. Invalid options reject with a `TypeError`.
  *
- * A process that ends by `process.exit` or a signal does not reach the end of the block. Workers should use {@link layer}, because their
+ * A process that ends with `process.exit` or by a signal does not reach the end of the block. Workers should use {@link layer}, because their
  * shutdown waits for it.
  *
  * @example

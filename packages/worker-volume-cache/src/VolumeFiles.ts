@@ -2,13 +2,13 @@
  * The operations on the volume. They may fail, be slow, or never finish.
  *
  * They are asynchronous, so that a hanging network volume does not block the worker: callers can stop waiting. They never follow a symbolic
- * link, because any writer of the volume could create one to make the worker read or write files of its own machine.
+ * link, because any writer of the volume could create one to make the worker read or write files on its own machine.
  *
  * - A file is opened with `O_NOFOLLOW`, must be a regular file, and must have the expected path: links among its parents are detected by
  *   reading the path of the open file from the kernel.
  * - A file is created with `O_EXCL`, so that no file is ever overwritten.
  *
- * It is a reference, so that tests can replace it by one that fails, hangs or is killed.
+ * It is a reference, so that tests can replace it with one that fails, hangs or is killed.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -30,7 +30,7 @@ export class VolumeFileError extends Schema.TaggedError<VolumeFileError>()("Volu
 export interface Stat {
   readonly kind: "file" | "directory" | "other"
   readonly size: number
-  /** Milliseconds since 1970, by the clock of the volume. */
+  /** Milliseconds since 1970, by the volume's clock. */
   readonly mtime: number
   readonly inode: number
 }
@@ -61,9 +61,9 @@ export interface VolumeFiles {
   readonly link: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly rename: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly remove: (path: string) => Effect.Effect<void, VolumeFileError>
-  /** Copies a local file to a new file of the volume. */
+  /** Copies a local file to a new file on the volume. */
   readonly copyIn: (local: string, path: string) => Effect.Effect<void, VolumeFileError>
-  /** Copies a file of the volume, of exactly `size` bytes, to a new local file. */
+  /** Copies a file of exactly `size` bytes from the volume to a new local file. */
   readonly copyOut: (path: string, local: string, size: number) => Effect.Effect<void, VolumeFileError>
 }
 
@@ -93,7 +93,7 @@ const attempter = (count: { pending: number }): Attempt => (operation, path, run
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
-/** `O_NONBLOCK` prevents that opening a named pipe on the volume waits for its writer. */
+/** With `O_NONBLOCK`, opening a named pipe on the volume does not wait for its writer. */
 const READ = O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)
 const CREATE = O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0)
 

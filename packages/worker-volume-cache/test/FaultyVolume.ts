@@ -65,7 +65,7 @@ export const counting = () => {
 }
 
 /**
- * Simulates a process that is killed before its `at`-th change of the volume or, with `torn`, in the middle of it. Later operations,
+ * Simulates a process that is killed before its `at`-th change to the volume or, with `torn`, in the middle of it. Later operations,
  * including cleanup, have no effect.
  */
 export const crashing = (at: number, torn: boolean) => {

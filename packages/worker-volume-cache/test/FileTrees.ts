@@ -75,7 +75,7 @@ const text = fc.oneof(
 
 const mode = fc.constantFrom(0o644, 0o600, 0o755, 0o666, 0o444)
 
-/** A change of a tree. */
+/** A change to a tree. */
 export type Step =
   | { readonly do: "write"; readonly path: string; readonly text: string; readonly mode: number }
   | { readonly do: "link"; readonly path: string; readonly up: boolean; readonly to: string }

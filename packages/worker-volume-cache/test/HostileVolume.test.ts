@@ -100,7 +100,7 @@ describe("a crafted manifest", () => {
       expect(fs.existsSync("/tmp/stint-canary")).toBe(false)
     }))
 
-  it.effect("cannot write through a link of the user", () =>
+  it.effect("cannot write through a link that the user created", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       yield* forge(kit, [

@@ -88,7 +88,7 @@ describe("merging", () => {
     expect(ManifestMerge.merge(changed, removal, 0, GRACE)).toBeUndefined()
   })
 
-  it("replaces neither a directory of another worker by a file nor a file by a directory", () => {
+  it("replaces neither another worker's directory with a file nor a file with a directory", () => {
     const held = merged(Manifest.empty, changes(add("d/x", entry("a", 1)), add("d", { kind: "directory", mode: 0o755 })))
     expect(ManifestMerge.merge(held, changes(add("d", entry("b", 9))), 0, GRACE)).toBeUndefined()
     const file = merged(Manifest.empty, changes(add("d", entry("a", 1))))

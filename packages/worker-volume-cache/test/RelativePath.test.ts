@@ -58,7 +58,7 @@ describe("the check of paths", () => {
     "a:b",
     "a\\b"
   ])(
-    "takes %j for what it is",
+    "classifies %j correctly",
     (path) => {
       expect(unsafeReason(path)).toBeUndefined()
     }

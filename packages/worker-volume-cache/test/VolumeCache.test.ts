@@ -251,7 +251,7 @@ describe("an incremental sync", () => {
       yield* a.sync
       const there = () => held.filter((name) => fs.existsSync(join(kit.mirror(), name)))
       expect(there()).toEqual(held)
-      // More than an hour passes, for the clocks of the workers and the file times of the volume.
+      // More than an hour passes, for the workers' clocks and the file times on the volume.
       yield* TestClock.adjust("2 hours")
       const old = Date.now() / 1000 - 7200
       const folders = ["packs", "copies", "manifests"].map((folder) => join(kit.mirror(), folder))
@@ -464,7 +464,7 @@ describe("without a volume", () => {
 })
 
 describe("options", () => {
-  it.effect("a text as dirs is one directory, and namespace is the owner of the mirror", () =>
+  it.effect("a string as dirs is one directory, and namespace is the owner of the mirror", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const volume = join(kit.folder, "mount")

@@ -184,7 +184,7 @@ describe("a kill -9", () => {
   }
 
   it.effect.each([false, true])(
-    "at every change of the volume leaves a mirror that can be read and written (torn writes: %s)",
+    "at every change to the volume leaves a mirror that can be read and written (torn writes: %s)",
     (torn) =>
       Effect.gen(function*() {
         let crashes = 0

@@ -73,7 +73,7 @@ describe("a worker", () => {
     expect(await second.ended).toMatchObject({ code: 0 })
   })
 
-  it("with VolumeCache.syncAfterJobs loses no files of earlier jobs in a kill -9", async () => {
+  it("with VolumeCache.syncAfterJobs loses no files of earlier jobs on a kill -9", async () => {
     const { directory, stub, worker } = await platform()
     const first = worker({ TEST_SYNC_AFTER: "job" })
     await stub.resultOf(stub.submit({ name: "model", text: "downloaded" }))
@@ -134,7 +134,7 @@ describe("concurrent processes", () => {
     return start("writer", { cwd, args: ["directory", volume, name, String(turns)], env: { PLATFORM_LOG_LEVEL: "WARN" } })
   }
 
-  it("lose no files of each other when they sync the same mirror continuously", async () => {
+  it("lose none of each other's files when they sync the same mirror continuously", async () => {
     const { folder, volume } = folders()
     const writers = ["a", "b", "c"].map((name) => writer(folder, volume, name, 15))
     let reader = 0
@@ -172,7 +172,7 @@ describe("concurrent processes", () => {
   })
 })
 
-describe("a volume that does not answer", () => {
+describe("a volume that does not respond", () => {
   it("does not keep the process from exiting", async () => {
     const { directory, folder, volume } = folders()
     const pipe = join(folder, "pipe")

@@ -1,5 +1,5 @@
 /**
- * Best effort (docs/spec/volume-cache.md#best-effort): after any failure the worker starts cold without an error, and the log has the remedy.
+ * Best effort (docs/spec/volume-cache.md#best-effort): after any failure the worker starts cold without an error, and the log contains the remedy.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -199,7 +199,7 @@ describe("damage", () => {
     }))
 })
 
-describe("a volume that does not answer", () => {
+describe("a volume that does not respond", () => {
   it.effect("at the first access is not used after the access limit", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
@@ -213,7 +213,7 @@ describe("a volume that does not answer", () => {
     }))
 
   it.effect.each(["read", "copyOut"] as const)(
-    "at %s: the worker goes on after the hydrate limit, with what has arrived",
+    "at %s: the worker continues after the hydrate limit, with what has arrived",
     (operation) =>
       Effect.gen(function*() {
         const { a, kit } = yield* synced

@@ -7,10 +7,10 @@ import { Handler } from "../src/index.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import { job, services, start } from "./MemoryWorker.ts"
 
-/** Runs everything that does not need time to pass. */
+/** Runs everything that can run without time passing. */
 const settle = TestClock.adjust(0)
 
-/** A handler that records the inputs of each call and waits until the test answers it. */
+/** A handler that records the inputs of each call and waits until the test completes the call. */
 const recorded = (options: BatchOptions) => {
   const calls: Array<ReadonlyArray<unknown>> = []
   const signals: Array<AbortSignal> = []
@@ -36,7 +36,7 @@ const results = Effect.fnUntraced(function*(count: number) {
   return Object.fromEntries(done.map(({ body, id }) => [id, body]))
 })
 
-describe("a handler of several jobs at once", () => {
+describe("a handler that receives several jobs at once", () => {
   it.effect("receives at most max jobs in one call, and gives each job its own result", () => {
     const { layer } = services()
     const { answer, calls, handler } = recorded({ max: 3 })
@@ -100,7 +100,7 @@ describe("a handler of several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("fails all jobs of a call that returns no array, or an array of another length, and names both lengths", () => {
+  it.effect("fails all jobs of a call that returns no array, or an array of the wrong length, and names both lengths", () => {
     const { layer } = services()
     const wrong: Array<unknown> = [["only one"], { output: 1 }]
     const handler = Handler.fromBatchFunction(() => wrong.shift(), { max: 2 })
@@ -146,7 +146,7 @@ describe("a handler of several jobs at once", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("starts the next batch after a job that ran alone has hung and was stopped", () => {
+  it.effect("starts the next batch once a job that hung while it ran alone has been stopped", () => {
     const { layer } = services()
     const calls: Array<ReadonlyArray<unknown>> = []
     const handler = Handler.fromBatchFunction(async (jobs: ReadonlyArray<FunctionJob>) => {

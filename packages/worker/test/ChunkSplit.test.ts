@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import { splitText } from "../src/transport/ChunkSplit.ts"
 
 describe("splitText", () => {
-  it("property: the pieces are the text, none has more than the limit of bytes as JSON, and no character is split", () => {
+  it("property: the pieces make up the text, none exceeds the limit in bytes as JSON, and no character is split", () => {
     const text = fc.oneof(
       fc.string({ unit: "binary", maxLength: 60 }),
       fc.string({ unit: fc.constantFrom("a", "\"", "\n", "é", "漢", "😀", "\ud800"), maxLength: 60 })
@@ -22,7 +22,7 @@ describe("splitText", () => {
     }))
   })
 
-  it("returns a text that fits as one piece, and an empty text too", () => {
+  it("returns a text that fits as a single piece, even an empty one", () => {
     expect([splitText("", 8), splitText("abcdef", 8), splitText("abcdefg", 8)]).toEqual([[""], ["abcdef"], ["abcdef", "g"]])
   })
 })

@@ -52,8 +52,8 @@ const failureOf = async <R, E>(app: Layer.Layer<R, E>) => {
 }
 
 // docs/learning/write-a-worker.md
-describe("a worker in a program of one's own", () => {
-  it("shares the program's layers, and installs no listeners of the process", async () => {
+describe("a worker embedded in a program", () => {
+  it("shares the program's layers, and installs no process listeners", async () => {
     const { config, stub } = await startStub()
     const before = ["SIGTERM", "SIGINT", "uncaughtException", "unhandledRejection"].map((event) => process.listenerCount(event))
     const app = EmbeddedWorker.layer(Worker.layer(Count)).pipe(Layer.provideMerge(Counter.layer), Layer.provide(config))
@@ -65,7 +65,7 @@ describe("a worker in a program of one's own", () => {
     expect(after).toEqual(before)
   })
 
-  it("finishes and delivers its jobs when the program closes the layer, and takes no others", async () => {
+  it("finishes and delivers its jobs when the program closes the layer, and takes no more", async () => {
     const { config, stub } = await startStub()
     const gate = Deferred.makeUnsafe<string>()
     const handler = Handler.fromFunction(() => Effect.runPromise(Deferred.await(gate)))

@@ -45,7 +45,7 @@ const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: s
   return { exits, log, layer: Layer.provideMerge(added, Layer.merge(layer, exit)) }
 }
 
-/** Runs the checks until they need time to pass. */
+/** Runs the checks until they wait for time to pass. */
 const check = Effect.gen(function*() {
   const fiber = yield* Effect.forkScoped(Layer.build(FitnessCheckRunner.layer))
   yield* TestClock.adjust(0)

@@ -154,7 +154,7 @@ describe("Handler.make", () => {
       })
     }))
 
-  it("a handler with a failure that it does not declare does not compile", () => {
+  it("a handler with an undeclared failure does not compile", () => {
     const program = Effect.fn("program")(function*() {
       return yield* new Unreadable({ url: "http://a/b" })
     })
@@ -193,7 +193,7 @@ describe("Handler.makeStream", () => {
       expect(yield* WorkerTest.run(Plain, null)).toMatchObject({ output: [], chunks: [1, 2] })
     }))
 
-  it.effect("a stream that fails fails the job after its chunks", () =>
+  it.effect("a failing stream fails the job after its chunks", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Countdown, { from: 14 })
       expect(result).toMatchObject({ status: "FAILED", output: undefined, chunks: [{ n: 14 }] })

@@ -2,7 +2,7 @@ import { expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as InFlightJobs from "../src/runtime/InFlightJobs.ts"
 
-/** Reads the list in the way the heartbeat thread does. */
+/** Reads the list as the heartbeat thread does. */
 const read = (memory: SharedArrayBuffer): ReadonlyArray<string> => {
   const ids: Array<string> = []
   for (let start = 0; start < memory.byteLength; start += InFlightJobs.SLOT) {

@@ -9,7 +9,7 @@ type Printed = { readonly stream: "stdout" | "stderr"; readonly text: string }
 
 const printed: Array<Printed> = []
 
-/** A separate console, and the writes of both streams as a list. */
+/** A separate console, and a list of the writes to both streams. */
 const installed = () => {
   printed.length = 0
   for (const stream of ["stdout", "stderr"] as const) {
@@ -62,7 +62,7 @@ describe("console in a handler", () => {
     ])
   })
 
-  it("is unchanged outside of a job and after it is restored", () => {
+  it("is unchanged outside a job and after it is restored", () => {
     const { own, plain, restore } = installed()
     own.log("loading", 1)
     restore()

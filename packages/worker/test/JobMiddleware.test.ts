@@ -123,7 +123,7 @@ describe("a middleware", () => {
       expect(result).toMatchObject({ status: "FAILED", error: "no" })
     }))
 
-  it.effect("provides each job with its own service, also to inner middleware", () =>
+  it.effect("provides each job with its own service, which inner middleware can use too", () =>
     Effect.gen(function*() {
       const ledger: Array<string> = []
       const inner = JobMiddleware.make((next, job) =>
@@ -162,7 +162,7 @@ describe("the types of the middleware list", () => {
     acceptLedger(Worker.layer(Counting, { middleware: [tally].slice() }))
   })
 
-  it("reject a middleware outside of the one that it needs", () => {
+  it("reject a middleware outside the one that it needs", () => {
     // @ts-expect-error needsTally is the outermost, so no middleware provides Tally to it.
     acceptLedger(Worker.layer(one, { middleware: [needsTally, tally] }))
   })

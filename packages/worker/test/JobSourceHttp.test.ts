@@ -61,7 +61,7 @@ describe("the HTTP transport", () => {
       expect(done?.headers).toMatchObject({ "content-type": "application/json", authorization: "stub-key" })
     }))
 
-  it.live("labels results like that platform's own SDK when the variables start with RUNPOD_", () =>
+  it.live("labels results as RunPod's own SDK does when the variables start with RUNPOD_", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* start(stub, echo, {}, stub.environment({ prefix: "RUNPOD_" }))
@@ -306,7 +306,7 @@ describe("faults", () => {
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close } = yield* start(stub, echo)
-      // A take over a reused connection, which could be mistaken for a lost one.
+      // A take over a reused connection, whose cancellation could be mistaken for a lost connection.
       yield* resultOf(stub, stub.submit(1))
       yield* until(stub, () => stub.of("job-take").length === 2)
       yield* close

@@ -7,7 +7,7 @@ import * as Shutdown from "../src/runtime/Shutdown.ts"
 import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
 
-/** The error of `--rp_serve_api` when the server's module cannot be loaded for this reason. */
+/** The error from `--rp_serve_api` when the server's module cannot be loaded for this reason. */
 const loadingFailsWith = (cause: Error) =>
   Effect.flip(Layer.build(LocalMode.layer({ loadServer: () => Promise.reject(cause) }))).pipe(
     Effect.scoped,
@@ -29,7 +29,7 @@ describe("--rp_serve_api", () => {
     })
   })
 
-  it.effect("reports another reason why the package cannot be loaded, without the install command", () =>
+  it.effect("reports any other reason why the package cannot be loaded, without the install command", () =>
     Effect.gen(function*() {
       const missingDependency = Object.assign(new Error("Cannot find module 'effect'"), { code: "MODULE_NOT_FOUND" })
       for (const cause of [missingDependency, new SyntaxError("Unexpected token")]) {

@@ -110,7 +110,7 @@ describe("an exception", () => {
   })
 
   it.each<[string, unknown, string, string]>([
-    ["an error class without a name of its own", new OutOfMemory("full"), "OutOfMemory", "full"],
+    ["an error class without its own name", new OutOfMemory("full"), "OutOfMemory", "full"],
     ["a string", "just text", "string", "just text"],
     ["an object", { code: 7 }, "object", "{\"code\":7}"],
     ["an error without a name", Object.assign(new Error("lost"), { name: undefined }), "Error", "lost"],

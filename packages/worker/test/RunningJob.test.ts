@@ -7,7 +7,7 @@ import * as WorkerTest from "../src/testing/WorkerTest.ts"
 
 const idNow = () => RunningJob.service(CurrentJob)?.id
 
-/** One turn of the event loop, outside of the handler's stack. */
+/** One turn of the event loop, outside the handler's stack. */
 const later = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe("the running job of plain code", () => {
@@ -58,7 +58,7 @@ describe("the running job of plain code", () => {
       expect(yield* Deferred.await(ended)).toBe("interrupted")
     }))
 
-  it.effect("provides its services to effects that plain code runs, and there are none outside of jobs", () =>
+  it.effect("provides its services to effects that plain code runs, and none outside jobs", () =>
     Effect.gen(function*() {
       const id = Effect.map(Effect.serviceOption(CurrentJob), (job) => job._tag === "Some" ? job.value.id : "none")
       const handler = Handler.fromFunction(() => RunningJob.runPromise(id))

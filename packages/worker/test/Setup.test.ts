@@ -32,7 +32,7 @@ const Describe = Handler.make("describe", {
 
 const Echo = Handler.fromFunction(({ input }: { readonly input: unknown }) => input)
 
-/** The services of a worker, with the exits of the process and the events of the test. */
+/** The services of a worker, and records of the exits of the process and of the test's events. */
 const machine = (env: Readonly<Record<string, string>> = onPlatform) => {
   const { layer, log } = services(env)
   const exits: Array<number> = []
@@ -43,7 +43,7 @@ const machine = (env: Readonly<Record<string, string>> = onPlatform) => {
   return { exits, log, layer: Layer.merge(layer, exit), events: new Array<string>() }
 }
 
-/** Builds the worker until it needs time to pass. */
+/** Builds the worker until it waits for time to pass. */
 const start = <E>(worker: Layer.Layer<never, E, Worker.Services>) =>
   Effect.gen(function*() {
     const fiber = yield* Effect.forkScoped(Layer.build(worker))
@@ -135,8 +135,8 @@ describe("the setup of a worker", () => {
 
   it.effect.each<[string, Record<string, string>, Setup.Setup<never, never>["timeout"], number]>([
     ["the default", {}, undefined, 420_000],
-    ["that of the code", {}, "20 minutes", 1_200_000],
-    ["that of the variable", { PLATFORM_SETUP_TIMEOUT: "5000" }, "20 minutes", 5_000],
+    ["the limit in the code", {}, "20 minutes", 1_200_000],
+    ["the limit in the variable", { PLATFORM_SETUP_TIMEOUT: "5000" }, "20 minutes", 5_000],
     ["at most a day", { PLATFORM_SETUP_TIMEOUT: "999999999" }, undefined, 86_400_000]
   ])("a setup that exceeds its limit is aborted and fails: %s", ([, env, timeout, limit]) => {
     const { events, exits, layer } = machine({ ...onPlatform, ...env })
@@ -169,7 +169,7 @@ describe("the setup of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform that refuses the notice is not asked again, and the worker takes jobs", () => {
+  it.effect("a platform that rejects the notice does not receive it again, and the worker takes jobs", () => {
     const { layer } = machine()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -180,7 +180,7 @@ describe("the setup of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a worker that is stopped meanwhile aborts its setup and reports nothing", () => {
+  it.effect("a worker that is stopped during its setup aborts it and reports nothing", () => {
     const { events, exits, layer } = machine()
     const hanging = Setup.fromFunction(({ signal }) => {
       signal.addEventListener("abort", () => events.push("aborted"))

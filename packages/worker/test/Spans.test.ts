@@ -73,7 +73,7 @@ const Square = Handler.make("square", {
 })
 
 describe("the spans of a job", () => {
-  it.effect("are the children validate, handler and deliver of the job's span, whose name has the endpoint", () =>
+  it.effect("are the children validate, handler and deliver of the job's span, whose name contains the endpoint", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, attempt: 2, delayTime: 5 })
       const root = named(spans, "process ep")

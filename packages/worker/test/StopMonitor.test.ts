@@ -94,7 +94,7 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform without the route is asked less and less often, and logs stay at DEBUG", () => {
+  it.effect("a platform without the route is polled less and less often, and logs stay at DEBUG", () => {
     const { layer, log } = services()
     const { handler } = stoppable()
     return Effect.gen(function*() {

@@ -24,7 +24,7 @@ const gates = () => {
   return { handler, running: () => [...open.keys()], finish: (input: unknown) => (open.get(input)?.(), open.delete(input)) }
 }
 
-/** Runs everything that does not need time to pass. */
+/** Runs everything that can run without time passing. */
 const settle = TestClock.adjust(0)
 
 describe("taking jobs", () => {
@@ -285,7 +285,7 @@ describe("concurrency", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect.each([0, 1.5, Number.NaN])("%s stops the start, because it is not a number of jobs", (concurrency) => {
+  it.effect.each([0, 1.5, Number.NaN])("%s prevents the start, because it is not a number of jobs", (concurrency) => {
     const { layer } = services()
     return Effect.gen(function*() {
       const exit = yield* Effect.exit(start(echo, { concurrency }))

@@ -27,7 +27,7 @@ const rejectWithText = async () => {
   throw "no reason"
 }
 
-/** How each effect fails, and what the error says. */
+/** How each effect fails, and the type and message of its error. */
 const FAILURES: ReadonlyArray<readonly [name: string, Effect.Effect<unknown, unknown>, type: string, message: string]> = [
   ["a tagged error without a message", new NoFace({ image: "a.png", count: 2 }), "NoFace", `{"image":"a.png","count":2}`],
   [
@@ -58,14 +58,14 @@ describe("what a thrown value says", () => {
     expect(traceback(error)).toContain(type === "string" ? message : message === "" ? type : `${type}: ${message}`)
   })
 
-  it("is one sentence at start-up: the message of an error that has one, else its type as well", () => {
+  it("is one sentence at start-up: the error's message, or its type and fields if it has none", () => {
     expect(sentence(new Error("The port is in use."))).toBe("The port is in use.")
     expect(sentence(new NoFace({ image: "a.png", count: 2 }))).toBe(`NoFace: {"image":"a.png","count":2}`)
     expect(sentence(new Empty())).toBe("Empty")
     expect(sentence("stopped")).toBe("stopped")
   })
 
-  it("names the handler's own frames, and none of Effect's runtime, also in causes", async () => {
+  it("names the handler's own frames, and none of Effect's runtime, even in causes", async () => {
     const program = Effect.fn("program")(function*() {
       yield* Effect.sleep(0)
       return yield* new Refused({ by: "storage", cause: new Error("full") })
@@ -92,7 +92,7 @@ describe("what a thrown value says", () => {
     expect(traceback(error)).toContain("FiberImpl.runLoop")
   })
 
-  it("ends for causes that form a circle", () => {
+  it("terminates when the causes form a cycle", () => {
     const error = new Refused({ by: "itself" })
     Object.defineProperty(error, "cause", { value: error })
     expect(messageOf(error).length).toBeLessThan(1_000)

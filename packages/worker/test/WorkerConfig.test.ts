@@ -153,7 +153,7 @@ describe("local test mode", () => {
   })
 })
 
-it("an invalid flag stops the start", () => {
+it("an invalid flag prevents the start", () => {
   expect(problem({}, ["--rp_api_port", "http"])).toMatch(/--rp_api_port is "http"/)
   expect(problem({}, ["--rp_log_level", "loud"])).toMatch(/--rp_log_level is "loud".*NOTSET, TRACE, DEBUG, INFO, WARN, ERROR/)
 })

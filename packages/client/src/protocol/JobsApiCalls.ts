@@ -17,7 +17,7 @@ import type { Program } from "./DriverProtocol.ts"
 import { LongPollWait } from "./LongPollWait.ts"
 import { callOf, sendWithRetry, sleep, type Target } from "./RetriedRequest.ts"
 
-/** The options of a submission. */
+/** The options for a submission. */
 export interface SubmitOptions extends JobOptions {
   /**
    * Sent as `Idempotency-Key` (docs/spec/jobs-api.md#idempotency-keys): submissions with the same key create one job. After a lost

@@ -14,7 +14,7 @@ export const SHORTEST_WAIT = 1_000
 export class LongPollWait {
   millis: number
   readonly #longest: number
-  /** The number of consecutive responses that came at once without a change. */
+  /** The number of consecutive responses that came immediately, without a change. */
   #quickResponses = 0
 
   constructor(longest: number) {

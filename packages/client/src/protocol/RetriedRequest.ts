@@ -58,7 +58,7 @@ export interface RequestContext {
 const isUncertain = ({ reason }: FailureExplanation): boolean =>
   reason._tag === "Unreachable" ? reason.sent : reason._tag === "Unavailable" && reason.status !== 503
 
-/** The error of a request that is not retried again. */
+/** The error for a request that is not retried again. */
 export const callError = (
   { callInfo, uncertaintyHint, target }: RequestContext,
   failure: FailureExplanation,
@@ -77,7 +77,7 @@ const explain = (reply: HttpResponse | NoResponse): FailureExplanation =>
 /** Consecutive failures of one request. */
 export class RetryState {
   #failures = 0
-  /** The time since the first of them. Milliseconds. */
+  /** The time since the first of these failures. Milliseconds. */
   #failingFor = 0
 
   /** Starts over after a success. */

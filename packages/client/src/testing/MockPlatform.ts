@@ -69,11 +69,11 @@ interface MockState {
   job: Job
   attempt: number
   controller: AbortController
-  /** Chunks that no call of `stream` has returned. */
+  /** Chunks that no call to `stream` has returned yet. */
   unread: Array<unknown>
   /** The text of each Server-Sent Event. Its position is its number, from 1. */
   readonly events: Array<string>
-  /** Wake the requests that wait for a change of the job. */
+  /** Wake the requests that wait for a change to the job. */
   readonly waiters: Set<() => void>
 }
 
@@ -194,7 +194,7 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
     return state
   }
 
-  /** Waits for the next change of a job. Rejects when the caller disconnects. */
+  /** Waits for the next change to a job. Rejects when the caller disconnects. */
   const next = (state: MockState, signal: AbortSignal | null | undefined): Promise<void> =>
     new Promise((resolve, reject) => {
       const done = () => {

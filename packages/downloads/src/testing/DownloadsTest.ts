@@ -13,7 +13,7 @@ import { layerNoDeps } from "../Downloads.ts"
 /** The content of a URL: bytes, or the path of a file. */
 export type Content = Uint8Array | string
 
-/** An answer. */
+/** A response. */
 export interface Answer {
   /** Default: 200. */
   readonly status?: number

@@ -8,7 +8,7 @@ import { GuardedHttp, type Options } from "../GuardedHttp.ts"
 import { GuardedHttpError } from "../GuardedHttpError.ts"
 import * as RequestUrl from "../RequestUrl.ts"
 
-/** An answer. */
+/** A response. */
 export interface Answer {
   /** Default: 200. */
   readonly status?: number

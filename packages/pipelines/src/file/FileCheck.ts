@@ -2,7 +2,7 @@
  * Finds the mistakes in a pipeline file without running it: invalid forms, duplicate names, kinds and endpoints that do not exist, and values that do
  * not fit.
  *
- * Values are compared by the JSON Schemas that packages declare. A kind or an endpoint without one takes and produces anything.
+ * Values are compared by the JSON Schemas that packages declare. A kind or an endpoint without schemas takes and produces anything.
  */
 import { fieldIssues } from "@stint/contract/SchemaIssues"
 import { didYouMean } from "@stint/contract/Suggestion"
@@ -57,7 +57,7 @@ const decode = Schema.decodeUnknownResult(PipelineFile, { errors: "all", onExces
 /** Schema's message for an unknown key. */
 const EXCESS = "Expected no excess property"
 
-/** The mistakes of a failed decoding, with the known key that was probably meant. */
+/** The mistakes that made the decoding fail, with the known key that was probably meant. */
 const formMistakes = (error: Schema.SchemaError): ReadonlyArray<Mistake> =>
   fieldIssues(error).map(({ message, path }) => {
     if (message !== EXCESS) return { path, message: `${message}.` }
@@ -93,7 +93,7 @@ class Checker {
     return shapeOf(schema)
   }
 
-  /** Reports where a value does not fit. `values`: a description of `path`. */
+  /** Reports where a value does not fit what `taker` accepts. */
   #fit(path: Path, found: ReadonlyArray<Misfit>, taker: string): void {
     for (const { message, path: at } of found) {
       this.report(path, `The input${at === "" ? "" : ` at ${at}`} of ${taker} ${message}.`)
@@ -326,7 +326,7 @@ class Checker {
   }
 }
 
-/** What names a part. */
+/** The values that can name a part. */
 const CHOICE = shapeOf({ type: ["string", "number", "boolean"] })
 
 const NO_OPTIONS: JsonSchema = { type: "object", properties: {}, additionalProperties: false }

@@ -1,6 +1,6 @@
 /**
- * Makes a pipeline from a pipeline file: the definition is the one that the same steps have in TypeScript, with the same hash, unless a step runs
- * an endpoint, whose output is any JSON here.
+ * Makes a pipeline from a pipeline file. Its definition and hash equal those of the same steps in TypeScript, unless a step runs an endpoint,
+ * whose output is any JSON here.
  *
  * Between the steps of a file, values are JSON: a step of a kind decodes its input and encodes its output.
  */
@@ -112,7 +112,7 @@ const targetOf = (name: string) => ({
   streams: false
 } as const)
 
-/** `key`: how the file names it. */
+/** `key`: the key under which the file names it. */
 const kindOf = (name: string, kinds: ReadonlyMap<string, StepKind.Any>, key: "use" | "stream" = "use"): StepKind.Any => {
   const found = kinds.get(name)
   if (found === undefined) {
@@ -198,7 +198,7 @@ export const compile = (file: PipelineFile, kinds: ReadonlyMap<string, StepKind.
   return withoutServices(withSteps(new Building(file.name, input, [], new Set(["input"])), file.steps, kinds).end(output))
 }
 
-/** A kind in a file must not need services. A step of a kind that does fails. */
+/** A kind in a file must not need services. A step of a kind that needs services fails. */
 function withoutServices(pipeline: Pipeline<string, Schema.Constraint, Schema.Constraint, unknown>): FilePipeline
 function withoutServices(pipeline: unknown): unknown {
   return pipeline

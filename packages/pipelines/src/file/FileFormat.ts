@@ -2,7 +2,7 @@
  * The format of `*.pipeline.json`: a pipeline as data (docs/learning/pipelines.md#pipelines-in-json).
  *
  * A step has a name and exactly one of `use`, `stream`, `run`, `all`, `branch`, `sleep` and `waitFor`; or it is a `select`, which has no name, because it is
- * not recorded. Strings of `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
+ * not recorded. Strings in `input`, `forEach`, `key`, `branch` and `select` are templates (`Template.ts`).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import * as Schema from "effect/Schema"
@@ -14,7 +14,10 @@ const NAME_RULE = "a name is 1 to 64 letters, digits, \"_\" and \"-\"; the first
 
 const StepName = Schema.String.check(Schema.isPattern(STEP_NAME, { message: NAME_RULE }))
 
-/** Parts have names like those of steps. If the rule were a Schema of the keys, invalid keys would be reported as unexpected, without a reason. */
+/**
+ * The names of parts follow the rule for the names of steps. If the rule were a Schema of the keys, invalid keys would be reported as unexpected,
+ * without a reason.
+ */
 const arePartNames = Schema.makeFilter((parts: object) => {
   const wrong = Object.keys(parts).find((name) => !STEP_NAME.test(name))
   return wrong === undefined || { path: [wrong], issue: NAME_RULE }
@@ -120,7 +123,7 @@ export type Does = (typeof DOES)[number]
 
 const WORK = ["input", "forEach", "concurrency", "retry", "timeout", "undo"] as const
 
-/** The settings of each. */
+/** The settings that a step of each form may have. */
 export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   use: ["with", ...WORK],
   stream: ["with", "input", "retry", "timeout"],
@@ -132,7 +135,7 @@ export const SETTINGS: Readonly<Record<Does, ReadonlyArray<keyof FileStep>>> = {
   waitFor: ["key", "timeout"]
 }
 
-/** The error for a step that uses a kind of stream, and for a stream that uses another kind. */
+/** The error for a step that uses a kind of stream, and for a stream that uses a kind that is not a stream. */
 export const otherKind = (kind: string, key: "use" | "stream"): string =>
   key === "use"
     ? `"${kind}" is a stream. Write "stream" in place of "use".`

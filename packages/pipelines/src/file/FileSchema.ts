@@ -96,7 +96,7 @@ const stepOfKind = (does: "use" | "stream", name: string, { description, options
   )
 }
 
-/** The definitions of a kind's options, under names of their own. */
+/** The definitions of a kind's options, under names that are unique in the file's schema. */
 const definitionsOf = (name: string, { options }: DeclaredKind): ReadonlyArray<readonly [string, unknown]> => {
   const definitions = options?.["$defs"]
   return Predicate.isObject(definitions)

@@ -19,7 +19,7 @@ function withoutServices(schema: Schema.Top): Schema.Top {
   return schema
 }
 
-/** The Schema of a JSON Schema; any JSON without one. Fails with the reason when Effect does not support a keyword. */
+/** The Schema for a JSON Schema; without one, any JSON. Fails with the reason when Effect does not support a keyword. */
 export const importSchema = (schema: JsonSchema | undefined): Result.Result<Schema.Codec<unknown>, string> => {
   if (schema === undefined) return Result.succeed(Schema.Json)
   const { $defs, $schema: _, ...root } = schema

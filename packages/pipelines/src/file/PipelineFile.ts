@@ -38,7 +38,7 @@ export const make = (json: unknown, kinds: ReadonlyArray<StepKind.Any> = []): Fi
 export interface ContributedKind {
   readonly package: string
   readonly name: string
-  /** The module that the package names, and the export of it. */
+  /** The module that the package names, and its export. */
   readonly module: { readonly [name: string]: unknown }
   readonly export: string
   readonly declared: DeclaredKind

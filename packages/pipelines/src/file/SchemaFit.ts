@@ -1,8 +1,8 @@
 /**
- * Whether every value of one JSON Schema is also a value of another one, as far as the schemas specify it.
+ * Whether every value of one JSON Schema is also a value of another, as far as the schemas specify it.
  *
- * It finds what the compiler finds in TypeScript: another type, a missing member, a text that is not one of the allowed ones. It does not compare
- * lengths, bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
+ * It finds what the compiler finds in TypeScript: a wrong type, a missing member, or a string that is not allowed. It does not compare lengths,
+ * bounds and patterns; the step checks those when it runs. Anything fits an unspecified part.
  */
 import type { Json } from "@stint/contract/Json"
 import * as Predicate from "effect/Predicate"
@@ -16,7 +16,7 @@ export interface Shape {
   readonly defs: JsonSchema
 }
 
-/** A place at which a value does not fit. `path`: from the value, such as `.words[]`; empty for the value itself. */
+/** A place at which a value does not fit. `path`: relative to the value, such as `.words[]`; empty for the value itself. */
 export interface Misfit {
   readonly path: string
   readonly message: string
@@ -33,10 +33,10 @@ const REFERENCE = /^#\/\$defs\/(.+)$/
 /** The maximum length of a chain of references, so that a cycle ends. */
 const MAX_REFERENCES = 16
 
-/** The maximum number of misfits of a value that are reported. */
+/** The maximum number of misfits that are reported for a value. */
 const MAX_MISFITS = 100
 
-/** The key of a schema that has definitions of its own, inside another one. */
+/** The key of a schema that is inside another one but has its own definitions. */
 const OWN = "~own"
 
 const isShape = (value: unknown): value is Shape => isSchema(value) && isSchema(value["schema"]) && isSchema(value["defs"])
@@ -62,7 +62,7 @@ const list = (value: unknown): ReadonlyArray<unknown> => Array.isArray(value) ? 
 
 const NOT_FINITE = new Set<unknown>(["NaN", "Infinity", "-Infinity"])
 
-/** The texts that represent numbers that JSON cannot write. A Schema for numbers allows them, and no other Schema does. */
+/** The strings that stand for numbers that JSON cannot represent. A Schema for numbers allows them, and no other Schema does. */
 const isNotFinite = ({ enum: values, type }: JsonSchema): boolean =>
   type === "string" && Array.isArray(values) && values.every((value) => NOT_FINITE.has(value))
 
@@ -123,7 +123,7 @@ export const describe = (given: Shape, depth = 0): string => {
   }).join(" or ")
 }
 
-/** The pairs that were compared, so that recursive schemas end and no pair is compared twice. */
+/** The pairs that were compared, so that the comparison of recursive schemas ends and no pair is compared twice. */
 class Compared {
   readonly #misfits = new Map<JsonSchema, Map<JsonSchema, ReadonlyArray<Misfit>>>()
   /** The pairs that fit, in the order in which they were compared. */
@@ -138,7 +138,7 @@ class Compared {
     this.#set(given, taken, [])
     const found = misfitsOfAlternatives(given, taken, this).slice(0, MAX_MISFITS)
     if (found.length === 0) return found
-    // Pairs that were compared meanwhile may fit only because of that assumption.
+    // Pairs that were compared in the meantime may fit only because of that assumption.
     for (const [one, other] of this.#fitting.splice(before)) this.#misfits.get(one)?.delete(other)
     this.#set(given, taken, found)
     return found
@@ -151,7 +151,7 @@ class Compared {
   }
 }
 
-/** The places at which a value of `given` is not one of `taken`. */
+/** The places at which a value of `given` is not a value of `taken`. */
 export const misfits = (given: Shape, taken: Shape): ReadonlyArray<Misfit> => misfitsAt("", given, taken, new Compared())
 
 const misfitsAt = (at: string, given: Shape, taken: Shape, compared: Compared): ReadonlyArray<Misfit> =>
@@ -167,7 +167,7 @@ const misfitsOfAlternatives = (given: Shape, taken: Shape, compared: Compared): 
   })
 }
 
-/** A shape without alternatives, as one for each value or type that it lists. */
+/** Splits a shape without alternatives into one for each value or type that it lists. */
 const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
   const { type } = shape.schema
   const values = valuesOf(shape) ?? (type === "boolean" ? [true, false] : undefined)
@@ -176,7 +176,7 @@ const partsOf = (shape: Shape): ReadonlyArray<Shape> => {
     : values.map((value) => ({ schema: { const: value }, defs: {} }))
 }
 
-/** Whether each part of a shape fits one of the alternatives: `string or null` is written as a list of types, and as alternatives. */
+/** Whether each part of a shape fits one of the alternatives: `string or null` can be written as a list of types or as alternatives. */
 const fitsInParts = (given: Shape, wanted: ReadonlyArray<Shape>, compared: Compared): boolean => {
   const parts = partsOf(given)
   return parts.length > 1 &&
@@ -277,7 +277,7 @@ export const elementOf = (given: Shape): Shape | undefined => {
   return alternatives(resolved(given)).some(isTuple) ? shapeOf(undefined) : element
 }
 
-/** The texts of the values that a shape lists: those of an `enum` or a `const`, and of a boolean. */
+/** The values that a shape lists, as text: the values of an `enum` or a `const`, or of a boolean. */
 export const choicesOf = (given: Shape): ReadonlyArray<string> => {
   const listed = alternatives(resolved(given)).flatMap((shape) =>
     valuesOf(shape) ?? (shape.schema["type"] === "boolean" ? [true, false] : [])

@@ -20,14 +20,14 @@ interface Reference {
   readonly keys: ReadonlyArray<string | number>
 }
 
-/** A text of a template: literal parts and references. */
+/** A string in a template: literal parts and references. */
 type Part = string | Reference
 
 const SLOT = /(\$?)\$\{([^}]*)\}/g
 const REFERENCE = /^([A-Za-z_][A-Za-z0-9_-]*)((?:\.[A-Za-z_][A-Za-z0-9_-]*|\[\d{1,9}\])*)$/
 const KEY = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(\d+)\]/g
 
-/** An invalid text of a template. */
+/** An invalid string in a template. */
 interface Invalid {
   readonly invalid: string
 }
@@ -72,7 +72,7 @@ const valueAt = ({ keys, name }: Reference, results: Results): unknown => {
   return found
 }
 
-/** A value within a text: JSON, unless it is itself a text. */
+/** A value inside a string: JSON, unless it is itself a string. */
 export const textOf = (value: unknown): string =>
   value === undefined ? "" : typeof value === "string" ? value : JSON.stringify(value)
 
@@ -97,13 +97,13 @@ export const fill = (template: Schema.Json, results: Results): unknown => {
   )
 }
 
-/** What is wrong in a template. `path`: from the template. */
+/** What is wrong in a template. `path`: relative to the template. */
 export interface TemplateMistake {
   readonly path: ReadonlyArray<string | number>
   readonly message: string
 }
 
-/** The shape of a template's values, given those of the results by their names. Reports what is wrong to `report`. */
+/** The shape of a template's values, given the shapes of the results by name. Passes mistakes to `report`. */
 export const shapeOfTemplate = (
   template: Schema.Json,
   results: ReadonlyMap<string, Shape>,

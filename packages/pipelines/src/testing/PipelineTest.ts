@@ -1,5 +1,5 @@
 /**
- * Runs a pipeline in a test: in memory, with its real interpreter, and with crashes where the test wants them.
+ * Runs a pipeline in a test: in memory, with its real interpreter, and with crashes at the points that the test selects.
  *
  * Whenever the run waits, it is parked, and another activation continues it from its journal, as on a platform. Services of the steps come from the
  * test's layers; endpoints are handlers, pipelines or functions; sleeps and timeouts follow `TestClock`.
@@ -25,7 +25,7 @@ export type TestEndpoint<R> = Runnable<R> | ((input: Schema.Json) => unknown)
 
 /** How the test runs the pipeline. */
 export interface Options<out R> {
-  /** The endpoints of the pipeline's jobs by their names. A job of another endpoint fails. */
+  /** The endpoints of the pipeline's jobs by name. A job of any other endpoint fails. */
   readonly endpoints?: { readonly [name: string]: TestEndpoint<R> }
   /**
    * Kills the worker at this record: before it is stored, or after it is stored and before the worker receives the response. Called for each record
@@ -45,7 +45,7 @@ export interface Result<out Output> {
   /** Undefined unless the run completed. */
   readonly output: Output | undefined
   readonly error: string | undefined
-  /** What is recorded, in order. */
+  /** The recorded entries, in order. */
   readonly entries: ReadonlyArray<JournalEntry>
   /** The chunks that callers received. */
   readonly chunks: ReadonlyArray<unknown>
@@ -63,10 +63,10 @@ export interface TestRun<out Output> {
   readonly parked: (path: string) => Effect.Effect<void>
   /** Waits until the run waits for another definition. Returns why. */
   readonly held: Effect.Effect<string>
-  /** Sends an event with this name, as a caller of the platform would. */
+  /** Sends an event with this name, as a caller on the platform would. */
   readonly event: (name: string, event?: { readonly key?: string; readonly data?: Schema.Json }) => Effect.Effect<void>
   readonly cancel: Effect.Effect<void>
-  /** What is recorded so far, in order. */
+  /** The entries recorded so far, in order. */
   readonly entries: () => ReadonlyArray<JournalEntry>
 }
 
@@ -89,7 +89,7 @@ export const start = Effect.fnUntraced(function*<
   const scope = yield* Effect.scope
   const { next } = options
   const crashed = new Set<string>()
-  /** The worker of each run. Completing it kills the worker. */
+  /** The worker of each run. Completing the deferred kills the worker. */
   const workers = new Map<string, Deferred.Deferred<void>>()
   let activations = 0
 
@@ -142,7 +142,7 @@ export const start = Effect.fnUntraced(function*<
       }
     }))
 
-  /** The services of the steps are in the pipeline's type, and not in that of a child. */
+  /** The services of the steps are in the pipeline's type, but not in a child's type. */
   function provided(self: Effect.Effect<void, never, unknown>): Effect.Effect<void>
   function provided<S>(self: Effect.Effect<void, never, S>): Effect.Effect<void, never, unknown> {
     return self.pipe(

@@ -64,7 +64,7 @@ const make = Effect.gen(function*() {
 const shared = Effect.runSync(Effect.cached(Effect.provideService(make, Scope.Scope, Scope.makeUnsafe())))
 
 /**
- * Records all spans, in place of `Telemetry.layer`. It starts out empty.
+ * Records all spans, in place of `Telemetry.layer`. The list starts out empty.
  *
  * The OpenTelemetry API has one SDK per process, so only one of these layers can be open at a time.
  */

@@ -28,11 +28,11 @@ export interface Upload {
   readonly contentType: string
   /** The URL that the handler received. */
   readonly url: URL
-  /** As passed by the call. */
+  /** The options that the call passed. */
   readonly options: Options
 }
 
-/** The storage of the test. */
+/** The test's storage. */
 export class UploadsTest extends Context.Service<UploadsTest, {
   /** All uploads, in the order in which they ended. */
   readonly uploaded: Effect.Effect<ReadonlyArray<Upload>>

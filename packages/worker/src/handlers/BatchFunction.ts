@@ -1,6 +1,6 @@
 /**
- * Makes a handler from a function that runs several jobs at once (docs/spec/handler.md#several-jobs-at-once), for example a model that
- * processes eight inputs in the time of one.
+ * Makes a handler from a function that runs several jobs at once (docs/spec/handler.md#several-jobs-at-once), for example a model that processes
+ * eight inputs in the time that one takes.
  *
  * ```
  *   job --+                               full, or `wait` is over
@@ -40,7 +40,7 @@ export type BatchFunction<Input = unknown> = {
   run(jobs: ReadonlyArray<FunctionJob<Input>>, context: JobContext): unknown
 }["run"]
 
-/** The limits of `max` and `wait`. A take returns at most 1,000 jobs. */
+/** The limits for `max` and `wait`. A take returns at most 1,000 jobs. */
 const MAX_BATCH = 1_000
 const MAX_WAIT = 60_000
 
@@ -57,13 +57,13 @@ export const problemOf = ({ max, wait = 0 }: { readonly max: unknown; readonly w
 /** How long the worker waits for a function whose jobs were all stopped, before it starts the next batch. Milliseconds. */
 const STOP_TIMEOUT = 2_000
 
-/** A job that waits for its batch or runs in it. */
+/** A job that is waiting for its batch or running in it. */
 interface Item {
   readonly job: FunctionJob
   /** The context of the job's fiber. */
   readonly context: Context.Context<never>
   readonly resume: (outcome: Effect.Effect<Outcome.Outcome>) => void
-  /** It has its outcome or was stopped, so nothing waits for its result. */
+  /** The job has its outcome or was stopped, so nothing waits for its result. */
   isDone: boolean
 }
 

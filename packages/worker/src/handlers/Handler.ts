@@ -55,7 +55,7 @@ export interface Handler<
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
 
-/** The services that a handler needs, including those of its Schemas. */
+/** The services that a handler and its Schemas need. */
 type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint, R> =
   | Exclude<R, Provided>
   | I["DecodingServices"]
@@ -135,7 +135,7 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
  * Makes a handler from an Effect program.
  *
  * `input` decodes the caller's input; invalid input fails the job with the path of each invalid value. `output` encodes the result.
- * `error` declares the failures that callers can distinguish: a failure's JSON text becomes the job's `error`. `run` cannot fail in another
+ * `error` declares the failures that callers can distinguish: a failure's JSON text becomes the job's `error`. `run` cannot fail in any other
  * way: end other failures with `Effect.orDie`, or throw. The worker reports those as exceptions (docs/spec/handler.md#exceptions).
  *
  * The signals (docs/spec/handler.md#returned-values) apply to the encoded output: a top-level key `error` fails the job, and

@@ -47,7 +47,7 @@ export type HandlerFunction<Input = unknown> = {
   run(job: FunctionJob<Input>, context: JobContext): unknown
 }["run"]
 
-/** Options of a handler function. */
+/** Options for a handler function. */
 export interface FunctionOptions {
   /** The name in logs and spans. Default: the function's name. */
   readonly name?: string
@@ -83,7 +83,7 @@ class LazyJobContext implements JobContext, RunningJob.Running {
     return this.#controller.signal
   }
 
-  /** Whether a stopped function may take its time to end. */
+  /** Whether the worker waits for a stopped function to end. */
   get awaitsEnd(): boolean {
     return !this.#abandoned
   }
@@ -216,7 +216,7 @@ const consume = (
       }
     })
   const all = Effect.gen(function*() {
-    /** The result of `throw()`, which is that of `next()` for a generator that continues. */
+    /** The result of `throw()`: if the generator continues, its next chunk or its end, as from `next()`. */
     let resumed: unknown
     while (true) {
       const result = resumed ?? (yield* callAndSettle(() => iterator.next(), context))

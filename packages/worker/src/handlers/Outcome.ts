@@ -56,7 +56,7 @@ const asDict = (value: unknown): Record<string, unknown> | undefined => {
 /** Converts a value to the `error` of job-done: strings are unchanged, other values become JSON text. */
 export const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error) ?? String(error)
 
-/** The outcome of a returned value. */
+/** The outcome for a returned value. */
 export const fromReturned = (value: unknown): Outcome => {
   const dict = asDict(value)
   if (dict === undefined) return { output: existsInJson(value) ? value : null }
@@ -113,7 +113,7 @@ export const exceptionOf = (error: string): { readonly type: string; readonly me
   return exception === undefined ? undefined : { type: exception.error_type, message: exception.error_message }
 }
 
-/** The outcome of an exception. */
+/** The outcome for an exception. */
 export const fromException = (thrown: unknown, identity: Identity): Outcome => failed(exceptionText(thrown, identity))
 
 /**

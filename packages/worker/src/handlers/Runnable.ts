@@ -18,7 +18,7 @@ export interface Runnable<out R = never> {
   readonly [TypeId]: TypeId
   /** The name in logs and spans. */
   readonly name: string
-  /** Exists only in the type. A package that exposes no types of Effect can use it to require a handler without further services. */
+  /** Exists only in the type. A package whose API exposes no Effect types can use it to require a handler that needs no further services. */
   readonly "~services"?: () => R
   /** How many jobs the worker runs at once, unless its options say otherwise. Default: 1. */
   readonly concurrency?: number

@@ -16,7 +16,7 @@ export interface Running {
   readonly context: Context.Context<never>
   /** Aborted when the job is stopped. Created on first access. */
   readonly signal: AbortSignal
-  /** The job fails now: when the worker stops the function, it does not wait for the function to end. */
+  /** Called when the job fails: the worker then stops the function without waiting for the function to end. */
   readonly abandon: () => void
 }
 
@@ -25,7 +25,7 @@ const storage = new AsyncLocalStorage<Running>()
 /** Calls a function in the context of a job. */
 export const within = <A>(running: Running, evaluate: () => A): A => storage.run(running, evaluate)
 
-/** The run that the caller belongs to; undefined outside of jobs. */
+/** The run that the caller belongs to; undefined outside jobs. */
 export const current = (): Running | undefined => storage.getStore()
 
 /** A service of the caller's job, or undefined when there is no job or no such service. */
@@ -36,7 +36,7 @@ export const service = <Id, Service>(tag: Context.Key<Id, Service>): Service | u
 
 /**
  * Runs an effect as part of the caller's job, with the job's services, log and span. The effect is interrupted when the job is stopped.
- * Outside of a job, the effect runs without these.
+ * Outside a job, the effect runs without these.
  */
 export const runPromise = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => {
   const running = storage.getStore()

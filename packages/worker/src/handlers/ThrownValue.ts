@@ -1,12 +1,12 @@
 /**
- * What a thrown value says: its type, its message and its traceback. JavaScript can throw any value, and the errors of Effect programs say
- * more in their fields than in their message.
+ * Describes a thrown value by its type, its message and its traceback. JavaScript can throw any value, and the errors of Effect programs often
+ * have more information in their fields than in their messages.
  *
  * | thrown | type | message |
  * |---|---|---|
  * | an Error with a message | its name, or its class | the message |
  * | an Error without a message, or an object with a `_tag` | the tag | the fields as JSON, then the cause: `{"image":"a.png"} (cause: Error: too small)` |
- * | `Cause.UnknownError`, in which `Effect.tryPromise` wraps a rejection | that of the cause | that of the cause |
+ * | `Cause.UnknownError`, in which `Effect.tryPromise` wraps a rejection | the cause's type | the cause's message |
  * | `ConfigError` | `ConfigError` | `MODEL_PATH: Expected string` |
  * | any other value | `typeof`, or `null` | its JSON text |
  *
@@ -29,7 +29,7 @@ const textOr = (value: unknown, otherwise: string): string => Predicate.isString
 /** Loaded on first use: `import "node:util"` reads all its exports, which adds 3 ms to a cold start. */
 const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
 
-/** The JSON text of any value, also of one that JSON cannot hold. */
+/** The JSON text of any value, including one that JSON cannot represent. */
 const jsonOf = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? inspect(value)
@@ -40,14 +40,14 @@ const jsonOf = (value: unknown): string => {
 
 const member = (value: object, name: string): unknown => read(() => Reflect.get(value, name))
 
-/** An object with a text in `_tag`: an error of an Effect program. */
+/** The `_tag` of an Effect program's error, if it is a string. */
 const tagOf = (thrown: unknown): string | undefined => {
   if (!Predicate.isObject(thrown)) return undefined
   const tag = member(thrown, "_tag")
   return Predicate.isString(tag) && tag !== "" ? tag : undefined
 }
 
-/** The value that the wrapper of `Effect.try` and `Effect.tryPromise` contains; any other value itself. */
+/** Unwraps the value that `Effect.try` or `Effect.tryPromise` has wrapped; returns any other value unchanged. */
 const unwrap = (thrown: unknown): unknown => Cause.isUnknownError(thrown) && thrown.cause !== undefined ? thrown.cause : thrown
 
 /** The error's name, or the constructor's name when the class does not set one. */
@@ -95,7 +95,7 @@ const messageAt = (thrown: unknown, depth: number): string => {
   return own === "" && tag !== undefined ? fieldsOf(value, depth) : own
 }
 
-/** The message of any thrown value; empty for an Error without any. */
+/** The message of any thrown value; empty for an Error without one. */
 export const messageOf = (thrown: unknown): string => messageAt(thrown, 0)
 
 const summaryOf = (thrown: unknown, depth: number): string => {
@@ -105,7 +105,7 @@ const summaryOf = (thrown: unknown, depth: number): string => {
   return message === "" ? typeOf(value) : `${typeOf(value)}: ${message}`
 }
 
-/** The sentence of an error that has one; the type and the message of any other thrown value. */
+/** The message of an error that has one; the type and the fields of any other thrown value. */
 export const sentence = (thrown: unknown): string => {
   const value = unwrap(thrown)
   const own = value instanceof Error ? textOr(member(value, "message"), "") : ""
@@ -116,7 +116,7 @@ export const sentence = (thrown: unknown): string => {
 const RUNTIME_FRAME =
   /^\s+at (?:.*\((?:node:|.*[\\/]node_modules[\\/](?:effect|@effect[\\/][\w-]+)[\\/])|(?:async )?(?:node:|file:.*[\\/]node_modules[\\/](?:effect|@effect[\\/][\w-]+)[\\/])|.*~effect\/|(?:FiberImpl|MixedScheduler)\.|Generator\.next \(<anonymous>\))/
 
-/** The frames of a stack, without those of the runtime, unless there are no others. */
+/** The frames of a stack without the runtime's frames, unless there are no others. */
 const framesOf = (stack: string): ReadonlyArray<string> => {
   const frames = stack.split("\n").filter((line) => /^\s+at /.test(line))
   const own = frames.filter((line) => !RUNTIME_FRAME.test(line))

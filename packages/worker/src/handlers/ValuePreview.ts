@@ -6,7 +6,7 @@ const MAX_TEXT = 60
 const MAX_ENTRIES = 3
 const MAX_DEPTH = 2
 
-/** The first `max` characters of a text, with `...` when it is longer. */
+/** The first `max` characters of a string, with `...` when it is longer. */
 export const truncate = (text: string, max = MAX_TEXT): string => text.length > max ? `${text.slice(0, max)}...` : text
 
 const entries = (shown: ReadonlyArray<string>, total: number): string =>

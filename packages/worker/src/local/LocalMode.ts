@@ -38,7 +38,7 @@ export interface LocalServerModule {
   readonly LocalServer: { readonly layer: (options: LocalTest.Options) => LocalTransport }
 }
 
-/** Options of local test mode. */
+/** Options for local test mode. */
 export interface Options extends LocalTest.Options {
   /**
    * Loads the HTTP server for `--rp_serve_api`. Default: loads the `@stint/worker-local` that is installed next to the running program. A
@@ -49,7 +49,7 @@ export interface Options extends LocalTest.Options {
 
 const PACKAGE = "@stint/worker-local"
 
-/** Resolved at run time from the running program: `@stint/worker-local` depends on this package, so an import would be a cycle. */
+/** Resolved at run time from the running program: `@stint/worker-local` depends on this package, so an import would create a cycle. */
 const loadInstalled = async (): Promise<LocalServerModule> => {
   const program = process.argv[1] ?? join(process.cwd(), "handler.js")
   return import(pathToFileURL(createRequire(program).resolve(PACKAGE)).href)

@@ -27,7 +27,7 @@ export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalT
   message: Schema.String
 }) {}
 
-/** Options of local test mode. */
+/** Options for local test mode. */
 export interface Options {
   /**
    * Returns the jobs instead of `test_input.json`: one `{ input }`, or a list of them (docs/spec/handler.md#start-configuration,

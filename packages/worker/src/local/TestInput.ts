@@ -11,7 +11,7 @@ export const FILE = "test_input.json"
 /** The example for handlers without the file. */
 export const EXAMPLE = `{"input":{"name":"Ada"}}`
 
-/** The folders to search for the file: the working directory, then the folder of the program. */
+/** The folders to search for the file: the working directory, then the program's folder. */
 export const folders = (): ReadonlyArray<string> => {
   const program = process.argv[1]
   return [...new Set([process.cwd(), ...(program === undefined ? [] : [dirname(program)])])]

@@ -94,7 +94,7 @@ const fromSetup = <Provides, Requires, Setup>(
  * change or replace the outcome, or not run the handler at all. The handler receives the job that was passed to `next`, both as its
  * argument and as `CurrentJob`.
  *
- * It cannot fail with errors of its own. To fail the job, return a failed `Outcome`, or die to report an exception.
+ * It cannot fail with its own errors. To fail the job, return a failed `Outcome`, or die to report an exception.
  *
  * @example
  * ```ts
@@ -138,12 +138,12 @@ export const none: JobMiddleware = make((next, job) => next(job))
 
 /** A list of middleware after its setup. */
 export interface Chain<List extends ReadonlyArray<Any>> {
-  /** Wraps the run of a job in the middleware of the list. */
+  /** Wraps the run of a job in the middleware on the list. */
   readonly wrap: <E, R>(next: Next<E, R>) => Next<E, Apply<List, R>>
 }
 
 /**
- * Sets up each middleware of the list, in order.
+ * Sets up each middleware on the list, in order.
  *
  * TypeScript cannot infer the type of a fold over a list whose elements have different types, so the overload states it:
  * {@link Apply} removes and adds services in the same order as `reduceRight` nests the calls.

@@ -9,8 +9,8 @@
  * ```
  *
  * The exit ping has `status=exiting`. After this ping, our platform assigns no more jobs to this worker. It immediately requeues every job
- * that it had assigned to the worker and that the ping does not list: a job whose take was interrupted, or that did not finish within the
- * grace. Other platforms notice those jobs when their leases expire.
+ * that it had assigned to the worker and that the ping does not list: a job whose take was interrupted, or that did not finish within the grace
+ * period. Other platforms notice those jobs when their leases expire.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -21,7 +21,7 @@ import { ProcessExit } from "./ProcessExit.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** Timeout of an exit ping. Milliseconds. A platform that is down must not delay the exit of its workers. */
+/** Timeout for an exit ping. Milliseconds. A platform that is down must not delay the exit of its workers. */
 const EXIT_PING_TIMEOUT = 2_000
 
 const make = Effect.gen(function*() {

@@ -1,5 +1,5 @@
 /**
- * A worker inside a program that has its own runtime: the program's layers, signals, log and exit stay the program's own.
+ * A worker inside a program that has its own runtime: the program keeps control of its layers, signals, log and exit.
  *
  * ```
  *   Worker.launch                                   EmbeddedWorker.layer
@@ -61,7 +61,7 @@ const makeShutdown = () => {
   }
 }
 
-/** The exit of a failed fitness check or setup. It becomes the layer's error. */
+/** Turns the process exit after a failed fitness check or setup into the layer's error. */
 const failLayer = Layer.succeed(
   ProcessExit,
   () =>
@@ -76,8 +76,8 @@ const isUnfit = Schema.is(EmbeddedWorkerError)
 
 /**
  * Runs a worker while the layer's scope is open, with the settings of the current `ConfigProvider`. Closing the scope finishes and delivers
- * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the layers of the program, and the program may run other things at the same
- * time.
+ * the running jobs first, for at most `SHUTDOWN_GRACE`. The worker shares the program's layers, and the program may do other work at the
+ * same time.
  *
  * The layer is built when the fitness checks have passed and the setup has ended. It fails with the reason when one of them failed, when no
  * platform is configured, or when a setting is invalid.

@@ -11,7 +11,7 @@
  *
  * A check times out after 60 s, so that a hung check is not mistaken for a worker that is loading a model.
  *
- * Checks run one after the other, so that the failure of one check (a GPU that hangs) cannot affect another.
+ * Checks run one after the other, so that the failure of one (such as a hung GPU) cannot affect another.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -30,7 +30,7 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** The delay before a dead thread is restarted. Milliseconds. */
 const RESTART_DELAY = 1_000
 
-/** Timeout of the response to progress, the same as for a result. Milliseconds. */
+/** Timeout for the response to progress, equal to that for a result. Milliseconds. */
 const PROGRESS_TIMEOUT = 30_000
 
 /** Runs the thread until it dies, and returns the reason. The thread does not end by itself. */

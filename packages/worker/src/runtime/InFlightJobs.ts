@@ -14,7 +14,7 @@
  * the other thread. The version is odd while a slot changes, and different afterwards: a reader that detects a change reads the slot again.
  */
 
-/** Bytes of a slot: version, length, and an id and its token of up to 248 bytes together; ids are 128 characters at most. A multiple of four. */
+/** The size of a slot in bytes, a multiple of four: version, length, and up to 248 bytes for an id and its token. Ids have at most 128 characters. */
 export const SLOT = 256
 /** Offset of the id in a slot. Bytes. */
 export const HEADER = 8

@@ -1,13 +1,13 @@
 /**
- * Tags the output of `console` with the current job, on a platform: each call becomes one JSON line with the job's id.
+ * On a platform, tags the output of `console` with the current job: each call becomes one JSON line with the job's id.
  *
  * ```
  *   console.log("step", { n: 1 })   -->  {"requestId":"6090...","message":"step { n: 1 }","level":"INFO","source":"stdout"}
  * ```
  *
- * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. Outside of a job, and
- * when the worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers,
- * child processes) stays plain text.
+ * Concurrent jobs share one standard output, so without the id the platform could not attribute a line to its job. Outside a job, and when the
+ * worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child processes)
+ * stays plain text.
  */
 import { truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
@@ -39,7 +39,7 @@ const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): str
   return JSON.stringify({ requestId: job, message: truncateMessage(format(parts)), level, source })
 }
 
-/** Prints a tagged line in a job, and calls the original method outside of jobs. */
+/** Prints a tagged line in a job, and calls the original method outside jobs. */
 const tagged = (method: Method, print: Print): Print => (...parts) => {
   const job = RunningJob.service(CurrentJob)
   if (job === undefined) return print(...parts)

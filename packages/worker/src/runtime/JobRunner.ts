@@ -38,12 +38,12 @@ import * as StdioFlush from "./StdioFlush.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /**
- * The maximum size of a streamed text as JSON. A larger text is sent as several chunks. Bytes; slightly less than the limit of the server
- * (1 MiB, including the body around it).
+ * The maximum size of a streamed string as JSON, in bytes: slightly less than the server's limit (1 MiB, including the body around it). A longer
+ * string is sent as several chunks.
  */
 const MAX_CHUNK_BYTES = 1_000_000
 
-/** A text up to this length always fits: a character has at most six bytes in JSON. */
+/** A string up to this length always fits, because a character has at most six bytes in JSON. */
 const MIN_SPLIT_LENGTH = (MAX_CHUNK_BYTES - 2) / 6
 
 /** How jobs are run. */
@@ -64,7 +64,7 @@ export class JobRunner extends Context.Service<JobRunner, {
   /** Interrupts all jobs. */
   readonly stopAll: Effect.Effect<void>
   /**
-   * Fails a running job with an error that its handler threw outside of its own call, and interrupts the handler. The failure is delivered
+   * Fails a running job with an error that its handler threw outside its own call, and interrupts the handler. The failure is delivered
    * at once, because such a handler often never ends. Returns false when this worker does not run this attempt of the job.
    */
   readonly fail: (job: ReceivedJob, thrown: unknown) => Effect.Effect<boolean>
@@ -85,7 +85,7 @@ export class JobRunner extends Context.Service<JobRunner, {
 }>()("@stint/worker/JobRunner") {}
 
 /**
- * The services that jobs need from the worker's layers: the services that the handler and the middleware require, without those that the
+ * The services that jobs need from the worker's layers: the services that the handler and the middleware require, except those that the
  * middleware and the runtime provide.
  */
 export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<
@@ -164,7 +164,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     isFirst = false
     const steps = Effect.suspend(() => {
       entry.started = clock.currentTimeMillisUnsafe()
-      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because numbers have no gaps.
+      // A chunk without a number is split by the platform. The number of a rejected chunk is used again, because the numbers must not have gaps.
       const deliver: Emit = (chunk) =>
         Effect.map(delivery.deliverChunk(job, chunk, entry.chunks + 1), () => {
           entry.chunks++
@@ -184,7 +184,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     return withJobSpan(span)(steps).pipe(Effect.provideContext(jobContext(job.id)))
   }
 
-  /** Removes an ended job and notifies the waiters, unless another fiber has replaced its own. */
+  /** Removes an ended job and notifies the waiters, unless another fiber has replaced the job's own. */
   const remove = (entry: Held) => () => {
     const { id } = entry.job
     if (held.get(id) !== entry) return

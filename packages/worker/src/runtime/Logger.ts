@@ -66,5 +66,5 @@ export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(
   Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log))
 )
 
-/** Like {@link layer}, but without a `WorkerConfig`, for code outside of a worker, such as a script. */
+/** Like {@link layer}, but without a `WorkerConfig`, for code outside a worker, such as a script. */
 export const layerPlain: Layer.Layer<never> = Layer.suspend(() => stdoutLogger(logStyle(process.env, process.argv.slice(2))))

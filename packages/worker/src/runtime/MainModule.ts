@@ -5,11 +5,11 @@
 
 /** `import.meta`, or in CommonJS `module`. */
 export interface MainModule {
-  /** Of `import.meta`. Node sets it from 24.2 on, and the bundles of the pool set it for each source file. */
+  /** A member of `import.meta`. Node sets it since version 24.2, and the pool's bundles set it for each source file. */
   readonly main?: boolean | undefined
-  /** Of `import.meta`. */
+  /** A member of `import.meta`. */
   readonly url?: string | undefined
-  /** Of a CommonJS `module`: `.` for the program. */
+  /** A member of a CommonJS `module`: `.` for the program. */
   readonly id?: string | undefined
 }
 

@@ -1,7 +1,7 @@
 /**
  * Ends the process at once.
  *
- * `process.exit` runs the listeners of `exit` first, and libraries register such listeners: one that calls `process.exit` changes the code,
+ * `process.exit` runs the listeners of `exit` first, and libraries register such listeners: one that calls `process.exit` changes the exit code,
  * and one that blocks keeps the process alive. The platform would then count an unfit worker as a healthy one, or keep it.
  */
 import * as Context from "effect/Context"

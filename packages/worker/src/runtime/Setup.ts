@@ -9,9 +9,9 @@
  *                       +--fails, or exceeds its limit--> ERROR line --> one ping: status=unhealthy --> process ends with 1
  * ```
  *
- * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has not called within 7 minutes. The setup
- * begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping from
- * being sent. While the platform does not answer, the ping is repeated once a second.
+ * The ping tells the platform how long the setup may take: without it, the platform kills a worker that has sent no request within 7 minutes. The
+ * setup begins when the first ping has ended, and {@link NOTICE_MILLIS} later at the latest: a setup that blocks its thread would keep the ping
+ * from being sent. The ping is repeated once a second until the platform responds.
  */
 import { MAX_SETUP_MILLIS, SETUP_CHECK } from "@stint/contract/WorkerProtocol"
 import * as Cause from "effect/Cause"
@@ -37,10 +37,10 @@ export { MAX_SETUP_MILLIS } from "@stint/contract/WorkerProtocol"
  */
 const DEFAULT_TIMEOUT: Duration.Duration = Duration.minutes(7)
 
-/** How long the setup waits at most until the platform has answered its notice, which takes a millisecond or two on one machine. */
+/** The longest time that the setup waits for the response to its notice, which takes a millisecond or two on a single machine. */
 const NOTICE_MILLIS = 100
 
-/** A setup as a layer: its services are those that the handler needs from it. */
+/** A setup as a layer, which provides the services that the handler needs from it. */
 export interface Setup<R, Needs> {
   readonly layer: Layer.Layer<R, unknown, Needs>
   /** How long it may take. The variable `SETUP_TIMEOUT` overrides it. Default: {@link DEFAULT_TIMEOUT}. */
@@ -80,7 +80,7 @@ const announce = (limit: number, isRunning: () => boolean, tried: Deferred.Defer
     )
   })
 
-/** Completes when the setup has completed. Its services are available to the layers that it is provided to. */
+/** Completes when the setup has finished. Its services are available to the layers that it is provided to. */
 export const layer = <R, Needs>(setup: Setup<R, Needs>): Layer.Layer<R, never, Needs | JobSource | WorkerConfig> =>
   Layer.fromBuild((memoMap, scope) =>
     Effect.gen(function*() {

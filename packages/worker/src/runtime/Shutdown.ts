@@ -32,7 +32,7 @@ export class Shutdown extends Context.Service<Shutdown, {
   readonly current: () => Reason | undefined
 }>()("@stint/worker/Shutdown") {}
 
-/** A service without a request. */
+/** A service that has not received a request. */
 export const make = (): Shutdown["Service"] => {
   const asked = Deferred.makeUnsafe<Reason>()
   let current: Reason | undefined

@@ -1,5 +1,5 @@
 /**
- * The worker's spans of a job.
+ * The spans that a worker records for a job.
  *
  * ```
  *   process <endpoint>            a child of the span that the job's `traceparent` names: the platform's span of the attempt, or the caller's
@@ -13,8 +13,8 @@
  * ```
  *
  * A middleware's span is a child of `process` and the parent of `handler`. When a job fails, its `handler` and `process` spans fail with the
- * job's error. When a job is stopped, both spans are interrupted, and the platform's span of the attempt has the reason. The wait in the queue ends
- * before the attempt begins, so the platform records it as a span.
+ * job's error. When a job is stopped, both spans are interrupted, and the platform's span of the attempt contains the reason. The wait in the
+ * queue ends before the attempt begins, so the platform records it as a span.
  *
  * Spans exist only when a tracer is provided, by `@stint/worker-telemetry` or by any other layer of Effect's `Tracer`. Without one, each of
  * these functions costs one lookup in the fiber.

@@ -14,13 +14,13 @@ import { JobSource } from "../transport/JobSource.ts"
 import { ProcessExit } from "./ProcessExit.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** Timeout of the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
+/** Timeout for the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
 export const REPORT_TIMEOUT = 2_000
 
 /** The maximum length of the reason in the report, in characters (docs/spec/worker-protocol.md#unhealthy-report). */
 export const MAX_REASON = 256
 
-/** Cuts a text to {@link MAX_REASON} UTF-16 units without splitting a surrogate pair. */
+/** Truncates a string to {@link MAX_REASON} UTF-16 units without splitting a surrogate pair. */
 const truncateReason = (text: string) => {
   if (text.length <= MAX_REASON) return text
   const last = text.charCodeAt(MAX_REASON - 1)
@@ -55,7 +55,7 @@ export const awaitExit = <A, E, R>(
     )
   })
 
-/** Reports the failure of a step to the platform and ends the process at once, without finalizers. The caller has logged it. */
+/** Reports the failure of a step to the platform and ends the process at once, without finalizers. The caller has already logged the failure. */
 export const end = Effect.fnUntraced(function*(check: string, reason: string) {
   const { identity } = yield* WorkerConfig
   const source = yield* JobSource

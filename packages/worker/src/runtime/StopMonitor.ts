@@ -5,7 +5,7 @@
  *   job-stop (long poll) --ids--> interrupt each --> job-stop ...
  *        |--none, fast--> 1 s        |--not held--> retry once after 1 s
  *        |--429---------> 5 s
- *        |--no answer---> backoff up to 2 s: a caller that cancels expects the handler to stop now
+ *        |--no response-> backoff up to 2 s: a caller that cancels expects the handler to stop now
  *        +--error, 404--> backoff up to 10 s
  * ```
  *

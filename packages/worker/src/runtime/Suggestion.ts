@@ -1,4 +1,4 @@
 /**
- * The suggestions of the contract, for plugins and the SDK, which depend on the worker only.
+ * The contract's suggestions, for plugins and the SDK, which depend on the worker only.
  */
 export { didYouMean } from "@stint/contract/Suggestion"

@@ -9,10 +9,10 @@
  *        |            |                                                     |
  *        |           yes --> take as many as slots are free --> start each -+
  *        |                     |                                            |
- *        |                     +--none------> at once, or after a backoff when the answer arrived too soon
+ *        |                     +--none------> at once, or after a backoff when the response arrived too soon
  *        |                     +--429-------> 5 s
  *        |                     +--an error--> backoff up to 5 s, logged once
- *        |                     +--no answer for longer than the limit--> the worker shuts down
+ *        |                     +--no response for longer than the limit--> the worker shuts down
  *        +--changed--> at once; by concurrencyModifier: when no job is held, checked once a second
  * ```
  *
@@ -40,14 +40,14 @@ export interface Options {
    * The number of jobs that may run at once, or a function of the current number; called before each take, and once a second while all slots
    * are taken. Default: always 1. In local test mode, `--rp_api_concurrency` is the default and the maximum.
    *
-   * A change takes effect at once: the worker takes more jobs, or no further ones until enough have ended. An invalid result of the function
-   * is handled as that of `concurrencyModifier`. An invalid number is a defect: the worker does not start.
+   * A change takes effect at once: the worker takes more jobs, or none until enough have ended. An invalid result of the function is handled like
+   * one of `concurrencyModifier`. An invalid number is a defect: the worker does not start.
    */
   readonly concurrency?: number | ((current: number) => number)
   /**
-   * As `concurrency`, but with the timing of RunPod's SDK (docs/spec/worker-lifecycle.md#concurrency). Called before each take.
+   * Like `concurrency`, but with the timing of RunPod's SDK (docs/spec/worker-lifecycle.md#concurrency). Called before each take.
    *
-   * A change takes effect once the worker holds no jobs; until then it takes no new jobs. If the function throws, or returns anything but a
+   * A change takes effect once the worker holds no jobs; until then it takes no new jobs. If the function throws, or returns anything but an
    * integer of at least 1, the concurrency does not change and the worker logs an ERROR.
    */
   readonly concurrencyModifier?: (current: number) => number
@@ -66,8 +66,8 @@ const MIN_LONG_POLL = 1_000
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
 /**
- * How often a pending change of the concurrency checks whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency), and how often
- * `concurrency` is called while all slots are taken. Milliseconds.
+ * How often the loop checks, during a pending change of the concurrency, whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency),
+ * and how often `concurrency` is called while all slots are taken. Milliseconds.
  */
 const RESIZE_POLL_INTERVAL = 1_000
 
@@ -88,7 +88,7 @@ const hint = ({ reason }: JobSourceError): string => {
 
 const isConcurrency = (value: number): boolean => Number.isSafeInteger(value) && value >= 1
 
-/** The result of the function of this name, or `current` when the result is invalid. */
+/** The result of `next`, or `current` when that result is invalid. `name` is for the log. */
 const nextConcurrency = Effect.fnUntraced(function*(name: string, next: (current: number) => number, current: number) {
   const wanted = yield* Effect.sync(() => next(current)).pipe(
     Effect.catchDefect((thrown) =>

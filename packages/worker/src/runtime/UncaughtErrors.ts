@@ -13,9 +13,9 @@
  * The worker does not continue after an exception, because the code that was interrupted may have left the process in any state. It does
  * continue after a rejection that a job left behind when it ended: no code was interrupted, and no job waits for it.
  *
- * An error that belongs to no job may come from an Effect handler's callback, or from a client that all jobs share. Its job may then never
- * end. The worker therefore waits for a limited time, and exits without the jobs that are still running. Their platform starts them again
- * and counts an attempt.
+ * An error that belongs to no job may come from an Effect handler's callback, or from a client that all jobs share. The job that caused it may
+ * then never end. The worker therefore waits for a limited time, and exits without the jobs that are still running. The platform starts those
+ * jobs again and counts an attempt.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -37,7 +37,10 @@ export const HandlesUncaughtErrors = Context.Reference<boolean>("@stint/worker/U
   defaultValue: () => false
 })
 
-/** How long the jobs have to finish after an error that belongs to no job. Milliseconds. Longer than most jobs, and a default lease. */
+/**
+ * How long the jobs have to finish after an error that belongs to no job. Milliseconds. Longer than most jobs take, and equal to the default
+ * lease.
+ */
 const UNKNOWN_JOB_GRACE = 30_000
 
 type Origin = "uncaughtException" | "unhandledRejection"

@@ -1,5 +1,5 @@
 /**
- * The version of the SDK. A constant, because a bundled worker has no package.json next to it; a test compares it with the package's.
+ * The version of the SDK. A constant, because a bundled worker has no package.json next to it; a test compares it with the version in package.json.
  */
 
 /**

@@ -14,7 +14,7 @@
  *   Services: WorkerConfig, JobSource, Shutdown, FitnessChecks   6
  * ```
  *
- * `Worker.launch` provides the services for the environment: those of a platform, or those of local test mode.
+ * `Worker.launch` provides the services for the environment: a platform or local test mode.
  */
 import * as Cause from "effect/Cause"
 import type { ConfigError } from "effect/Config"
@@ -63,7 +63,7 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
-/** The layers of a worker, from the last to the first that is built. */
+/** The layers of a worker, from the last that is built to the first. */
 const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded, Needs>(
   handler: Runnable<R>,
   options: Options<Middleware>,
@@ -83,7 +83,7 @@ const compose = <R, Middleware extends ReadonlyArray<JobMiddleware.Any>, Loaded,
   )
 
 /**
- * The worker of this handler. It takes and runs jobs while the layer's scope is open, and finishes the held jobs when the scope closes.
+ * A worker for this handler. It takes and runs jobs while the layer's scope is open, and finishes the held jobs when the scope closes.
  *
  * The layer requires the services that the handler and the middleware need, so a worker with a missing layer or middleware does not compile.
  */
@@ -97,11 +97,11 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
 > => compose(handler, options, Layer.empty)
 
 /**
- * The worker of this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
+ * A worker for this handler, with a setup that runs once, after the fitness checks and before the first job. The handler may need the
  * services of the setup's layer.
  *
- * A layer that is provided to the worker is also built before the first job. As a setup, it has a time limit, its failure is reported to the waiting
- * jobs, and its duration is shown as a separate part of a cold start.
+ * A layer that is provided to the worker is also built before the first job. Only as a setup does it have a time limit, report its failure to the
+ * waiting jobs, and show its duration as a separate part of a cold start.
  *
  * @example
  * ```ts
@@ -114,7 +114,7 @@ export const layerWithSetup = <R, Loaded, Needs, const Middleware extends Readon
   options: Options<Middleware> = {}
 ) => compose(handler, options, Setup.layer(setup))
 
-/** Options of the program. */
+/** Options for the program. */
 export interface LaunchOptions {
   /** For local test mode only: the source of the jobs, and how the HTTP server is loaded. */
   readonly local?: LocalMode.Options

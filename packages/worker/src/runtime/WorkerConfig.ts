@@ -26,7 +26,7 @@
  * slightly less than the time after which the sender does so: interrupted jobs then return to the queue at once instead of when their leases expire.
  *
  * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
- * one hour, so that the workers of a platform that was killed do not run forever.
+ * one hour, so that the workers of a killed platform do not run forever.
  *
  * `SETUP_TIMEOUT` overrides the limit in the code, because the machine decides how long a model loads. A shorter one reports a hung setup to waiting
  * jobs sooner.

@@ -155,7 +155,7 @@ export const heartbeatThread = (makeProgressSender: MakeProgressSender): void =>
       return message.replaceAll(/\s+/g, " ").trim().slice(0, 500)
     },
 
-    /** Sends one value. Repeats it once when the platform closed the kept-alive connection at that moment. */
+    /** Sends one value. Retries once if the platform closed the keep-alive connection at that moment. */
     post(
       { headers, url }: ProgressAddress,
       body: string,

@@ -11,7 +11,7 @@ import { JobSource, JobSourceError, Refused, Unreachable } from "../transport/Jo
 /** The kinds of calls. */
 export type CallKind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
 
-/** One call of the worker. */
+/** One call by the worker. */
 export interface RecordedCall {
   readonly kind: CallKind
   /** The job's id; for a take, the requested number of jobs. */

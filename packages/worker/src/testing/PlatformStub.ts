@@ -40,7 +40,7 @@ export interface RecordedRequest {
   status: number | undefined
 }
 
-/** Options of the stub. */
+/** Options for the stub. */
 export interface Options {
   /** The key that workers must send. Default: `stub-key`. */
   readonly key?: string
@@ -55,7 +55,7 @@ export interface Options {
 /** A job as the stub assigns it. */
 export type StubJob = { readonly id: string; readonly [key: string]: unknown }
 
-/** The response to a request under a fault: a status, a dropped connection, a delay, or any body. */
+/** The response to a request with a fault: a status, a dropped connection, a delay, or any body. */
 type Fault = number | "drop" | { readonly until: Promise<void> } | { readonly contentType: string; readonly body: string }
 
 interface Poll {
@@ -164,18 +164,18 @@ export class PlatformStub {
     this.#handOut()
   }
 
-  /** Responds to the next `times` requests of this route with this status. */
+  /** Responds to the next `times` requests to this route with this status. */
   failNext(route: Route, times: number, status: number): void {
     this.#addFaults(route, times, status)
   }
 
-  /** Drops the connections of the next `times` requests of this route. */
+  /** Drops the connections of the next `times` requests to this route. */
   dropNext(route: Route, times: number): void {
     this.#addFaults(route, times, "drop")
   }
 
   /**
-   * Holds the next `times` requests of this route until the returned function is called. A request that the worker has closed by then has no
+   * Holds the next `times` requests to this route until the returned function is called. A request that the worker has closed by then has no
    * effect.
    */
   holdNext(route: Route, times: number): () => void {
@@ -187,12 +187,12 @@ export class PlatformStub {
     return release
   }
 
-  /** Responds to the next request of this route with 200 and this body. */
+  /** Responds to the next request to this route with 200 and this body. */
   answerNext(route: Route, contentType: string, body: string): void {
     this.#addFaults(route, 1, { contentType, body })
   }
 
-  /** The requests of one route, in order, limited to one job if given. */
+  /** The requests to one route, in order, limited to one job if given. */
   of(route: Route, job?: string): ReadonlyArray<RecordedRequest> {
     return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
   }

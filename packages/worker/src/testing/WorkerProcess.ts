@@ -3,7 +3,7 @@
  */
 import { spawn } from "node:child_process"
 
-/** Options of the process. */
+/** Options for the process. */
 export interface Options {
   /** The environment, in addition to `PATH`. */
   readonly env?: { readonly [name: string]: string }

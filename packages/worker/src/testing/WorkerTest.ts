@@ -15,12 +15,15 @@ import { withJobSpan } from "../runtime/Spans.ts"
 import { VERSION } from "../runtime/Version.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
-/** The job's outcome, as the caller sees it. {@link runJson} returns JSON values, {@link run} those of the handler's Schemas. */
+/** The job's outcome, as the caller sees it. {@link runJson} returns JSON values, and {@link run} returns values of the handler's Schemas. */
 export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out Failure = never> {
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined when the caller receives no `output`. */
   readonly output: Output | undefined
-  /** The text that the caller receives: of a declared failure, its JSON; of an exception, JSON with six fields (docs/spec/handler.md#exceptions). */
+  /**
+   * The text that the caller receives: for a declared failure, its JSON; for an exception, JSON with six fields
+   * (docs/spec/handler.md#exceptions).
+   */
   readonly error: string | undefined
   /** The declared failure; undefined for a job that completed or failed for another reason. */
   readonly failure: Failure | undefined
@@ -30,7 +33,7 @@ export interface Result<out Output = Schema.Json, out Chunk = Schema.Json, out F
   readonly stopPod: boolean
 }
 
-/** The services of a run: those of the handler, of the middleware, and of the Schemas in both directions. */
+/** The services that a run needs: for the handler, for the middleware, and for the Schemas in both directions. */
 type Needs<
   I extends Schema.Constraint,
   O extends Schema.Constraint,
@@ -45,13 +48,13 @@ type Needs<
 
 const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
 
-/** Options of a run. */
+/** Options for a run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>> {
   /** As in `Worker.layer`, but set up for this run alone. Default: none. */
   readonly middleware?: Middleware
 }
 
-/** A text is itself when it is not JSON, because a failure that is a text is sent as it is. */
+/** Text that is not JSON stays unchanged, because a failure that is a string is sent as plain text. */
 const decodeText = (text: string) =>
   Effect.orElseSucceed(Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))(text), (): Schema.Json => text)
 
@@ -102,7 +105,8 @@ export const runJson = Effect.fnUntraced(function*<R, const Middleware extends R
 
 /**
  * Runs a handler with Schemas on a typed input, and decodes its output, its chunks and its declared failure as a typed client does. Dies when
- * they cannot be decoded: then no caller can. Its services come from the context, so a test provides layers and needs no mocks.
+ * they cannot be decoded, because no caller could decode them either. Its services come from the context, so a test provides layers and needs no
+ * mocks.
  *
  * @example
  * ```ts

@@ -33,7 +33,7 @@ export const schedule = ({ initial, max }: Limits): Schedule.Schedule<Duration.D
       Effect.map(Random.next, (random) => Math.round(Math.min(max, Duration.toMillis(duration)) * (0.5 + random / 2)))
   )
 
-/** The backoff of one loop. It counts consecutive failures. */
+/** The backoff for one loop. It counts consecutive failures. */
 export interface Backoff {
   /** The delay after one more failure. Milliseconds. */
   readonly next: Effect.Effect<number>

@@ -1,11 +1,11 @@
 /**
- * Splits a streamed text that is larger than one chunk may be (docs/spec/streaming.md#chunks).
+ * Splits a streamed string that is too large for one chunk (docs/spec/streaming.md#chunks).
  */
 
 const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdbff
 const isLowSurrogate = (unit: number) => unit >= 0xdc00 && unit <= 0xdfff
 
-/** The most bytes that one UTF-16 code unit has in a JSON string: those of an escape sequence. */
+/** The maximum number of bytes of one UTF-16 code unit in a JSON string: the length of an escape sequence. */
 const MAX_UNIT_BYTES = 6
 
 /** The UTF-8 bytes of one UTF-16 code unit in a JSON string. */

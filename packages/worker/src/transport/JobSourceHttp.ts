@@ -22,10 +22,10 @@ import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 import * as ProgressThread from "./ProgressThread.ts"
 
-/** Timeout of a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
+/** Timeout for a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
 
-/** Timeout of the response to a result. Milliseconds. */
+/** Timeout for the response to a result. Milliseconds. */
 const RESPONSE_TIMEOUT = 30_000
 
 /** The maximum length of the platform's error message in the log, in characters. */
@@ -113,7 +113,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
       (answer) => isSuccess(answer) ? Effect.void : Effect.fail(toJobSourceError(answer))
     )
 
-  /** Reads the jobs of a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
+  /** Reads the jobs in a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
     if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
     if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))

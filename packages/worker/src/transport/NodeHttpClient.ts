@@ -2,9 +2,9 @@
  * A minimal HTTP client with keep-alive connections.
  *
  * It uses `node:http` and not undici, because undici adds about 55 ms to the start of a worker and `node:http` about 10 ms. A loop of takes
- * and results reaches about 0.85 times the throughput of undici over one connection and 0.65 times over fifty; with fifty, batch takes save
- * more calls than are lost. `getBuiltinModule` loads the module, because `import "node:http"` reads all its exports, including `WebSocket`,
- * which loads Node's own undici and takes another 20 ms.
+ * and results reaches about 0.85 times the throughput of undici over one connection and 0.65 times over fifty; with fifty, batch takes save more
+ * calls than this loses. `getBuiltinModule` loads the module, because `import "node:http"` reads all its exports, including `WebSocket`, which
+ * loads Node's own undici and takes another 20 ms.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -50,7 +50,7 @@ const errorCodeOf = (error: NodeJS.ErrnoException): string => error.code ?? erro
 /**
  * A client that sends these headers, over a connection pool that closes with the scope.
  *
- * The platform may close a kept-alive connection at the moment when it is reused; the client then repeats the call once on a new
+ * The platform may close a keep-alive connection at the moment it is reused; the client then repeats the call once on a new
  * connection. Every call that a worker makes may be repeated: a take without a response assigned no job, and results are fenced by their
  * attempt.
  */

@@ -10,7 +10,7 @@
  *   end --> pending is dropped; the value in flight is awaited
  * ```
  *
- * At most one value is in flight. So the values of a job stay in order, and the result could overtake only the value in flight.
+ * At most one value is in flight. A job's values therefore stay in order, and the result could overtake only the value in flight.
  *
  * The heartbeat thread evaluates the source text of {@link makeProgressSender}, so the rules of {@link file://../runtime/heartbeatThread.ts}
  * apply: no imports, no outer variables, and functions only as methods or as arguments.
@@ -76,7 +76,7 @@ interface SenderState {
   abort(): void
 }
 
-/** Makes the sender of a job. `interval` is the minimum time between two values in milliseconds. */
+/** Makes the sender for a job. `interval` is the minimum time between two values in milliseconds. */
 export const makeProgressSender = (host: ProgressHost, interval: number): ProgressSender => {
   const state: SenderState = {
     maxAttempts: 4,

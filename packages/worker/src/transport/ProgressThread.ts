@@ -42,7 +42,7 @@ export interface ProgressEvent {
 export interface ProgressThread {
   /** Connects a new thread, which receives the returned port. The senders of the previous thread end. */
   readonly connect: () => MessagePort
-  /** Opens the sender of a job. Returns undefined when no thread is connected. */
+  /** Opens the sender for a job. Returns undefined when no thread is connected. */
   readonly open: (
     address: ProgressAddress,
     interval: number,

@@ -2,7 +2,7 @@
  * Delivers results and chunks. Retries until the platform accepts them or it is certain that it never will.
  *
  * ```
- *  answer                      action
+ *  response                    action
  *  2xx                         delivered
  *  none, 408, 425, 429, 5xx    retry with backoff, because the platform may be restarting. During shutdown, for 30 s
  *  401, 403                    retry slowly, with an ERROR that says what to check
@@ -50,7 +50,7 @@ const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
 /** The backoff while the platform rejects the key, which an operator must fix. */
 const AUTH_BACKOFF: Backoff.Limits = { initial: 5_000, max: 30_000 }
 
-/** Attempts for a body that is rejected with an unusual status, in case an intermediary sent that status. */
+/** The number of attempts for a body that is rejected with an unusual status, in case an intermediary sent that status. */
 const MAX_REJECTED_TRIES = 3
 
 export class ResultDelivery extends Context.Service<ResultDelivery, {
