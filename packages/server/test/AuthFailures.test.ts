@@ -37,7 +37,7 @@ it.effect("remembers a bounded number of addresses, and forgets the one that it 
     expect(yield* fail(address(AuthFailures.MAX_ADDRESSES - 1))).toBe(60)
   }))
 
-it("counts IPv6 addresses per /64, and IPv4 addresses alike in both spellings", () => {
+it("counts IPv6 addresses per /64, and both spellings of an IPv4 address as one", () => {
   const same: ReadonlyArray<readonly [address: string, subject: string]> = [
     ["192.0.2.1", "192.0.2.1"],
     ["::ffff:192.0.2.1", "192.0.2.1"],

@@ -54,7 +54,7 @@ const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** Counts a request with a wrong key, and fails when its address sent too many. All guards share one count. */
+/** Counts a request with a wrong key, and fails when its address has sent too many. All guards share one count. */
 const makeCountFailure = Effect.gen(function*() {
   const failures = yield* AuthFailures.make((yield* Limits).authFailures)
   return Effect.fnUntraced(function*(key: Redacted.Redacted) {
@@ -365,7 +365,8 @@ const make = Effect.gen(function*() {
  * - `viewer`: requires a key that can read jobs or manage endpoints, and that is valid for the endpoint if one is given. Passes the caller to
  *   the effect.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
- * - `worker`: requires a worker key for the endpoint or for this worker, and tells the effect which of them it is. Delays its errors, because SDKs retry at once.
+ * - `worker`: requires a worker key for the endpoint or for this worker, and tells the effect which of the two it is. Delays its errors,
+ *   because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 

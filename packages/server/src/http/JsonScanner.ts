@@ -45,7 +45,7 @@ export interface JsonFault {
 /** A part of a text. */
 export interface JsonPart {
   readonly text: JsonText
-  /** The number of values in it, including itself and, for objects, without the keys. */
+  /** The number of values in it, including itself but not the keys of objects. */
   readonly values: number
 }
 
