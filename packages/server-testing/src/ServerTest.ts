@@ -63,7 +63,7 @@ import type { WireFault } from "./WireWorker.ts"
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
 
-/** Few, so that a test of the memory of a server does not measure its audit. */
+/** Few, so that tests of a server's memory use do not measure its audit log. */
 const AUDIT_ENTRIES = 2_000
 
 /** The waits of a server under test. The sizes are the defaults. */
@@ -78,7 +78,7 @@ export const LIMITS: LimitSettings = {
   maxWaitMs: 15_000,
   workerWaitMs: 300,
   refusalWaitMs: 25,
-  // The tests of the throttle set a limit; all others may send any number of wrong keys.
+  // The tests of the throttle set a limit. All other tests may send any number of wrong keys.
   authFailures: 1_000_000
 }
 
@@ -165,7 +165,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   WebhookAttemptStore.layerMemory
 )
 
-/** Builds of a machine without an engine. */
+/** Builds on a machine without a container engine. */
 const layerBuilds = BuildQueue.layer({
   engine: Effect.fail(failed("This platform cannot build: this machine has no container engine.", "Start Docker or Podman.")),
   folder: "/nonexistent",
@@ -180,9 +180,9 @@ export interface Options<E = never> {
   readonly stores?: Layer.Layer<Stores, E>
   /** The key of the secrets. Default: in memory. */
   readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
-  /** Default: builds of a machine without an engine. */
+  /** Default: builds on a machine without a container engine. */
   readonly builds?: Layer.Layer<never>
-  /** The cache of models. Default: one that is filled from a hub of the tests. */
+  /** The model cache. Default: a cache that is filled from a test hub. */
   readonly models?: Layer.Layer<TestModels.TestModels>
   /** Overrides of {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>

@@ -144,7 +144,7 @@ const LIMITED = "limited"
 const timeless = (text: string): string =>
   text.replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
     .replaceAll(/"(delayTime|executionTime)":\d+/g, "$1")
-    // The remaining time of the limit's one-day window.
+    // The time left in the limit's one-day window.
     .replaceAll(/\b86[34]\d\d\b/g, "A DAY")
 
 /** The parts of a response that are compared. */

@@ -197,11 +197,11 @@ const generated = (() => {
 
 type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 
-/** Requests that change or delete an endpoint use another one, because the others need this one. */
+/** Requests that change or delete an endpoint use a separate one, because all other requests need the first one. */
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
   template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 
-/** The cache has no models: no hub has this one. */
+/** The cache has no models, because no hub has this model. */
 const MODEL = { owner: "openai", name: "whisper-large-v3" }
 
 /** The ids of things that exist, by the name of their parameter. */
@@ -277,7 +277,7 @@ describe("chaos: hostile requests", () => {
       }
       let requests = 0
 
-      /** One recorded connection for each request of a client to each operation. */
+      /** Records one connection for each request that a client sends to each operation. */
       const record = Effect.gen(function*() {
         const proxy = yield* recorder(server.baseUrl)
         const admin = makeClient(proxy.baseUrl, `Bearer ${ADMIN_KEY}`)

@@ -318,7 +318,7 @@ it("records the last use of a key at most once a minute, and never records a rej
   }
   await world.call("GET", "/v2/a/health", `${secret.slice(0, -1)}!`)
   expect(await lastUsed()).toBeUndefined()
-  // The use is recorded after the response was sent. If a use were recorded too early, the next one would be skipped.
+  // A use is recorded after the response has been sent. If one were recorded too early, the next one would be skipped.
   for (const [at, noted] of [[0, 0], [59_999, 0], [60_000, 60_000], [100_000, 60_000], [120_000, 120_000]] as const) {
     world.now = START + at
     await world.call("GET", "/v2/a/health", secret)

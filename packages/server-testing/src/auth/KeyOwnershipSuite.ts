@@ -35,7 +35,7 @@ const make = Effect.gen(function*() {
 
 /** Registers the tests. */
 export const keyOwnership = (it: ServerIt): void => {
-  it.effect("an idempotency key belongs to the access key: the same idempotency key of another access key is another job", () =>
+  it.effect("an idempotency key belongs to the access key: the same idempotency key sent with another access key creates another job", () =>
     Effect.gen(function*() {
       const { ann, bob, endpoint } = yield* make
       const run = { headers: { "idempotency-key": "order 17" }, json: { input: { card: "4111" } } }

@@ -66,7 +66,7 @@ export const platformEvents = (it: ServerIt): void => {
       ])
     }).pipe(Effect.scoped))
 
-  it.effect("events: reports the jobs of a batch by their number, and the end of jobs that never ran", () =>
+  it.effect("events: reports the number of jobs in a batch, and the end of jobs that never ran", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -101,7 +101,7 @@ export const platformEvents = (it: ServerIt): void => {
       expect((yield* unknown.next).event).toMatchObject({ type: "missed", count: null })
     }).pipe(Effect.scoped))
 
-  it.effect("events: shows a key its own endpoints only, and requires a scope that reads", () =>
+  it.effect("events: shows a key only its own endpoints, and requires a scope that permits reading", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const mine = yield* endpoint()

@@ -28,7 +28,7 @@ export const releases = (it: ServerIt) => {
     }
   })
 
-  it.effect("deploy: creates the endpoint with release 1, returns 201, and 200 with the same release when nothing differs", () =>
+  it.effect("deploy: creates the endpoint with release 1 and returns 201; returns 200 with the existing release when nothing differs", () =>
     Effect.gen(function*() {
       const { call, deploy, list, path } = yield* world
       const first = yield* Effect.flatMap(deploy({ maxAttempts: 4 }, { message: "hello" }), expectJson(201, Release))
@@ -138,7 +138,7 @@ export const releases = (it: ServerIt) => {
       expect(yield* list()).toHaveLength(1)
     }))
 
-  it.effect("rollback: makes a release with the settings of the one before, or of a named one", () =>
+  it.effect("rollback: makes a release with the settings of the previous release, or of a named one", () =>
     Effect.gen(function*() {
       const { call, deploy, path } = yield* world
       const rollback = (json?: object) => call(`${path}/rollback`, { method: "POST", ...(json === undefined ? {} : { json }) })

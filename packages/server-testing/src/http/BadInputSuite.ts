@@ -97,7 +97,7 @@ const understanding = (it: ServerIt) => {
       expect(problem.errors).toHaveLength(3)
     }))
 
-  it.effect("shortens the values that an error message repeats", () =>
+  it.effect("shortens the values that an error message quotes", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const long = "x".repeat(MEBIBYTE)

@@ -1,5 +1,5 @@
 /**
- * Tests the operator's maxima of what callers may ask for (docs/spec/endpoints.md#limits-for-callers).
+ * Tests the maxima that an operator sets for callers' requests (docs/spec/endpoints.md#limits-for-callers).
  */
 import { expect } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -143,7 +143,7 @@ export const callerLimits = (it: ServerIt): void => {
       )
     }))
 
-  it.effect("a batch does not start while its requests exceed the queue, and its remaining requests wait for a full quota", () =>
+  it.effect("a batch does not start while its requests exceed the queue's limit, and its remaining requests wait while a quota is full", () =>
     Effect.gen(function*() {
       const { call, path, run, worker } = yield* (yield* ServerTest).endpoint({
         limits: { waitingJobs: 2, storedBytes: 1_000_000 }
