@@ -65,7 +65,7 @@ interface Link {
   readonly from: string
 }
 
-/** A citation is the path of a page from the root, with an anchor when it cites a section. */
+/** A citation is the path of a page relative to the root, with an anchor if it cites a section. */
 const CITATION = /(?<![\w/.-])(?:\.{1,2}\/)*(docs\/[\w/-]+\.md(?:#[\w-]+)?)/g
 
 const citationsOf = (file: string): ReadonlyArray<Link> =>

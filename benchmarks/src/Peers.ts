@@ -54,7 +54,7 @@ export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Se
   const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, ...settings], {
     stdio: ["ignore", "pipe", "ignore"]
   })
-  // Stops Redis also when the benchmark fails.
+  // Stops Redis even when the benchmark fails.
   process.once("exit", () => child.kill())
   await new Promise<void>((up, failed) => {
     let text = ""

@@ -3,8 +3,8 @@
  *
  * ```
  *   pnpm bench                     lists the rows
- *   pnpm bench P1                  runs one row, as its published figures were measured
- *   pnpm bench all --quick         runs every row with the fewest rounds: whether the benchmarks work, not how fast Stint is
+ *   pnpm bench P1                  runs one row in the way in which its published figures were measured
+ *   pnpm bench all --quick         runs every row with the minimum number of rounds, to test the benchmarks and not Stint's speed
  *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md, P1.json, charts, and an index of the folder (Report.ts)
  * ```
  *

@@ -1,7 +1,7 @@
 /**
  * P11 (docs/spec/figures.md#performance):
  * the cost of tracing. Jobs per second through take -> handler -> done, without traces and with every job traced: no-op jobs, one and 50 at a
- * time, and jobs of 10 ms, 50 at a time.
+ * time, and 10 ms jobs, 50 at a time.
  *
  * ```
  *   this process: a stub platform                     a separate process, restarted in each round: the same program

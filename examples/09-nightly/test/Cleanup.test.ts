@@ -1,5 +1,5 @@
 /**
- * Tests the handler of a schedule like any other handler, and that a second run changes nothing.
+ * Tests a schedule's handler like any other handler, and tests that a second run changes nothing.
  */
 import { expect, it } from "@effect/vitest"
 import { WorkerTest } from "@stint/worker/testing"

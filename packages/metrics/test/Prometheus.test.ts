@@ -1,5 +1,5 @@
 /**
- * Prometheus' own tools read the page and the alerts of the documentation.
+ * Prometheus' own tools check the page, and the alerts in the documentation.
  */
 import { beforeEach, describe, expect, layer } from "@effect/vitest"
 import * as ServerTest from "@stint/server-testing/ServerTest"

@@ -75,7 +75,7 @@ export const BulkAction = ({ action, query }: { readonly action: ActionName; rea
   )
 }
 
-/** The buttons that change all jobs of the query. Omits actions that change no job with a status of the query. */
+/** The buttons that change all jobs of the query. Omits actions that would change no job with a status in the query. */
 export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
     {(["retry", "rerun", "cancel"] as const).filter((action) =>
@@ -131,7 +131,7 @@ const Operation = ({ mayChange, operation }: { readonly operation: BulkOperation
   )
 }
 
-/** The operations that have not ended, and those that ended just now. Closing the page does not change them. */
+/** Unfinished operations, and those that ended recently. Closing the page does not affect them. */
 export const BulkProgress = ({ mayChange }: { readonly mayChange: boolean }) => {
   const now = useNow()
   const operations = useQuery({

@@ -8,10 +8,10 @@ export interface Axis {
   readonly ticks: ReadonlyArray<number>
 }
 
-/** About so many lines. */
+/** The approximate number of lines. */
 const LINES = 4
 
-/** Lines at round multiples of a unit, up to the largest value or above. `whole`: no fractions of the unit. */
+/** Lines at round multiples of a unit, up to or above the largest value. `whole`: no fractions of the unit. */
 export const axisOf = (largest: number, unit = 1, whole = false): Axis => {
   const rough = Math.max(largest, 0) / LINES / unit
   const power = rough === 0 ? 1 : 10 ** Math.floor(Math.log10(rough))
