@@ -11,7 +11,7 @@ const FOLDERS = "{docs,packages,apps,examples,benchmarks,scripts}/**"
 const filesOf = (extension: string): ReadonlyArray<string> =>
   globSync([`*.${extension}`, `${FOLDERS}/*.${extension}`], {
     cwd: root,
-    // Excluded, because the tests of the scripts contain pages of a workspace that does not exist.
+    // Excluded, because the scripts' tests contain pages from a workspace that does not exist.
     exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
 

@@ -15,7 +15,7 @@
  * | `<!-- run: python3 $FILE -->`   | this shell command runs the block; `$FILE` is its file, `$FOLDER` its folder, `$EXAMPLES` the folder of the examples |
  * | `<!-- background: text -->`     | does not end; the next block runs when it has printed the text. Ends with the page           |
  * | `<!-- interrupt -->`            | before an output: Ctrl-C is sent to the background program, and this is what it prints then  |
- * | `<!-- prints -->`               | before an output: the background program prints it, and not the block before                |
+ * | `<!-- prints -->`               | before an output: the background program prints it, not the previous block                |
  * | `<!-- stdout -->`               | its output on stderr, such as its progress, is not compared                                  |
  * | `<!-- exit: 1 -->`              | must end with this exit code instead of 0                                                    |
  * | `<!-- replace: a => b -->`      | runs with `b` in place of `a`. For placeholders such as `<address>`                          |

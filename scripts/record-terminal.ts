@@ -2,7 +2,7 @@
  * Records the terminal picture in the README: `node scripts/record-terminal.ts` writes docs/pictures/terminal.svg.
  *
  * It runs the commands below in a pseudo-terminal (`script` of util-linux) with a new data folder and a new key, and draws their output.
- * It changes only what would differ on each machine: the key and the paths of the clone and of the configuration folder. Record it again when
+ * It changes only what would differ on each machine: the key, and the paths of the clone and the configuration folder. Record it again when
  * the output of these commands has changed. PORT must be free; 4600, the default, is the port in the picture.
  */
 import { spawn, spawnSync } from "node:child_process"

@@ -1,7 +1,7 @@
 /**
  * P5 (docs/spec/figures.md#performance):
  * the cost of a large backlog. Measures a single claim, and draining with 32 jobs in flight, with 1,000, 100,000 and a million ready jobs,
- * and with a million ready jobs together with 100,000 jobs in a backoff and a million ended ones.
+ * and with a million ready jobs together with 100,000 jobs in a backoff and a million ended jobs.
  *
  * ```
  *   a submitted job --copied in SQL--> one file per size, built once, with the ids, inputs and times that a queue would write

@@ -1,5 +1,5 @@
 /**
- * `pnpm bench P3`: runs the benchmarks of one row of docs/spec/figures.md#performance, or of all rows, and prints a report.
+ * `pnpm bench P3`: runs the benchmarks for one row of docs/spec/figures.md#performance, or for all rows, and prints a report.
  *
  * ```
  *   pnpm bench                     lists the rows

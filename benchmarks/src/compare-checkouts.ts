@@ -56,7 +56,7 @@ interface Subject {
   readonly end: () => Promise<void>
 }
 
-/** A file of a checkout. */
+/** A file in a checkout. */
 const fileOf = (checkout: string, file: string): string => {
   const path = join(resolve(checkout), "benchmarks/src", file)
   if (!existsSync(path)) throw new Error(`${path} does not exist. Pass the path of a checkout of this repository.`)

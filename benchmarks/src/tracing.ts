@@ -5,7 +5,7 @@
  *
  * ```
  *   this process: a stub platform                     a separate process, restarted in each round: the same program
- *     answers takes at once, with 256 B         <---   off:  no OpenTelemetry variable
+ *     returns a job at once, with 256 B         <---   off:  no OpenTelemetry variable
  *       and a recorded traceparent              <---   on:   OTEL_EXPORTER_OTLP_ENDPOINT, protobuf, otherwise defaults
  *     counts results: the figure
  *   and a collector, which counts spans         <---   four spans per job: job, wait, handler, deliver

@@ -4,7 +4,7 @@
  *
  * - `small`: 20,000 files of 0.5 to 8.5 kB in 200 directories. `large`: 20 files of 100 MB. `both`: all of them.
  * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file changed.
- *   `trusted`: the same with `trustDirectories`.
+ *   `trusted`: `one file` with `trustDirectories`.
  * - Peers: `cp -a` and `tar | tar` of the same files between the same folders.
  *
  * Each of Stint's figures is measured in a fresh process, like a cold worker whose code is not compiled yet. The start of Node is excluded,

@@ -30,7 +30,7 @@ describe("the ratio of two subjects", () => {
   })
 
   for (const rounds of [3, 10, 40]) {
-    it(`has an interval that contains the true ratio in 95 % of experiments of ${rounds} rounds`, () => {
+    it(`has an interval that contains the true ratio in 95 % of experiments with ${rounds} rounds`, () => {
       const normal = normals(rounds)
       let contained = 0
       const experiments = 4_000

@@ -90,7 +90,7 @@ describe("the optimum", () => {
 })
 
 describe("the traces", () => {
-  it("are the same for the same seed, in order, and not empty", () => {
+  it("are identical for the same seed, in order, and not empty", () => {
     expect(traces(7)).toEqual(traces(7))
     expect(traces(7)).not.toEqual(traces(8))
     for (const { arrivals } of traces(7)) {

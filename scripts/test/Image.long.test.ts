@@ -148,7 +148,7 @@ fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "
     expect(await stop(name)).toMatchObject({ code: 0 })
   }, 5 * MINUTES)
 
-  it("runs jobs of a mounted project as a user without rights, and is the process that receives signals", async () => {
+  it("runs jobs from a mounted project as a user without rights, and runs as the process that receives signals", async () => {
     const name = await run("first")
     await healthy(name)
     const job = await ask(name, "POST", "/v2/hello/runsync?wait=60000", { input: { name: "Ada" } })

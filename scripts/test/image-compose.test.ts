@@ -1,5 +1,5 @@
 /**
- * The compose files of the platform's image agree with its Dockerfile and with the platform's settings (docs/operations/container-image.md).
+ * Tests that the compose files for the platform's image match its Dockerfile and the platform's settings (docs/operations/container-image.md).
  */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"

@@ -26,7 +26,7 @@ const repository: string | undefined = (() => {
   return url?.replace(/^git\+/, "").replace(/\.git$/, "")
 })()
 
-/** Makes the links of a page fit the site. Links to other files of the repository become text when the repository has no address. */
+/** Adapts a page's links to the site. Links to other files in the repository become plain text when the repository has no address. */
 const links: NonNullable<MarkdownOptions["config"]> = (md) => {
   md.core.ruler.push("repository-links", (state) => {
     const page = relative(root, state.env.realPath ?? state.env.path)

@@ -57,7 +57,7 @@ describe("the nodes of a run", () => {
     })
   })
 
-  it("have the steps of their own attempts and items, and the outputs of items by their paths", () => {
+  it("have the steps of their own attempts and items, and their items' outputs by path", () => {
     expect(stepsOf(STEPS, "each").map(({ path }) => path)).toEqual(["each", "each[0]", "each[1]~1", "each[1]"])
     expect(outputOf(stepsOf(STEPS, "each"))).toEqual({ "each[0]": "a", "each[1]": "b" })
     expect(outputOf(stepsOf(STEPS, "list"))).toEqual([1, 2])

@@ -102,7 +102,7 @@ describe("the filter of usage", () => {
   })
 })
 
-describe("the steps of a time", () => {
+describe("the steps of a period", () => {
   it("include steps in which nothing ran, and begin with the step that contains the first hour", () => {
     expect(stepsBetween("hour", TODAY + 10, TODAY + 2 * HOUR)).toEqual([TODAY, TODAY + HOUR])
     expect(stepsBetween("day", TODAY - DAY, NOW)).toEqual([TODAY - DAY, TODAY])

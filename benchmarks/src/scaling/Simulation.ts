@@ -52,7 +52,7 @@ interface SimulatedWorker {
   busyUntil: number
 }
 
-/** A decision that changes nothing must not be repeated at the same time forever. */
+/** A limit, because a decision that changes nothing would otherwise be repeated forever at the same simulated time. */
 const MAX_DECISIONS_AT_ONCE = 1_000
 
 /** Runs until all jobs have ended and all workers above the minimum have stopped. */

@@ -14,7 +14,7 @@ const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
 )
 
-it.live("deletes the old files of a folder, once", () =>
+it.live("deletes the old files in a folder, once", () =>
   Effect.gen(function*() {
     const folder = yield* temporaryFolder
     yield* Effect.promise(async () => {

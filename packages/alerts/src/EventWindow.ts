@@ -9,7 +9,7 @@ export class EventWindow {
   readonly #partMs: number
   readonly #counts = Array.from({ length: PARTS }, () => 0)
   readonly #marked = Array.from({ length: PARTS }, () => 0)
-  /** The number of the newest part since 1970. */
+  /** The number of the newest part, counting from 1970. */
   #newest = 0
 
   constructor(windowMs: number) {

@@ -90,7 +90,7 @@ describe("the counts of alerts", () => {
     assert.strictEqual(hosts[0]?.host, "10")
   })
 
-  it("count the jobs of a bounded number of endpoints", () => {
+  it("count jobs for a bounded number of endpoints", () => {
     const counts = AlertCounts.make(WINDOW)
     for (let endpoint = 0; endpoint < AlertCounts.MAX_ENDPOINTS + 1; endpoint += 1) {
       counts.listener(ended(String(endpoint), "FAILED"), 0)

@@ -92,7 +92,7 @@ const startPrometheus = Effect.fnUntraced(function*(target: string) {
     })
 })
 
-layer(platform, { excludeTestServices: true })("the dashboard of the documentation", (it) => {
+layer(platform, { excludeTestServices: true })("the dashboard in the documentation", (it) => {
   it.effect("has queries to which a real Prometheus responds with the platform's values", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest

@@ -12,7 +12,7 @@ const platform = ServerTest.layer({
   routes: Metrics.layerPage
 }).pipe(Layer.provide(Metrics.layerRegistry))
 
-/** The samples of a page by name and labels. */
+/** The samples on a page, by name and labels. */
 const samplesOf = (text: string): ReadonlyMap<string, number> =>
   new Map(
     text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) => {

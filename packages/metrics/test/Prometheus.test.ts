@@ -36,7 +36,7 @@ layer(platform)("promtool", (it) => {
     }))
 })
 
-describe("the alerts of the documentation", () => {
+describe("the alerts in the documentation", () => {
   it("are valid", () => {
     expect(promtool(["check", "rules", ALERTS]).output).toContain("SUCCESS: 8 rules found")
   })

@@ -178,15 +178,15 @@ const layerBuilds = BuildQueue.layer({
 export interface Options<E = never> {
   /** Stores of jobs, endpoints and keys. Default: in memory. */
   readonly stores?: Layer.Layer<Stores, E>
-  /** The key of the secrets. Default: in memory. */
+  /** The key that encrypts the secrets. Default: in memory. */
   readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
   /** Default: builds on a machine without a container engine. */
   readonly builds?: Layer.Layer<never>
   /** The model cache. Default: a cache that is filled from a test hub. */
   readonly models?: Layer.Layer<TestModels.TestModels>
-  /** Overrides of {@link LIMITS}. */
+  /** Overrides {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
-  /** Overrides of the defaults of `Server.layerNode`, except for the port. */
+  /** Overrides the defaults of `Server.layerNode`, except for the port. */
   readonly listen?: Omit<Server.ListenOptions, "port">
   /** Whether the fast path is on. Default: true. */
   readonly fastPath?: boolean

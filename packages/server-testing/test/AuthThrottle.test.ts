@@ -30,7 +30,7 @@ layer(serverLayer({ limits: { authFailures: LIMIT } }), { excludeTestServices: t
       }
       const runSubmission = yield* server.call(endpoint.path("run"), { json: { input: 1 }, authorization: "wrong" })
       expect(runSubmission.status).toBe(429)
-      // A worker key that belongs elsewhere is a wrong key, too.
+      // Another endpoint's worker key also counts as a wrong key.
       const other = yield* (yield* server.endpoint()).worker()
       yield* Effect.flatMap(worker.call(worker.addresses.ping, { authorization: other.key }), expectProblem(429))
 

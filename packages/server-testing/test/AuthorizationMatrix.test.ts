@@ -313,7 +313,7 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
       process.stdout.write(`authorization matrix: ${cases.length} cases of derived worker keys\n`)
     }))
 
-  it.effect("finds nothing of another endpoint by the ids of its jobs, batches, error groups and bulk operations", () =>
+  it.effect("reveals nothing about another endpoint by the ids of its jobs, batches, error groups and bulk operations", () =>
     Effect.gen(function*() {
       const world = yield* MatrixWorld
       const key = world.limited.find(({ scopes }) => scopes.join() === "jobs") ?? assert.fail("no key")

@@ -212,7 +212,7 @@ const make = Effect.gen(function*() {
 
 export type World = Effect.Success<typeof make>
 
-/** The platform of all tests of the matrix. */
+/** The platform that all tests of the matrix share. */
 export class MatrixWorld extends Context.Service<MatrixWorld, World>()("@stint/server-testing/MatrixWorld") {}
 
 export const layer = Layer.effect(MatrixWorld, make)

@@ -205,7 +205,7 @@ const answersOf = (options: ServerTest.Options) =>
     return answers
   }).pipe(Effect.provide(ServerTest.layer({ ...options, limits: { runBytes: 2_000 } })))
 
-/** The spans of requests to routes of the fast path: their names and route attributes. */
+/** The spans of requests to fast path routes: their names and route attributes. */
 const spansOf = (options: ServerTest.Options) =>
   Effect.gen(function*() {
     const spans: Array<Tracer.Span> = []

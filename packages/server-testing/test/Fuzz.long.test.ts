@@ -31,7 +31,7 @@ import { mutate, recorder } from "./RecordedRequests.ts"
 /** How long each of the two generators runs. */
 const MILLIS = (SeededRandom.chaosMinutes() ?? 1 / 3) * 30_000
 
-/** A request that takes longer is repeated. It hangs if it takes that long each time. */
+/** A request that takes longer is repeated. If it takes that long each time, it counts as hanging. */
 const HANG_MILLIS = 1_000
 const HANG_REPEATS = 3
 
@@ -197,7 +197,7 @@ const generated = (() => {
 
 type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 
-/** Requests that change or delete an endpoint use a separate one, because all other requests need the first one. */
+/** Requests that change or delete an endpoint use a separate endpoint, because all other requests need the first endpoint. */
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
   template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 

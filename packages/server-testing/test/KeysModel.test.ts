@@ -207,7 +207,7 @@ const rotate: fc.Arbitrary<Step> = fc.tuple(fc.nat(), fc.option(fc.oneof(fc.cons
     if (answer.status !== 200) return
     const end = world.now + (graceMs ?? 86_400_000)
     for (const secret of key.secrets) secret.until = Math.min(secret.until ?? Infinity, end)
-    // The last three expired secrets are still known; older ones are unknown.
+    // The last three expired secrets are still known; older secrets are unknown.
     const ended = key.secrets.filter(({ until }) => until !== undefined && until <= world.now)
     for (const old of ended.slice(0, -3)) key.secrets.splice(key.secrets.indexOf(old), 1)
     key.secrets.push({ secret: secretOf(answer).secret, until: undefined })

@@ -210,7 +210,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       expect(examples).toBeGreaterThan(15)
     }))
 
-  it.effect("responses of the platform match the document", () =>
+  it.effect("the platform's responses match the document", () =>
     Effect.gen(function*() {
       const document = yield* read
       const server = yield* ServerTest

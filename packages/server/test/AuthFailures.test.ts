@@ -26,7 +26,7 @@ it.effect("allows the limit per minute and address, states the wait, and logs on
   }).pipe(Effect.provide(Logger.layer([logger])))
 })
 
-it.effect("remembers a bounded number of addresses, and forgets the one that it has known longest", () =>
+it.effect("remembers a bounded number of addresses, and forgets the address that it has known longest", () =>
   Effect.gen(function*() {
     const fail = yield* AuthFailures.make(1)
     const address = (at: number) => `10.${at >> 16}.${(at >> 8) & 255}.${at & 255}`

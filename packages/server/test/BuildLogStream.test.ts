@@ -54,7 +54,7 @@ const running = () => {
 
 const decodeEvent = Schema.decodeUnknownSync(BuildLogEvent)
 
-/** The events of a text. */
+/** The events in a text. */
 const eventsIn = (text: string) => {
   const events: Array<typeof BuildLogEvent.Type> = []
   const parser = Sse.makeParser((event) => {

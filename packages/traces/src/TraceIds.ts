@@ -24,7 +24,7 @@ export const sendSpan = (job: string): string => idOf("send", job, 16)
 /** The span of the wait before an attempt. Attempts are numbered from 1. */
 export const waitSpan = (job: string, attempt: number): string => idOf(`wait ${attempt}`, job, 16)
 
-/** The span of the start of the worker that takes an attempt, or of a part of that start. */
+/** The span of a worker's start before its attempt, or of a part of that start. */
 export const coldStartSpan = (job: string, attempt: number, part: string): string =>
   idOf(`cold start ${attempt} ${part}`, job, 16)
 

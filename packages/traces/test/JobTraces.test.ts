@@ -13,7 +13,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const CALLER = "b7ad6b7169203331"
 const trace = { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: "vendor=1" }
 
-/** The spans of a platform over a memory store, and the number of lost ones. */
+/** The spans of a platform over a memory store, and the number of lost spans. */
 class Recorder {
   readonly spans: Array<FinishedSpan> = []
   lost = 0
@@ -238,7 +238,7 @@ describe("the trace of a job", () => {
       })
     ))
 
-  it.effect("names the model of a request to the OpenAI route", () =>
+  it.effect("names the model that a request to the OpenAI route asks for", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { endpoint, submit } = yield* Scenario.make()

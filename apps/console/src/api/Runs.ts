@@ -1,5 +1,5 @@
 /**
- * The operations on runs of pipelines. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
+ * The operations on pipeline runs. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
 import type { PipelineGraph } from "@stint/contract/RunJournal"

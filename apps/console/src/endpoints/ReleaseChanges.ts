@@ -3,7 +3,7 @@
  */
 import type { Release } from "@stint/contract/Release"
 
-/** A setting that differs. A side is absent where the release does not have the setting. */
+/** A setting that differs. A side is absent if that release lacks the setting. */
 export interface SettingChange {
   readonly path: string
   readonly before?: string

@@ -1,5 +1,5 @@
 /**
- * Bulk operations on the jobs of a query: the buttons that start them, and their progress, which the platform keeps.
+ * Bulk operations on the jobs that match a query: the buttons that start them, and their progress, which the platform stores.
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
 import type { BulkAction as ActionName, BulkOperation } from "@stint/contract/Bulk"
@@ -17,7 +17,7 @@ const KEY = ["bulk"]
 
 const numberOf = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${counted(count, "job")}`
 
-/** The button that changes all jobs of a query, and asks for confirmation. */
+/** The button that changes all jobs that match a query, after a confirmation. */
 export const BulkAction = ({ action, query }: { readonly action: ActionName; readonly query: string }) => {
   const [isOpen, setOpen] = useState(false)
   const client = useQueryClient()
@@ -75,7 +75,7 @@ export const BulkAction = ({ action, query }: { readonly action: ActionName; rea
   )
 }
 
-/** The buttons that change all jobs of the query. Omits actions that would change no job with a status in the query. */
+/** The buttons that change all jobs that match the query. Omits actions that would change no job with a status in the query. */
 export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
     {(["retry", "rerun", "cancel"] as const).filter((action) =>

@@ -33,7 +33,7 @@ export const emptyFeed: JobFeed = {
   hasEnded: false
 }
 
-/** The maximum number of chunks and of lines that the page keeps, so that a job that streams for hours does not fill the browser's memory. */
+/** The maximum number of chunks, and of lines, that the page keeps, so that a job that streams for hours does not fill the browser's memory. */
 export const MAX_KEPT = 5_000
 
 const append = <A>(

@@ -45,7 +45,7 @@ export const draftOf = (spec?: ScheduleSpec): ScheduleDraft => ({
   jitterSeconds: String((spec?.jitterMs ?? 0) / 1_000)
 })
 
-/** The first times of an expression after `after`, or what is wrong with it. */
+/** The first times after `after` at which an expression fires, or what is wrong with the expression. */
 export const timesOf = (
   cron: string,
   timeZone: string,

@@ -1,8 +1,8 @@
 /**
- * The values of a chart's lines.
+ * The values at a chart's grid lines.
  */
 
-/** The lines from zero to the top of a chart, and the size of the unit of their labels. */
+/** The lines from zero to the top of a chart, and the size of the unit in their labels. */
 export interface Axis {
   readonly top: number
   readonly ticks: ReadonlyArray<number>

@@ -32,7 +32,7 @@ export interface BarLabel {
   readonly text: string
 }
 
-/** The chart. `steps` are the names of the bars. A phone shows every second one of the `labels`. */
+/** The chart. `steps` are the names of the bars. A phone shows only every second label. */
 export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }: {
   readonly label: string
   readonly steps: ReadonlyArray<string>

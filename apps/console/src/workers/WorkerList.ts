@@ -56,7 +56,7 @@ export const endpointsOf = ({ endpoints }: Overview, { endpoint, state }: Worker
 /** The maximum number of endpoints that are queried. */
 export const MOST_ENDPOINTS = 24
 
-/** The number of concurrent requests, limited so that other requests of the page need not wait. */
+/** The number of concurrent requests, limited so that the page's other requests need not wait. */
 const AT_ONCE = 4
 
 /** The maximum number of workers that are shown. */

@@ -128,7 +128,7 @@ export const keyOwnership = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("the open batches of one key do not use up those of another", () =>
+  it.effect("one key's open batches do not count against another key's limit", () =>
     Effect.gen(function*() {
       const { ann, bob } = yield* make
       const create = (caller: typeof ann) => caller("batch", { json: [] })

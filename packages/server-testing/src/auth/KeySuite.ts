@@ -329,7 +329,7 @@ const ending = (it: ServerIt) => {
       expect((yield* health).status).toBe(200)
     }))
 
-  it.effect("patch: changes name, scopes, endpoints and limit at once, keeps omitted members, and rejects unknown ones", () =>
+  it.effect("patch: changes name, scopes, endpoints and limit at once, keeps omitted members, and rejects unknown members", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]

@@ -1,5 +1,5 @@
 /**
- * Tests the events of the platform over HTTP (docs/operations/alerts.md#follow-what-happens).
+ * Tests the platform's events over HTTP (docs/operations/alerts.md#follow-what-happens).
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -44,7 +44,7 @@ const withoutTime = ({ at, ...rest }: PlatformEvent) => {
 
 /** Registers the tests. */
 export const platformEvents = (it: ServerIt): void => {
-  it.effect("events: reports the life of a job and of its worker in order, only for the endpoint that the reader asks for", () =>
+  it.effect("events: reports the life of a job and its worker in order, only for the requested endpoint", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 2 })

@@ -44,7 +44,7 @@ export const releases = (it: ServerIt) => {
       expect((yield* call(`${path}/releases/1`)).json).toEqual(all[1])
     }))
 
-  it.effect("canary: is deployed beside the active release, promoted once, and ended by a rollback", () =>
+  it.effect("canary: is deployed next to the active release, promoted once, and ended by a rollback", () =>
     Effect.gen(function*() {
       const { call, list, path } = yield* world
       const spec = (command: string) => ({ source: { type: "command", command: [command] }, workers: { min: 0, max: 2 } })
@@ -80,7 +80,7 @@ export const releases = (it: ServerIt) => {
       yield* Effect.flatMap(deploy("d", { canary: { percent: 51 } }), expectProblem(400))
     }))
 
-  it.effect("PUT and POST of an endpoint make releases, too", () =>
+  it.effect("PUT and POST of an endpoint also make releases", () =>
     Effect.gen(function*() {
       const { call, list, path } = yield* world
       const put = (json: object) => call(path, { method: "PUT", json: { source, ...json } })
@@ -103,7 +103,7 @@ export const releases = (it: ServerIt) => {
       expect(yield* list()).toHaveLength(2)
     }))
 
-  it.effect("gives concurrent deployments different numbers, and keeps the settings of the last one", () =>
+  it.effect("gives concurrent deployments different numbers, and keeps the last deployment's settings", () =>
     Effect.gen(function*() {
       const { call, deploy, list, path } = yield* world
       yield* Effect.forEach([3, 4, 5, 6, 7, 8], (maxAttempts) => deploy({ maxAttempts }), { concurrency: "unbounded" })

@@ -45,7 +45,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: returns 200 for a repeated result, and neither a repeated nor a different result changes the job", () =>
+  it.effect("job-done: returns 200 for a repeated result, and a repeated or different result does not change the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -63,7 +63,7 @@ export const runJournals = (it: ServerIt): void => {
       ])
     }))
 
-  it.effect("run-journal: returns the outputs of children in parts of a bounded size, and its own records in any case", () =>
+  it.effect("run-journal: returns the outputs of children in parts of bounded size, and always returns the request's own records", () =>
     Effect.gen(function*() {
       const { children, journal, start } = yield* make
       yield* start()

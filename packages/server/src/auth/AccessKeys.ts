@@ -110,9 +110,9 @@ const LEASE_MAC_LENGTH = 22
 const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
 
 /**
- * The most recently used worker keys are cached: at least this many, and at most twice as many. Deriving a key costs more than the rest of a
- * worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for endpoints that
- * do not exist can only evict cached keys. A key takes about 300 bytes.
+ * The most recently used worker keys are cached: at least this many, and at most twice as many. Deriving a key costs more than everything
+ * else in a worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for
+ * endpoints that do not exist can only evict cached keys. A key takes about 300 bytes.
  */
 const CACHED_KEYS = 10_000
 

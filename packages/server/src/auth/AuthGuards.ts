@@ -3,7 +3,7 @@
  *
  * ```
  *   a request --> valid key?  --> scope?  --> endpoint?  --> exists?  --> rate limit?  --> the operation
- *                   401            403         403            404          429             last two: jobs API and OpenAI route only
+ *                   401            403         403            404          429             rate limit: jobs API and OpenAI route only
  * ```
  *
  * `AuthMiddleware` runs them before the operations of the `HttpApi`; `FastPath` runs them before the operations that it serves.

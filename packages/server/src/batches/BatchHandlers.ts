@@ -127,7 +127,7 @@ export const layer = HttpApiBuilder.group(
       queued: Math.min(limits.batchQueued, waitingJobs)
     })
 
-    /** Whose batches a caller sees: those of its own key; an admin key sees all. */
+    /** The key whose batches a caller sees: its own. Undefined for an admin key, which sees all batches. */
     const visibleOwner = Effect.map(CurrentCaller, ({ isAdmin, key }) => isAdmin ? undefined : key)
 
     /** The requests in a body, each as the text that was sent. */

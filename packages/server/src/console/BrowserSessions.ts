@@ -137,13 +137,13 @@ export const foreignOriginResponse = (origin: string): HttpServerResponse.HttpSe
     { status: 403, contentType: PROBLEM_CONTENT_TYPE }
   )
 
-/** Whether the request has the cookie of a session instead of a key. */
+/** Whether the request has a session cookie instead of a key. */
 export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<boolean>("@stint/server/IsConsoleSession", {
   defaultValue: () => false
 })
 
 /**
- * Replaces the cookie of a session with its key, before the guards and the fast path. For a request without a cookie, this only reads one header. A
+ * Replaces a session's cookie with its key, before the guards and the fast path. For a request without a cookie, this only reads one header. A
  * 401 ends the session, because its key was revoked, rotated, or expired.
  */
 export const layerMiddleware = HttpRouter.middleware(

@@ -179,7 +179,7 @@ const decimalSize = (bytes: number): string => {
   return `${Math.round(bytes / size * 10) / 10} ${unit}`
 }
 
-/** 507: unlike a full queue, a full quota of bytes does not end within seconds, so the caller must not wait and retry. */
+/** 507: unlike a full queue, a full byte quota does not clear within seconds, so the caller must not wait and retry. */
 const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded) => {
   const name = excerpt(endpoint)
   const [whose, setting] = scope === "endpoint"

@@ -39,7 +39,7 @@ import { excerpt } from "./ProblemJson.ts"
 export const MAX_ISSUES = 20
 
 /**
- * Maximum number of values in JSON that is parsed for decoding: settings, options, ids of a heartbeat. Payloads are not parsed and may have
+ * Maximum number of values in JSON that is parsed for decoding: settings, options, the ids in a heartbeat. Payloads are not parsed and may have
  * any number. Decoding this many takes about 20 ms at worst, whatever the schema.
  */
 export const MAX_VALUES = 10_000

@@ -37,7 +37,7 @@ export interface ExplainInput {
   readonly job: JobReport
   /** The number of ready jobs ahead of this one; null if this job is not ready. */
   readonly ahead: Ahead | null
-  /** The jobs of the same concurrency key, if this job is held because of them. */
+  /** The jobs with the same concurrency key, if this job is held because of them. */
   readonly key?: KeyUsage | undefined
   /** What the job waits for, if it is a parked run of a pipeline. */
   readonly run?: ParkedRun | undefined

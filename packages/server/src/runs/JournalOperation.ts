@@ -194,7 +194,7 @@ const make = Effect.gen(function*() {
     }
     const mask = secrets.maskOf(endpoint) ?? ((error: string) => error)
     if (definitions.length > 0) {
-      // Members that the schema does not list are stored, too.
+      // Members that the schema does not list are stored too.
       yield* Effect.forEach(definitions, ({ graph }) => decodeGraph(graph), { discard: true })
       yield* mapStoreErrors(
         runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))

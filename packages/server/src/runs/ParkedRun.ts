@@ -42,7 +42,7 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
 /** How many characters of a hash identify a definition in a text. */
 const SHORT_HASH = 12
 
-/** Why a run waits for another definition, and what to do. A run that is running its compensations can neither be retried nor cancelled again. */
+/** Why a run waits for another definition, and what to do. A run that is running its compensations cannot be retried or cancelled again. */
 const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
   `${held} It follows the definition ${
     definition.slice(0, SHORT_HASH)

@@ -25,7 +25,7 @@ const outsideEscape = (json: string, at: number): number => {
   return end > at ? last : at
 }
 
-/** The last position up to `at` that separates neither an escape sequence nor the halves of a surrogate pair. */
+/** The last position up to `at` that does not split an escape sequence or a surrogate pair. */
 const cutBefore = (json: string, at: number): number => {
   const cut = outsideEscape(json, at)
   if (isHighSurrogate(json.charCodeAt(cut - 1))) return cut - 1

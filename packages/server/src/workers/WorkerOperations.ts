@@ -59,7 +59,7 @@ import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 const resultHint =
   "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
 
-/** The members of a body of job-done. Each may be any JSON value, or absent. */
+/** The members of a job-done body. Each may be any JSON value, or absent. */
 const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
 /** Before the server reads a result or chunk that is larger than this, it checks that the job exists. Most are smaller and skip the check. */
@@ -387,7 +387,7 @@ const make = Effect.gen(function*() {
     return accepted
   })
 
-  /** The jobs of a heartbeat for which the worker proves its lease. The others are ignored: another worker may have named them. */
+  /** The jobs in a heartbeat for which the worker proves its lease. The others are ignored, because another worker may have named them. */
   const provenJobs = (
     endpoint: Endpoint,
     worker: string,
