@@ -46,7 +46,7 @@ export interface Server {
 /** Whether `redis-server` is installed. */
 export const hasRedis = (): boolean => spawnSync("redis-server", ["--version"]).status === 0
 
-/** Starts Redis with its own data folder. `always` survives a power failure (D2), `everysec` a killed process (D1). */
+/** Starts Redis with its own data folder. `always` survives a power failure (D2), and `everysec` survives a killed process (D1). */
 export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Server> => {
   const port = await freePort()
   const folder = await mkdtemp(join(tmpdir(), "stint-redis-"))
