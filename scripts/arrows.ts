@@ -23,7 +23,7 @@ import { isPublished, type Manifest, type Package } from "./workspace.ts"
 /** The seams. `<seam>-<x>` is an implementation of `<seam>`, or a plugin for it. */
 const SEAMS = ["store", "pool", "payloads", "worker"]
 
-/** Packages, besides the composers, that may depend on the implementations of a seam. The SDK's facade includes the worker's plugins. */
+/** Packages, other than the composers, that may depend on the implementations of a seam. The SDK's facade includes the worker's plugins. */
 const ALSO_COMPOSE: Record<string, ReadonlyArray<string>> = { worker: ["sdk"] }
 
 const short = (name: string) => name.replace("@stint/", "")

@@ -1,6 +1,6 @@
 /**
- * The built declarations of the workspace's packages. Their `exports` point to the sources, so that the workspace needs no build; a build of
- * one package reads the declarations of the others instead.
+ * The built declarations of the workspace's packages. Their `exports` point to the sources, so that the workspace needs no build; the build
+ * of a package reads the declarations of the other packages instead.
  */
 import { join } from "node:path"
 import { packages } from "./workspace.ts"
@@ -14,5 +14,5 @@ export const declarationPaths: Readonly<Record<string, string>> = Object.fromEnt
   )
 )
 
-/** The declarations of a public path; undefined for packages from elsewhere. */
+/** The declarations of a public path; undefined for packages outside the workspace. */
 export const declarationsOf = (specifier: string): string | undefined => declarationPaths[specifier]

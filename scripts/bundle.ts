@@ -3,14 +3,14 @@
  * single files in dist/, with one chunk per lazily loaded module. The declarations become one dist/index.d.ts.
  *
  * It is for packages that users install to run something: the SDK and the command line. Loading Effect's modules one by one takes a worker
- * more than 100 ms, and loading one tree-shaken file takes about 10 ms. Installing Effect takes 61 MB, and its part of the bundle 0.5 MB.
+ * more than 100 ms, whereas loading one tree-shaken file takes about 10 ms. Effect takes up 61 MB when installed, and 0.5 MB in the bundle.
  *
  * The `dependencies` and `peerDependencies` of the package stay external. The bundle contains all other packages, which are in
  * `devDependencies`. A fix in one of those reaches users with the next release of Stint, so a package that handles untrusted bytes, such as
  * undici, stays external.
  *
- * dist/LICENSES.md contains the licences of the bundled packages. The source maps name each source by its package and contain Stint's own sources; with all
- * others, an installed SDK would need 15 MB more.
+ * dist/LICENSES.md contains the licences of the bundled packages. The source maps name each source by its package and contain only Stint's
+ * own sources: with all other sources, an installed SDK would need 15 MB more.
  */
 import { build } from "esbuild"
 import type { BuildOptions, Plugin } from "esbuild"
@@ -86,7 +86,7 @@ const { metafile } = await build({
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   plugins: [
-    // A program starts with the one module that it loads lazily, so only a library has a start of its own.
+    // A program starts with the single module that it loads lazily, so only a library has a start-up chunk of its own.
     ...(programs.length > 0 ? [] : [singleStartupChunk(join(folder, "src/index.ts"), {
       localApiServer: (path) => {
         localApiServer = path
@@ -111,7 +111,7 @@ for (const [output, { entryPoint }] of Object.entries(metafile.outputs)) {
 }
 for (const output of Object.keys(metafile.outputs)) if (!used.has(output.replace(/\.map$/, ""))) rmSync(join(folder, output))
 
-// The console is a program of its own for browsers, which the bundle serves as files.
+// The console is a separate program for browsers, which the bundle serves as files.
 const CONSOLE = "@stint/console"
 if (bundled.includes(CONSOLE)) cpSync(join(folder, "node_modules", CONSOLE, "dist"), join(dist, "console"), { recursive: true })
 
@@ -147,7 +147,7 @@ const foreign = [
   })
 const licences = new Map<string, Array<string>>()
 for (const { license, name, text, version } of foreign) {
-  // Some packages of a publisher only name the licence whose text is in the publisher's other packages.
+  // Some packages only name their licence, whose text is in other packages of the same publisher.
   const shared = foreign.find((one) =>
     one.text !== undefined && one.license === license && one.name.split("/")[0] === name.split("/")[0]
   )

@@ -1,6 +1,6 @@
 /**
- * `pnpm chaos --minutes N`: runs only the tests that search for rare faults, each for about N minutes instead of a few seconds, and the
- * tests that prove that these detect planted bugs. Prints the counts of every scenario and their sums. The last line is `N lost`, the number
+ * `pnpm chaos --minutes N`: runs only the tests that search for rare faults, each for about N minutes instead of a few seconds, and the tests
+ * that prove that those tests detect planted bugs. Prints the counts of every scenario and their sums. The last line is `N lost`, the number
  * of acknowledged jobs that were lost.
  *
  * Each test prints its random seed when it fails. `STINT_PROPERTY_SEED=<seed>` repeats that run.
@@ -44,7 +44,7 @@ const vitest = await startVitest(
   }
 )
 
-/** Counts that are sums over jobs, faults, connections and requests. Other counts are extremes, which only the scenario's own line shows. */
+/** Counts of jobs, faults, connections and requests, which are summed up. Other counts are extremes, which appear only on the scenario's own line. */
 const SUMMED = [
   "jobs",
   "runs",

@@ -2,7 +2,7 @@
  * Type-checks the TypeScript in the documentation: each block marked `ts` in the READMEs and in docs/.
  * Also checks links (doc-links.ts), and the comments that say how a page's blocks run (doc-plan.ts).
  *
- * doc-blocks.ts defines a block. Each line keeps its number, so the line numbers in the compiler's messages are those of the page.
+ * doc-blocks.ts defines a block. Each line keeps its number, so the line numbers in the compiler's messages match the page.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -29,8 +29,8 @@ const extract = (page: string): number => {
 }
 
 /**
- * Resolves imports to the `exports` of workspace packages, and to the dependencies of any of them: the documentation is not a package and
- * has no dependencies of its own.
+ * Resolves imports to the `exports` of workspace packages, and to the dependencies of any of these packages, because the documentation is not
+ * a package and has no dependencies of its own.
  */
 const importPaths = (): Record<string, ReadonlyArray<string>> => {
   const paths: Record<string, ReadonlyArray<string>> = {}
@@ -69,7 +69,7 @@ process.stdout.write(stdout.replaceAll(/^\.stint\/docs\/(.+?\.md)\.\d+\.ts/gm, "
 if (count === 0) {
   process.stdout.write("Found no TypeScript block in the documentation. The check reads blocks that start with ```ts.\n")
 }
-// docs-run.long.test.ts runs the blocks of these pages. A mistake in a comment shows here already.
+// docs-run.long.test.ts runs the blocks of these pages. A mistake in a comment is reported here, before they run.
 const mistakes = runPagesOf(root).flatMap((page) =>
   (["clone", "packages"] as const).flatMap((setting) =>
     planOf(readFileSync(join(root, page), "utf8"), setting).problems.map((problem) => `${page}, ${problem}`)

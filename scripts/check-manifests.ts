@@ -1,8 +1,8 @@
 /**
  * Checks every package.json of the workspace: the fields for publishing, `exports` (public-paths.ts) and the dependencies (arrows.ts).
  *
- * `--fix` writes every field that can be derived: the version, `files`, `exports`, `publishConfig` and so on. It also makes a package's imports
- * of its own non-public paths relative. It never changes dependencies, because a person must decide which dependency to change.
+ * `--fix` writes every field that can be derived: the version, `files`, `exports`, `publishConfig` and so on. It also makes imports relative
+ * when a package imports its own non-public paths. It never changes dependencies, because a person must decide which dependency to change.
  */
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -29,7 +29,7 @@ const built = <Value extends string | null>(record: Record<string, Value>): Reco
 /** `engines` of the packages, which their tests run on. apps/cli/src/NodeVersion.ts has the reasons. */
 const NODE = "^22.19.0 || >=24"
 
-/** Packages whose versions must be the user's: two copies of them do not recognize each other's values or types. */
+/** Packages that must have the user's version, because two copies do not recognize each other's values or types. */
 const PEERS = ["effect", "vitest", "@effect/vitest", "fast-check"]
 
 /** The addresses that the registry shows, from the root's package.json. */
@@ -73,7 +73,7 @@ for (const { folder, path, manifest } of packages) {
       // version.
       engines: { node: NODE }
     }
-    // A bundle (bundle.ts) has no other modules than its entry points.
+    // A bundle (bundle.ts) has no modules other than its entry points.
     const isBundle = manifest.scripts?.["build"]?.includes("bundle.ts") === true
     const entries = new Set(["./src/index.ts", ...Object.values(manifest.bin ?? {})])
     const published = Object.entries(wanted.exports ?? {}).filter(([, file]) => !isBundle || (file !== null && entries.has(file)))

@@ -23,7 +23,7 @@ export interface Check {
 export const checks: ReadonlyArray<Check> = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
   { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
-  // For browsers: with the types of the DOM, which no other package may use.
+  // For browsers, with the DOM types, which no other package may use.
   { name: "console", command: ["tsc", "--noEmit", "-p", "apps/console/tsconfig.json"] },
   // The compiler does not report an Effect that is never run, or an Effect whose requirements include `any`.
   {

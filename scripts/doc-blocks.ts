@@ -1,5 +1,5 @@
 /**
- * Reads the code blocks of the documentation, and the HTML comments that say how to compile and to run them. Readers do not see the
+ * Reads the code blocks of the documentation, and the HTML comments that say how to compile and run them. Readers do not see the
  * comments. A comment applies to the next block:
  *
  * ```
@@ -33,7 +33,7 @@ export interface Fence {
   /** The number of the line on which the code starts, from 1. */
   readonly first: number
   readonly lines: ReadonlyArray<string>
-  /** The comments `<!-- name: value -->` before the block, in their order. */
+  /** The comments `<!-- name: value -->` before the block, in order. */
   readonly marks: ReadonlyArray<readonly [name: string, value: string]>
   /** The lines of the `<!-- given` comments before the block, with their positions from 0. */
   readonly given: ReadonlyArray<readonly [number, string]>
@@ -41,7 +41,7 @@ export interface Fence {
   readonly section: number
 }
 
-/** The code blocks of a page, in their order. */
+/** The code blocks of a page, in order. */
 export const fencesOf = (source: string): ReadonlyArray<Fence> => {
   const fences: Array<Fence> = []
   let section = 0

@@ -16,11 +16,11 @@ const trimmed = (text: string) => `${text.replace(/^\n+/, "").trimEnd()}\n`
 export const isText = (expected: ReadonlyArray<string>, output: string): boolean =>
   new RegExp(`^${patternOf(trimmed(expected.join("\n")).slice(0, -1).split("\n"))}$`).test(trimmed(output))
 
-/** Whether a program that is still running has printed these lines, with other lines before or after them. */
+/** Whether a running program has printed these lines, possibly with other lines before or after them. */
 export const containsText = (expected: ReadonlyArray<string>, output: string): boolean =>
   new RegExp(`(?:^|\\n)${patternOf(trimmed(expected.join("\n")).slice(0, -1).split("\n"))}`).test(output)
 
-/** The keys whose values differ on each run, with the range of numbers: `id, delayTime 1..5000`. */
+/** The keys whose values differ on each run, with the range of numeric values: `id, delayTime 1..5000`. */
 type Varying = ReadonlyMap<string, readonly [from: number, to: number] | undefined>
 
 /** Reads the value of a `varies` comment. */

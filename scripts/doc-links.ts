@@ -11,7 +11,7 @@ const FOLDERS = "{docs,packages,apps,examples,benchmarks,scripts}/**"
 const filesOf = (extension: string): ReadonlyArray<string> =>
   globSync([`*.${extension}`, `${FOLDERS}/*.${extension}`], {
     cwd: root,
-    // Excluded, because the tests of the scripts contain pages of a workspace that does not exist.
+    // Excluded, because the scripts' tests contain pages from a workspace that does not exist.
     exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
 
@@ -65,7 +65,7 @@ interface Link {
   readonly from: string
 }
 
-/** A citation is the path of a page from the root, with an anchor when it cites a section. */
+/** A citation is the path of a page relative to the root, with an anchor if it cites a section. */
 const CITATION = /(?<![\w/.-])(?:\.{1,2}\/)*(docs\/[\w/-]+\.md(?:#[\w-]+)?)/g
 
 const citationsOf = (file: string): ReadonlyArray<Link> =>

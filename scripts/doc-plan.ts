@@ -15,7 +15,7 @@
  * | `<!-- run: python3 $FILE -->`   | this shell command runs the block; `$FILE` is its file, `$FOLDER` its folder, `$EXAMPLES` the folder of the examples |
  * | `<!-- background: text -->`     | does not end; the next block runs when it has printed the text. Ends with the page           |
  * | `<!-- interrupt -->`            | before an output: Ctrl-C is sent to the background program, and this is what it prints then  |
- * | `<!-- prints -->`               | before an output: the background program prints it, and not the block before                |
+ * | `<!-- prints -->`               | before an output: the background program prints it, not the previous block                |
  * | `<!-- stdout -->`               | its output on stderr, such as its progress, is not compared                                  |
  * | `<!-- exit: 1 -->`              | must end with this exit code instead of 0                                                    |
  * | `<!-- replace: a => b -->`      | runs with `b` in place of `a`. For placeholders such as `<address>`                          |
@@ -24,7 +24,7 @@
  * | `<!-- skip: reason -->`         | never runs                                                                                   |
  * | `<!-- start: empty -->`         | anywhere: the page starts in an empty folder, and not in the clone or the project. With `empty clone` or `empty packages`, in this setting only |
  *
- * The lines of a `<!-- shell` comment run like an `sh` block that readers do not see: they do what the reader has done on an earlier page.
+ * The lines of a `<!-- shell` comment run like an `sh` block that readers do not see. They do what the reader has already done on an earlier page.
  */
 import { globSync } from "node:fs"
 import { type Fence, fencesOf, markOf } from "./doc-blocks.ts"
@@ -32,12 +32,12 @@ import { type Fence, fencesOf, markOf } from "./doc-blocks.ts"
 /** Where the pages run: in a clone of the repository, or in a project with the packed packages. */
 export type SettingName = "clone" | "packages"
 
-/** What happens with a block. */
+/** What happens to a block. */
 export type Step =
   | { readonly kind: "shell" | "console" | "module" | "save" | "output"; readonly fence: Fence }
   | { readonly kind: "skip"; readonly fence: Fence; readonly reason: string }
 
-/** The steps of a page, and the mistakes in its comments, each with its line. */
+/** The steps of a page, and the mistakes in its comments, each with its line number. */
 export interface Plan {
   readonly steps: ReadonlyArray<Step>
   readonly problems: ReadonlyArray<string>

@@ -1,8 +1,8 @@
 /**
- * Runs the code blocks of a page, as a reader does who pastes them one after the other, and compares their outputs with the page.
+ * Runs the code blocks of a page like a reader who pastes them one after the other, and compares their outputs with the page.
  * doc-plan.ts documents the comments that a page uses.
  *
- * Ports: a page says `127.0.0.1:4600`, and runs on a free port instead. The same holds for every other port that it names with this address.
+ * Ports: where a page says `127.0.0.1:4600`, it runs on a free port instead. The same applies to every other port that it names with this address.
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net"
@@ -20,16 +20,16 @@ export interface Setting {
   readonly folder: string
   /** The folder for modules that a page does not save. Every package that the documentation imports resolves from here. */
   readonly modules: string
-  /** The folder of the examples, which the hidden imports of a page name by its path in the repository. */
+  /** The folder of the examples. The hidden imports of a page name it by its path in the repository. */
   readonly examples: string
   readonly env: NodeJS.ProcessEnv
-  /** Commands of the pages and their form in this setting. */
+  /** Commands on the pages, and what replaces them in this setting. */
   readonly commands: ReadonlyArray<readonly [RegExp, string]>
-  /** The port for each port of the page. Default: free ones. */
+  /** The port to use for each port on the page. Default: free ports. */
   readonly ports?: ReadonlyMap<string, number>
   /** How long a block may take. Default: 2 minutes. */
   readonly blockMillis?: number
-  /** Receives each command that has ended. */
+  /** Called with each command that has ended. */
   readonly record?: (command: Recorded) => void
 }
 
@@ -61,7 +61,7 @@ const freePort = (): Promise<number> =>
     })
   })
 
-/** The ports that a page names, and the free port that stands in for each. 4600 is the platform's. */
+/** The ports that a page names, and the free port that replaces each of them. 4600 is the platform's port. */
 const portsOf = async (source: string): Promise<ReadonlyMap<string, number>> => {
   const ports = new Map<string, number>()
   for (
@@ -79,7 +79,7 @@ const portsOf = async (source: string): Promise<ReadonlyMap<string, number>> => 
 const noise =
   /^(?:npm (?:warn|notice)|\$ node |> |\(node:\d+\) ExperimentalWarning|\(Use `node --trace-warnings).*\n|^Debugger .*\n/gm
 
-/** What a page may expect of its environment: no setting of the person who runs the tests. */
+/** The environment in which a page runs, without the settings of the person who runs the tests. */
 const environmentOf = (folder: string, setting: Setting, port: number): NodeJS.ProcessEnv => ({
   ...Object.fromEntries(
     Object.entries(process.env).filter(([name]) =>
@@ -240,7 +240,7 @@ class PageRun implements AsyncDisposable {
     }
     let value: unknown
     try {
-      // A command may first say something on stderr, such as the id of its job.
+      // A command may first print something on stderr, such as the id of its job.
       value = JSON.parse(this.#output.replace(/^(?![{[]).*\n/gm, (line) => /^[\s}\]]/.test(line) ? line : ""))
     } catch {
       throw new Failed(`The page shows JSON. The output:\n${this.#output}`)

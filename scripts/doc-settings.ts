@@ -2,7 +2,7 @@
  * The two settings in which the pages run.
  *
  * - `clone`: a clone of this working tree, including changes that are not committed, installed from pnpm's store.
- * - `packages`: a project in a folder of its own, which installs the packed packages with npm. Needs `pnpm build`. The project also has a
+ * - `packages`: a project in a separate folder, which installs the packed packages with npm. Needs `pnpm build`. The project also has a
  *   copy of the examples, whose endpoints the pages call.
  */
 import { execFileSync } from "node:child_process"
@@ -26,9 +26,9 @@ import type { Setting } from "./doc-runner.ts"
 import { packTo } from "./pack.ts"
 import { packages, publishable, readManifest, root } from "./workspace.ts"
 
-/** A folder with a setting, for one page after the other. */
+/** A folder with a setting, which the pages use one after the other. */
 export interface PreparedSetting extends Disposable {
-  /** Removes what the previous page left, and returns the setting for the next. */
+  /** Removes what the previous page left behind, and returns the setting for the next page. */
   readonly next: () => Setting
 }
 
@@ -79,7 +79,7 @@ const writeProgram = (file: string, command: string) => {
   chmodSync(file, 0o755)
 }
 
-/** Removes what a page left in a folder. */
+/** Removes what a page left behind in a folder. */
 const removeExcept = (folder: string, kept: ReadonlyArray<string>) => {
   for (const file of readdirSync(folder)) {
     if (!kept.includes(file)) rmSync(join(folder, file), { recursive: true, force: true })

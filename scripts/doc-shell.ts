@@ -20,7 +20,7 @@ export interface Ended {
 export interface Background {
   /** What it has printed so far. */
   readonly output: () => string
-  /** Resolves to true when the output satisfies the condition, to false when the program ends before, or after the timeout. */
+  /** Resolves to true when the output satisfies the condition, or to false when the program ends first or the timeout elapses. */
   readonly until: (isReached: (output: string) => boolean, timeoutMillis: number) => Promise<boolean>
   /** Sends SIGINT to the program, as Ctrl-C does. */
   readonly interrupt: () => void
@@ -51,7 +51,7 @@ export class DocShell implements AsyncDisposable {
     this.#bash = spawn("bash", ["--noprofile", "--norc"], {
       cwd: options.cwd,
       env: options.env,
-      // A process group of its own, so that a block that takes too long can be ended with its programs.
+      // Its own process group, so that a block that takes too long can be ended together with its programs.
       detached: true,
       stdio: ["pipe", "ignore", "ignore", "pipe"]
     })
@@ -122,7 +122,7 @@ export class DocShell implements AsyncDisposable {
       hasEnded = true
       abort.abort()
     })
-    // Job control gives the program a process group, which `interrupt` and the end of the page address.
+    // Job control gives the program a process group, which `interrupt` and the end of the page signal.
     this.#send(
       `set -m; { trap 'echo "${key}" >&3' EXIT; trap : INT TERM; . '${file}' >'${output}' 2>&1 </dev/null; } & set +m; echo "started-${key} $!" >&3`
     )
@@ -150,7 +150,7 @@ export class DocShell implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const group of this.#groups.toReversed()) {
       signal(group, "SIGTERM")
-      // npm ends before the program that it started, which still stops its workers. So the whole group must be gone.
+      // npm ends before the program that it started, which still has to stop its workers. So the whole group must have ended.
       for (let waited = 0; isRunning(group) && waited < 40_000; waited += 20) await sleep(20)
       signal(group, "SIGKILL")
     }

@@ -1,10 +1,10 @@
 /**
- * Writes the build context of the platform's image (apps/cli/image): the packed packages as users install them, and nothing of the workspace.
+ * Writes the build context of the platform's image (apps/cli/image): the packed packages as users install them, and nothing else from the workspace.
  *
- * `node scripts/image-context.ts FOLDER [--cpu arm64]`, after `pnpm build`. `--cpu`: the image's processor, as npm names it. Default: that of
- * this machine.
+ * `node scripts/image-context.ts FOLDER [--cpu arm64]`, after `pnpm build`. `--cpu`: the image's CPU architecture, as npm names it. Default:
+ * this machine's.
  *
- * The packages are installed here and not during the build of the image: they are not on npm yet, and so the image's build runs no program and
+ * The packages are installed here and not while the image is built, because they are not on npm yet. So the image's build runs no program and
  * needs no network.
  */
 import { execFileSync } from "node:child_process"
@@ -43,7 +43,7 @@ export const writeContext = (folder: string, cpu: string = process.arch): void =
     )
     execFileSync(
       "npm",
-      // Without scripts: those of the dependencies only replace a launcher, and would run for this machine.
+      // Without scripts: the dependencies' scripts only replace a launcher, and would do so for this machine's architecture.
       [
         "install",
         "--omit=dev",

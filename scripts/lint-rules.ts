@@ -38,7 +38,7 @@ interface Program {
   readonly body: ReadonlyArray<Node>
 }
 
-/** The names that a declaration introduces. Returns none for destructuring patterns. */
+/** The names that a declaration introduces. Returns no names for destructuring patterns. */
 const namesOf = (declaration: Node): ReadonlyArray<Name> =>
   (declaration.declarations ?? [declaration]).flatMap((one) => one.id ?? [])
 

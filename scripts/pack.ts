@@ -6,7 +6,7 @@ import { globSync } from "node:fs"
 import { join } from "node:path"
 import { publishable, root } from "./workspace.ts"
 
-/** pnpm, as the start of a command. pnpm sets the variable to its own path when it runs a script. */
+/** The start of a command that runs pnpm. pnpm sets the variable to its own path when it runs a script. */
 export const pnpm: ReadonlyArray<string> = process.env["npm_execpath"]?.includes("pnpm") === true
   ? [process.env["npm_execpath"]]
   : ["npx", "-y", "pnpm@12"]

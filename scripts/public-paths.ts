@@ -1,7 +1,7 @@
 /**
  * Determines the public paths of each package, from which its `exports` are derived.
  *
- * A path is public when a file outside the package imports it: another package, an example, a benchmark, or a block of the documentation.
+ * A path is public when a file outside the package imports it: another package, an example, a benchmark, or a block in the documentation.
  * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. A package's tests import non-public
  * modules by their file path.
  *
@@ -55,7 +55,7 @@ const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<
   const folders = packages.map(({ folder }) => isPublished(folder) ? `${folder}/{src,test}` : folder)
   const sources = globSync([...folders, "scripts"].map((folder) => `${folder}/**/*.{ts,tsx,mts,js,mjs}`), {
     cwd: root,
-    // Excluded, because the tests of the scripts contain modules of a workspace that does not exist.
+    // Excluded, because the scripts' tests contain modules from a workspace that does not exist.
     exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
   for (const file of [...new Set(sources)].toSorted()) add(file, withoutComments(readFileSync(join(root, file), "utf8")))

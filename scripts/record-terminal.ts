@@ -1,9 +1,9 @@
 /**
- * Records the picture of a terminal in the README: `node scripts/record-terminal.ts` writes docs/pictures/terminal.svg.
+ * Records the terminal picture in the README: `node scripts/record-terminal.ts` writes docs/pictures/terminal.svg.
  *
  * It runs the commands below in a pseudo-terminal (`script` of util-linux) with a new data folder and a new key, and draws their output.
- * It changes only what would differ on each machine: the key and the paths of the clone and of the configuration folder. Record again after a change to
- * what these commands print. PORT must be free; 4600, the default, is the port of the picture.
+ * It changes only what would differ on each machine: the key, and the paths of the clone and the configuration folder. Record it again when
+ * the output of these commands has changed. PORT must be free; 4600, the default, is the port in the picture.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { once } from "node:events"
@@ -35,7 +35,7 @@ const environment = {
   TERM: "xterm-256color",
   XDG_CONFIG_HOME: join(folder, "config"),
   STINT_DATA_DIR: join(folder, "data"),
-  // npm's warnings about the configuration of this machine.
+  // Suppresses npm's warnings about the configuration of this machine.
   npm_config_loglevel: "error",
   npm_config_update_notifier: "false",
   npm_config_progress: "false",
@@ -68,7 +68,7 @@ const output = (command: string): string => {
   return stdout
 }
 
-/** Starts the platform, runs a function when it has printed its curl line, and stops it as Ctrl-C does. */
+/** Starts the platform, runs a function once it has printed its curl command, and stops it as Ctrl-C does. */
 const withPlatform = async (use: (printed: string) => void): Promise<void> => {
   const platform = spawn("script", [...shell(START)], { cwd: root, env: environment, stdio: ["pipe", "pipe", "inherit"] })
   const exited = once(platform, "exit")
@@ -120,7 +120,7 @@ const linesOf = (text: string): ReadonlyArray<ReadonlyArray<Span>> => {
   let styles: ReadonlyArray<string> = []
   const lines = text.replaceAll("\r\n", "\n").split("\n").map((line) => {
     const spans: Array<Span> = []
-    // A carriage return starts the line again.
+    // After a carriage return, the line starts again.
     for (const part of line.split("\r").at(-1)?.split(SEQUENCE) ?? []) {
       const codes = COLOURS.exec(part)?.[1]
       if (codes !== undefined) {
@@ -168,7 +168,7 @@ const draw = (lines: ReadonlyArray<ReadonlyArray<Span>>): string => {
       const length = (text.length * CHARACTER_WIDTH).toFixed(1)
       column += text.length
       if (text.trim() === "") return ""
-      // The length keeps columns aligned in every font.
+      // The explicit length keeps columns aligned in every font.
       return `<tspan x="${x}" textLength="${length}"${style === "" ? "" : ` class="${style}"`}>${escaped(text)}</tspan>`
     })
     return parts.join("") === "" ? "" : `<text y="${62 + index * LINE_HEIGHT}" xml:space="preserve">${parts.join("")}</text>`

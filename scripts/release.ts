@@ -3,7 +3,8 @@
  *
  * - `version`: turns the changesets into the next version and the changelogs. Review and commit the result.
  * - `publish`: builds, publishes every package that the registry does not have in this version, and tags the commit. A failed run can be
- *   repeated. `--dry-run` publishes and tags nothing. `--without-provenance` is for machines that cannot sign where the package was built.
+ * repeated. `--dry-run` publishes and tags nothing. `--without-provenance` is for machines that cannot sign a statement of where the package
+ * was built.
  */
 import { execFileSync } from "node:child_process"
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -23,7 +24,7 @@ const changesets = () => globSync(".changeset/*.md", { cwd: root })
 
 const version = () => {
   run([...pnpm, "exec", "changeset", "version"])
-  // The workers report it. A constant, because a bundled worker has no package.json next to it.
+  // Workers report the version. It is a constant, because a bundled worker has no package.json next to it.
   const file = join(root, "packages/worker/src/runtime/Version.ts")
   const source = readFileSync(file, "utf8")
   writeFileSync(file, source.replace(/(?<=VERSION = ")[^"]+/, versionNow()))

@@ -23,14 +23,14 @@ export interface SidebarItem {
 
 interface Section {
   readonly text: string
-  /** Globs of paths from the root of the repository. Pages of an earlier glob are first. */
+  /** Globs of paths from the root of the repository. Pages that match an earlier glob come first. */
   readonly pages: ReadonlyArray<string>
   readonly collapsed?: boolean
 }
 
 /**
- * The sidebar: first what a new user does, then tasks, then reference, then reasons. A page is in the first section that matches, so a section for
- * single pages is before the section for their folder.
+ * The sidebar: first what a new user does, then tasks, then reference, then reasons. A page is in the first section that matches it, so a
+ * section for single pages comes before the section for their folder.
  */
 const CHAPTERS: ReadonlyArray<{ readonly text: string; readonly sections: ReadonlyArray<Section> }> = [
   {
@@ -85,7 +85,7 @@ export const addressOf = (page: string): string => {
 /** The file that VitePress would have at the page's address. */
 export const fileOf = (page: string): string => `${addressOf(page).slice(1).replace(/(^|\/)$/, "$1index")}.md`
 
-/** The first heading of a page, without marks. */
+/** The first heading of a page, without Markdown marks. */
 export const titleOf = (source: string): string =>
   (/^# +(.+)$/m.exec(source)?.[1] ?? "").replaceAll(/\[([^\]]*)\]\([^)]*\)|[`*]/g, "$1").trim()
 
@@ -94,8 +94,8 @@ const linksIn = (page: string, source: string): ReadonlyArray<string> =>
   Array.from(source.matchAll(/\]\(([^)#\s]+\.md)/g), ([, target = ""]) => posix.join(posix.dirname(page), target))
 
 /**
- * The sidebar. Within a section, the folder's README is first, followed by the pages in the order in which it links to them, and by the
- * others in alphabetical order. Throws when a page is in no section.
+ * The sidebar. Within a section, the folder's README comes first, followed by the pages in the order in which it links to them, and then by
+ * the other pages in alphabetical order. Throws when a page is in no section.
  */
 export const sidebarOf = (root: string): Array<SidebarItem> => {
   const rest = new Set(pagesIn(root).filter((page) => page !== HOME))
@@ -117,7 +117,7 @@ export const sidebarOf = (root: string): Array<SidebarItem> => {
       `${[...rest].join(", ")}: not in the sidebar of the site. Add the folder to CHAPTERS in scripts/site-pages.ts.`
     )
   }
-  /** The order of the pages of one glob. */
+  /** The pages of one glob, in their order in the sidebar. */
   const ordered = (pages: ReadonlyArray<string>): ReadonlyArray<string> => {
     const readme = posix.join(posix.dirname(pages[0] ?? ""), "README.md")
     const order = existsSync(join(root, readme)) ? [readme, ...linksIn(readme, read(readme))] : []

@@ -2,8 +2,8 @@
  * `pnpm site` serves the documentation on this machine and reloads a page when its file changes. `pnpm site build` builds it into site/dist and
  * fails on a dead link; `pnpm site preview` serves that build.
  *
- * The generator is not part of the workspace, because only this command needs it. It is installed into site/node_modules on first use, with the
- * versions of site/pnpm-lock.yaml.
+ * The generator is not part of the workspace, because only this command needs it. It is installed into site/node_modules on first use, with
+ * the versions in site/pnpm-lock.yaml.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync } from "node:fs"

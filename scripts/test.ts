@@ -6,9 +6,9 @@
  * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI, a
  * skipped test is a failure too: `.ci/run` installs everything that the tests need, so a skipped test means that something is missing.
  *
- * In CI, a file with a failed test gets a second try, because many tests kill, freeze and restart real processes on a machine with two cores. The
- * whole file runs again: the tests of a file often share a platform, whose state a failed test leaves behind. Each test that failed at the first
- * try is named with its first error. When more than {@link MAX_SECOND_TRIES} files fail, none gets a second try.
+ * In CI, a file with a failed test is run a second time, because many tests kill, freeze and restart real processes on a machine with two
+ * cores. The whole file runs again, because the tests in a file often share a platform, and a failed test leaves its state behind. The output
+ * names each test that failed on the first try, with its first error. When more than {@link MAX_SECOND_TRIES} files fail, none is run again.
  */
 import { relative } from "node:path"
 import process from "node:process"
@@ -20,7 +20,7 @@ const isLong = process.argv.includes("--long")
 const isCi = process.env["CI"] === "true"
 process.env["STINT_TIER"] = isLong ? "long" : "quick"
 
-/** The number of files of a tier that may fail at their first try. */
+/** The number of a tier's files that may fail on the first try. */
 const MAX_SECOND_TRIES = 4
 
 interface Counts {
@@ -29,7 +29,7 @@ interface Counts {
   skipped: number
 }
 
-/** What the checks found, and each test file's last run. Errors outside of files count in {@link outside}. */
+/** The results of the checks, and errors outside of test files. */
 const outside: Counts = { passed: 0, failed: isLong ? 0 : await runChecks(), skipped: 0 }
 const modules = new Map<string, Counts>()
 
@@ -74,7 +74,7 @@ try {
       root,
       watch: false,
       reporters: ["minimal", counter],
-      // The long tier measures durations of real processes, and two files that run at the same time would slow each other down.
+      // The long tier measures durations in real processes, and two files running at the same time would slow each other down.
       ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
     })
     await vitest.close()

@@ -9,7 +9,7 @@ export default defineConfig({
   plugins: [react()],
   build: {
     assetsDir: "console/assets",
-    // Every asset is a file: the policy of the page allows no `data:` scripts, fonts or styles.
+    // Every asset is a file, because the page's policy allows no `data:` scripts, fonts or styles.
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     // The licences of the bundled packages, which the published package must contain.
@@ -17,7 +17,7 @@ export default defineConfig({
     target: "es2023"
   },
   server: {
-    // `vite` for work on the console itself, beside `pnpm start`.
+    // For `vite`, which serves the console during work on it, next to `pnpm start`.
     proxy: Object.fromEntries(["/api", "/v2"].map((path) => [path, "http://127.0.0.1:4600"]))
   }
 })

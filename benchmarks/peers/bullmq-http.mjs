@@ -1,6 +1,6 @@
 /**
  * A common stack: BullMQ and Redis behind node:http. `bullmq-http.mjs server PORT` is the server, with `waitUntilFinished` for /runsync.
- * `bullmq-http.mjs worker PORT` is its worker, with 64 concurrent jobs. PORT is the port of Redis.
+ * `bullmq-http.mjs worker PORT` is its worker, with 64 concurrent jobs. PORT is Redis's port.
  */
 import { Queue, QueueEvents, Worker } from "bullmq"
 import { createServer } from "node:http"

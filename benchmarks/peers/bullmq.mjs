@@ -1,4 +1,4 @@
-/** BullMQ on Redis: concurrent callers that add jobs, and one worker with the same concurrency. Argument: the port of Redis. */
+/** BullMQ on Redis: concurrent callers that add jobs, and one worker with the same concurrency. Argument: Redis's port. */
 import { Queue, Worker } from "bullmq"
 import { INPUT, OUTPUT, serveSubject } from "../src/SubjectProcess.ts"
 

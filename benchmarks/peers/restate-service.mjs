@@ -1,4 +1,4 @@
-/** A Restate service on the loopback with a no-op handler, and one that runs three durable steps. */
+/** A Restate service on the loopback with a no-op handler and a handler that runs three durable steps. */
 import * as restate from "@restatedev/restate-sdk"
 import { createServer } from "node:http2"
 import { OUTPUT } from "../src/SubjectProcess.ts"

@@ -10,7 +10,7 @@ import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { CpuTime, Listening, type Load, Measurement } from "./HttpMessages.ts"
 
-/** Sends a request, if any, and returns the next message of the process. */
+/** Sends a request, if there is one, and returns the process's next message. */
 const nextMessage = <S extends Schema.ConstraintDecoder<unknown>>(
   child: ChildProcess,
   schema: S,
@@ -46,7 +46,7 @@ export interface HttpServer {
 
 const SERVER = fileURLToPath(import.meta.resolve("./http-server.ts"))
 
-/** `subject`: see `http-server.ts`. `file`: the `http-server.ts` of another checkout; default: of this one. */
+/** `subject`: see `http-server.ts`. `file`: the `http-server.ts` of another checkout. Default: the one in this checkout. */
 export const startServer = async (subject: string, file: string = SERVER): Promise<HttpServer> => {
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
   const server = start(file, [subject], { PORT: "0", STINT_DATA_DIR: folder })

@@ -1,5 +1,5 @@
 /**
- * The stacks that the benchmarks over HTTP compare: Stint, BullMQ behind node:http, and Restate. Each one has processes of its own.
+ * The stacks that the HTTP benchmarks compare: Stint, BullMQ behind node:http, and Restate. Each stack has its own processes.
  */
 import * as Schema from "effect/Schema"
 import { type ChildProcess, fork, spawn } from "node:child_process"
@@ -12,7 +12,10 @@ import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
 import { freePort, PEERS, startRedis } from "./Peers.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
-/** What the load generator calls: `run` is answered when the job is stored, `runsync` with the result of a no-op, `pipeline` with that of three steps. */
+/**
+ * What the load generator calls: `run` responds once the job is stored, `runsync` with the result of a no-op, and `pipeline` with the result
+ * of three steps.
+ */
 export type Operation = "run" | "runsync" | "pipeline"
 
 /** A running stack. */

@@ -1,11 +1,11 @@
 /**
  * The ratio of two subjects that were measured alternately, with a confidence interval.
  *
- * Each round gives one ratio of two neighbouring measurements. The machine's speed changes both of them alike, so the ratios vary less than
+ * Each round gives one ratio of two adjacent measurements. A change in the machine's speed affects both alike, so the ratios vary less than
  * the measurements. The interval is Student's t-interval of the logarithms, so that 2x and 0.5x are equally far from 1x.
  */
 
-/** Two-sided 95 % quantiles of Student's t-distribution, by degrees of freedom from 1 on. */
+/** Two-sided 95 % quantiles of Student's t-distribution, by degrees of freedom, starting at 1. */
 const T_95 = [
   12.706,
   4.303,
@@ -29,7 +29,7 @@ const T_95 = [
   2.086
 ]
 
-/** For more degrees of freedom than the table has: its error is below 0.005. */
+/** Approximates quantiles beyond the table, with an error below 0.005. */
 const tQuantile = (degrees: number): number => T_95[degrees - 1] ?? 1.96 + 2.45 / degrees
 
 /** A ratio, and the interval that contains it with 95 % confidence. */

@@ -46,7 +46,7 @@ export interface Server {
 /** Whether `redis-server` is installed. */
 export const hasRedis = (): boolean => spawnSync("redis-server", ["--version"]).status === 0
 
-/** Starts Redis with its own data folder. `always` survives a power failure (D2), `everysec` a killed process (D1). */
+/** Starts Redis with its own data folder. `always` survives a power failure (D2), and `everysec` survives a killed process (D1). */
 export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Server> => {
   const port = await freePort()
   const folder = await mkdtemp(join(tmpdir(), "stint-redis-"))
@@ -54,7 +54,7 @@ export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Se
   const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, ...settings], {
     stdio: ["ignore", "pipe", "ignore"]
   })
-  // Stops Redis also when the benchmark fails.
+  // Stops Redis even when the benchmark fails.
   process.once("exit", () => child.kill())
   await new Promise<void>((up, failed) => {
     let text = ""

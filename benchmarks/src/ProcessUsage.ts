@@ -18,7 +18,7 @@ export interface ProcessUsage {
 
 export const usageOf = async (pid: number): Promise<ProcessUsage> => {
   const text = await readFile(`/proc/${pid}/stat`, "utf8")
-  // Field 2, the process name, may contain any character. The fields after it are separated by spaces, from field 3 on.
+  // Field 2, the process name, may contain any character. The fields from 3 on are separated by spaces.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
   const field = (place: number) => Number(fields[place - 3])
   return { seconds: (field(14) + field(15)) / TICKS_A_SECOND, memory: field(24) * PAGE / 2 ** 20 }

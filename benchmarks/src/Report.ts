@@ -5,7 +5,7 @@
  *   FOLDER/P1.json     figures, date, machine, commit, versions
  *   FOLDER/P1.md       the output, with its charts
  *   FOLDER/P1-1.svg    the chart of its first table with medians
- *   FOLDER/README.md   all rows: the target, and which report the folder has
+ *   FOLDER/README.md   all rows: their targets, and their reports in the folder
  * ```
  */
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises"
@@ -25,7 +25,7 @@ export interface Circumstances {
   readonly cores: number
   readonly processor: string
   readonly memoryGiB: number
-  /** Whether only the fewest rounds ran. */
+  /** Whether only the minimum number of rounds ran. */
   readonly quick: boolean
   /** The versions of the packages that Stint is compared with. */
   readonly peers: Readonly<Record<string, string>>
@@ -67,7 +67,7 @@ ${lines.join("\n")}
 `
 }
 
-/** Writes the report of a row, and the index of the folder again. */
+/** Writes a row's report, and rewrites the folder's index. */
 export const writeReport = async (
   folder: string,
   row: Row,

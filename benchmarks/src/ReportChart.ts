@@ -1,5 +1,5 @@
 /**
- * Draws a table of medians and ranges as a bar chart in SVG. Each bar is a median, and the line across its end is the range of the rounds.
+ * Draws a table of medians and ranges as a bar chart in SVG. Each bar shows a median, and the line across its end shows the range of the rounds.
  */
 import { figureIn, type PrintedTable } from "./PrintedTables.ts"
 

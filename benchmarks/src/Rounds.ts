@@ -36,7 +36,7 @@ const quantile = (values: ReadonlyArray<number>, q: number): number => {
   return all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
 }
 
-/** Prints p50, p90, p99 and the maximum: for each, the median of the rounds and their range. */
+/** Prints p50, p90, p99 and the maximum, each as the median and the range of the rounds. */
 export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<ReadonlyArray<number>>): void => {
   const rows = ([["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["worst", 1]] as const).map(([name, q]) => {
     const figures = sorted(rounds.map((round) => quantile(round, q)))

@@ -9,10 +9,10 @@ export interface Row {
   readonly benchmarks: ReadonlyArray<{
     readonly script: string
     readonly args: ReadonlyArray<string>
-    /** The arguments for the fewest rounds. */
+    /** The arguments for the minimum number of rounds. */
     readonly quick: ReadonlyArray<string>
   }>
-  /** About how long the row takes on two cores. Minutes. */
+  /** The approximate duration of the row on two cores, in minutes. */
   readonly minutes: number
   /** Where the figure comes from, for rows that no benchmark measures. */
   readonly elsewhere?: string

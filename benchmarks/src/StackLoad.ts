@@ -2,8 +2,8 @@
  * Measures stacks in turn, and prints the figures of each operation.
  *
  * All stacks run throughout. A measurement starts only after the previous stack has finished all its jobs. With few cores, the CPU time of the
- * whole stack per request is the better figure (Linux only). It includes the execution of the job, for `run` too: the stack executes accepted jobs
- * while it accepts more.
+ * whole stack per request is the better figure (Linux only). It includes the execution of the job, even for `run`, because the stack executes
+ * accepted jobs while it accepts more.
  */
 import * as Schema from "effect/Schema"
 import { fork } from "node:child_process"

@@ -1,5 +1,5 @@
 /**
- * A stub platform in the measuring process: returns a job for every take at once, counts results and never answers stop polls.
+ * A stub platform in the measuring process: returns a job for every take at once, counts results and never responds to stop polls.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
@@ -33,7 +33,7 @@ export interface Stub {
   readonly restart: (onResult: (results: number) => void) => void
 }
 
-/** A stub whose jobs have these fields and an id. */
+/** A stub platform whose jobs have these fields and an id. */
 export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
   let jobs = 0
   let results = 0

@@ -18,7 +18,7 @@ export interface Load {
   readonly lanes: number
 }
 
-/** In the subject's process. `run` processes jobs and returns the milliseconds until the storage counts all of them as done. */
+/** Called in the subject's process. `run` processes jobs and returns the milliseconds until the storage counts all of them as done. */
 export const serveSubject = (run: (load: Load) => Promise<number>, end: () => Promise<void>): void => {
   const answer = async (load: Load) => {
     const before = process.cpuUsage()

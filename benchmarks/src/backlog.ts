@@ -1,15 +1,15 @@
 /**
  * P5 (docs/spec/figures.md#performance):
  * the cost of a large backlog. Measures a single claim, and draining with 32 jobs in flight, with 1,000, 100,000 and a million ready jobs,
- * and with a million ready jobs together with 100,000 jobs in a backoff and a million ended ones.
+ * and with a million ready jobs together with 100,000 jobs in a backoff and a million ended jobs.
  *
  * ```
  *   a submitted job --copied in SQL--> one file per size, built once, with the ids, inputs and times that a queue would write
  *   each round, each file in turn:     single claims (p50), then take and finish (jobs/s), then submits to restore the number of jobs
  * ```
  *
- * Measures both durability classes: D2 is the default of the platform; on D1 no sync hides the cost of the claim itself. `--max N` (default
- * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 3 minutes and 3 GB of disk, mostly to build the files.
+ * Measures both durability classes: D2 is the platform's default, and on D1 no sync hides the cost of the claim itself. `--max N` (default
+ * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 3 minutes, mostly to build the files, and 3 GB of disk space.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -108,7 +108,7 @@ const templates = Effect.gen(function*() {
   yield* submit
 })
 
-/** Copies a row of each table `count` times. Columns without a change here keep the template's value, as will columns added later. */
+/** Copies a row of each table `count` times. Columns that are not changed here keep the template's value, including columns that are added later. */
 const multiply = (db: DatabaseSync, template: number, count: number): void => {
   if (count <= 0) return
   const next = Number(db.prepare("SELECT max(seq) AS seq FROM jobs").get()?.["seq"])

@@ -1,10 +1,10 @@
 /**
- * `pnpm bench P3`: runs the benchmarks of one row of docs/spec/figures.md#performance, or of all rows, and prints a report.
+ * `pnpm bench P3`: runs the benchmarks for one row of docs/spec/figures.md#performance, or for all rows, and prints a report.
  *
  * ```
  *   pnpm bench                     lists the rows
- *   pnpm bench P1                  runs one row, as its published figures were measured
- *   pnpm bench all --quick         runs every row with the fewest rounds: whether the benchmarks work, not how fast Stint is
+ *   pnpm bench P1                  runs one row in the way in which its published figures were measured
+ *   pnpm bench all --quick         runs every row with the minimum number of rounds, to test the benchmarks and not Stint's speed
  *   pnpm bench P1 --report FOLDER  also writes FOLDER/P1.md, P1.json, charts, and an index of the folder (Report.ts)
  * ```
  *

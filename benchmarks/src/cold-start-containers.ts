@@ -1,12 +1,12 @@
 /**
- * P7 (docs/spec/figures.md#performance): the cost of a cold start of a container.
+ * P7 (docs/spec/figures.md#performance): the cost of a container's cold start.
  *
  * - `bare`: `podman run` of an image with Node and a handler without imports that prints. The lower bound of a cold start.
  * - `worker`: `podman run` of the same image with a Stint handler in local test mode.
- * - `request`: `/runsync` to an endpoint of this image without workers, until its result.
- * - `request, process`: the same handler as a process of the machine, to see what the container adds.
+ * - `request`: `/runsync` to an endpoint with this image and no workers, until its result.
+ * - `request, process`: the same handler as a process on the machine, which shows what the container adds.
  *
- * Podman with runc and a storage of its own is started for the benchmark; without it, the benchmark says why and measures nothing.
+ * The benchmark starts Podman with runc and its own storage. If it cannot, it says why and measures nothing.
  * `STINT_BENCHMARK_ROUNDS`: rounds, default 10.
  */
 import { missingEngine, TestEngine } from "@stint/pool-container/testing"
@@ -22,7 +22,7 @@ const IMAGE = "localhost/stint-benchmark:1"
 
 const handler = resolve(import.meta.dirname, "../../examples/01-hello/handler.ts")
 
-/** Limits of this machine: an engine raises them by default. */
+/** Limits that this machine allows: by default, an engine raises them. */
 const LIMITS = ["--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"]
 
 const measure = async (engine: TestEngine): Promise<void> => {
@@ -69,7 +69,7 @@ const measure = async (engine: TestEngine): Promise<void> => {
     return performance.now() - started
   }
 
-  /** Waits until nothing of the round before is left, so that its end does not slow the next start. */
+  /** Waits until nothing is left of the previous round, so that its end does not slow down the next start. */
   const untilCold = async (endpoint: string): Promise<void> => {
     const none = "\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0"
     while (!(await call(`/v2/${endpoint}/health`)).includes(none)) await setTimeout(20)

@@ -4,9 +4,9 @@
  * - `bare`: `node handler.ts`, a handler without imports that prints. The lower bound of a cold start.
  * - `sources`, `bundle`: a Stint handler in local test mode in a separate process, from its sources and from the pool's bundle.
  * - `request`: `/runsync` to an endpoint without workers, until its result: HTTP, durable submit, autoscaler, process, take, handler, delivery.
- * - `request, spare`: the same on a platform with `STINT_SPARE_WORKERS=1`, whose standby process waits when the request is sent.
+ * - `request, spare`: the same on a platform with `STINT_SPARE_WORKERS=1`, whose standby process is waiting when the request is sent.
  *
- * At the end it prints the memory of a standby. `STINT_BENCHMARK_ROUNDS`: rounds, default 15.
+ * At the end, it prints the memory use of a standby. `STINT_BENCHMARK_ROUNDS`: rounds, default 15.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -60,13 +60,13 @@ const standbysOf = async ({ pid }: Platform): Promise<ReadonlyArray<string>> => 
   return children.filter((_, index) => names[index]?.includes("standby.mjs"))
 }
 
-/** Waits until the endpoint has no workers, so that the next request starts one, and until a standby waits. */
+/** Waits until the endpoint has no workers, so that the next request starts one, and until a standby is waiting. */
 const untilCold = async (platform: Platform, spares: number): Promise<void> => {
   const none = "\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0"
   while (!JSON.stringify(await call(platform, "/health")).includes(none) || (await standbysOf(platform)).length < spares) {
     await setTimeout(20)
   }
-  // A new standby needs a moment until it waits.
+  // A new standby needs a moment to become ready.
   if (spares > 0) await setTimeout(200)
 }
 

@@ -1,5 +1,5 @@
 /**
- * Compares two checkouts of this repository: whether a change made the queue core or the HTTP routes slower.
+ * Compares two checkouts of this repository, to find out whether a change made the queue core or the HTTP routes slower.
  *
  * ```
  *   round 1:  start base and candidate, warm both up | base, candidate, candidate, base, ... | stop both
@@ -8,7 +8,7 @@
  *
  * Both subjects run at the same time and are measured in turns of a fraction of a second, so that changes in the machine's speed affect both
  * alike. Each round has new processes, because the compiler's decisions and the layout of the heap differ between processes by more than a
- * turn varies. On a machine with other work, the CPU time is the better figure: other programs change it less than the throughput.
+ * turn varies. On a busy machine, the CPU time is the better figure: other programs affect it less than the throughput.
  *
  * ```
  *   node src/compare-checkouts.ts BASE [--candidate PATH] [--rounds 10] [--turns 8] [--what queue-core,http-routes] [--routes run-64,ping-64]
@@ -16,7 +16,7 @@
  * ```
  *
  * Default candidate: this checkout. Both must have their dependencies installed, and the same messages between a benchmark and its processes
- * (`SubjectProcess.ts`, `HttpMessages.ts`). Ten rounds of `queue-core` take two minutes, of `http-routes` eight.
+ * (`SubjectProcess.ts`, `HttpMessages.ts`). Ten rounds of `queue-core` take two minutes; ten rounds of `http-routes` take eight.
  */
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
@@ -50,13 +50,13 @@ interface Figures {
   readonly cpu: number
 }
 
-/** A running and warm subject, and what can be measured of it. */
+/** A running, warmed-up subject, and what can be measured on it. */
 interface Subject {
   readonly steps: ReadonlyMap<string, () => Promise<Figures>>
   readonly end: () => Promise<void>
 }
 
-/** A file of a checkout. */
+/** A file in a checkout. */
 const fileOf = (checkout: string, file: string): string => {
   const path = join(resolve(checkout), "benchmarks/src", file)
   if (!existsSync(path)) throw new Error(`${path} does not exist. Pass the path of a checkout of this repository.`)
@@ -141,7 +141,7 @@ const round = async (order: ReadonlyArray<Side>, start: (checkout: string) => Pr
 
 const describe = ({ high, low, ratio }: RatioEstimate) => `${ratio.toFixed(3)}x (${low.toFixed(3)} - ${high.toFixed(3)})`
 
-/** `better` is the side of 1 on which the candidate is better. */
+/** `better`: the side of 1 on which the ratio means that the candidate is better. */
 const verdictOf = ({ high, low }: RatioEstimate, better: "above" | "below"): string => {
   if (low <= 1 && high >= 1) return "no difference"
   return (low > 1) === (better === "above") ? "better" : "worse"

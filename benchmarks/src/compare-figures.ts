@@ -6,9 +6,9 @@
  *   round 2:  the candidate first, then the base                                (the order alternates)
  * ```
  *
- * For benchmarks whose subjects are processes of their own, such as workers. `compare-checkouts.ts` is more precise where it applies, because
+ * For benchmarks whose subjects are separate processes, such as workers. `compare-checkouts.ts` is more precise where it applies, because
  * it measures both checkouts at the same time. Each number in a printed table is a figure, except in columns that are derived from others
- * (range, ratio, slope). Figures have the same name in both checkouts, or they are not compared.
+ * (range, ratio, slope). Only figures with the same name in both checkouts are compared.
  *
  * ```
  *   node src/compare-figures.ts BASE --script worker-loop [--candidate PATH] [--rounds 10] [-- options of the script]

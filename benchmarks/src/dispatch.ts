@@ -7,9 +7,8 @@
  *   clock before the request                                                     clock in the handler, returned as the output
  * ```
  *
- * The figure includes the request's transfer to the platform and its durable commit. The goal counts from the time at which the job is
- * available, so the figure is an upper bound. All processes read the system's monotonic clock.
- * `--rounds N` (default 5).
+ * The figure includes the request's transfer to the platform and its durable commit. The goal starts when the job is available, so the figure
+ * is an upper bound. All processes read the system's monotonic clock. `--rounds N` (default 5).
  */
 import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -41,7 +40,7 @@ const platform = await startPlatform(join(folder, "stint.config.ts"), folder, { 
 
 const body = JSON.stringify({ input: { text: "x".repeat(200) } })
 
-/** Milliseconds from before the request to the start of the handler. */
+/** The time from just before the request to the start of the handler, in milliseconds. */
 const once = async (): Promise<number> => {
   const before = process.hrtime.bigint()
   const response = await fetch(`${platform.url}/v2/clock/runsync`, {

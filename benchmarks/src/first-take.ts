@@ -5,7 +5,7 @@
  * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.
  * - `bundle`: the same handler as the pool's bundle.
  *
- * All use V8's compile cache, as workers of the pool do. The first round fills the cache and is not counted. `--rounds N`
+ * All use V8's compile cache, like the pool's workers. The first round fills the cache and is not counted. `--rounds N`
  * (default 25).
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"

@@ -1,6 +1,6 @@
 /**
  * P3 (docs/spec/figures.md#performance):
- * `/run` (a durable acknowledgement) and `/runsync` (the result) of a no-op handler, compared with alternative stacks, at 1, 16 and 64
+ * `/run` (a durable acknowledgement) and `/runsync` (the result) with a no-op handler, compared with alternative stacks, at 1, 16 and 64
  * connections.
  *
  * ```

@@ -7,9 +7,9 @@
  *                --starts--> load: 1, 16, 64 connections, each with one request in flight
  * ```
  *
- * Throughput is meaningful when server and load generator have a core each. Otherwise the server's CPU time per request is the better figure,
- * so it is printed as well: of the whole process, with garbage collection and compiler. A `runsync` includes the take and the result of its
- * worker, so it is three requests to the server.
+ * Throughput is meaningful when the server and the load generator have a core each. Otherwise the server's CPU time per request is the better
+ * figure, so it is printed as well. It covers the whole process, including garbage collection and compilation. A `runsync` includes its
+ * worker's take and result, so it is three requests to the server.
  *
  * Arguments: rounds (default 5), and the subjects, separated by commas (default `echo,memory,D2`).
  */
@@ -21,7 +21,7 @@ import { formatFigure, median, tableOf } from "./Rounds.ts"
 const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
 const ROUNDS = Number(rounds)
 const SUBJECTS = subjects.split(",")
-/** With fewer requests V8 is still compiling the server's code, which counts as CPU time of the server. */
+/** After fewer requests, V8 would still be compiling the server's code, which counts towards the server's CPU time. */
 const WARM_UP = { millis: 12_000, most: 25_000 }
 const MEASURED = { millis: 1_500, most: Number.MAX_SAFE_INTEGER }
 

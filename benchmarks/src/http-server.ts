@@ -1,8 +1,8 @@
 /**
  * The measured server, a separate process. The first argument selects `echo`, or the platform over `memory`, `D1` or `D2`.
  *
- * The process sends its address, then answers each message with its CPU time in microseconds. The platform is complete, as composed by the
- * CLI, with external endpoints.
+ * The process sends its address, then replies to each message with its CPU time in microseconds. The platform is the complete one that the
+ * CLI composes, with external endpoints.
  */
 import * as Platform from "@stint/cli/Platform"
 import * as PlatformConfig from "@stint/cli/PlatformConfig"
@@ -32,7 +32,7 @@ const announce = (listening: Listening) => {
   process.send?.(listening)
 }
 
-/** Reads and parses the body, and sends a response of the size of `/run`'s. */
+/** Reads and parses the body, and sends a response of the same size as `/run`. */
 const echo = () => {
   const server = createServer((request, response) => {
     let text = ""

@@ -1,6 +1,6 @@
 /**
- * The workers of the idle benchmark, all in one process. Each has a connection that polls for jobs. In the mode `whole` each also has one that
- * polls for stop signals and one for heartbeats.
+ * The workers of the idle benchmark, all in one process. Each has a connection that polls for jobs. In the mode `whole`, each also has a
+ * connection that polls for stop signals, and one for heartbeats.
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
@@ -12,7 +12,7 @@ const decode = Schema.decodeUnknownSync(
   Schema.Struct({ environments: Schema.Array(Environment), workersEach: Schema.Int, whole: Schema.Boolean })
 )
 
-/** Host and path of the URL in a variable, for one worker. */
+/** The host and path of the URL in a variable, for one worker. */
 const addressOf = (variable: string | undefined, worker: string) => {
   const { host, pathname, search } = new URL((variable ?? "").replace(/\$\w+/, worker))
   return { host, path: pathname + search }
@@ -35,7 +35,7 @@ const sendHeartbeats = async (host: string, request: Buffer, intervalMs: number)
     connection.send(request, ({ body, status }) => {
       if (status !== 200) throw new Error(`a ping returned ${status}: ${body}`)
     })
-  // Spreads the heartbeats over the interval, as for workers that started at different times.
+  // Spreads the heartbeats over the interval, as if the workers had started at different times.
   setTimeout(() => {
     send()
     setInterval(send, intervalMs)
@@ -51,7 +51,7 @@ const start = async (message: unknown): Promise<void> => {
       const take = addressOf(variables["PLATFORM_WEBHOOK_GET_JOB"], worker)
       await poll(take.host, requestBytes(take.host, "GET", `${take.path}&job_in_progress=0`, key, undefined))
       if (!whole) continue
-      // Workers derive the address of job-stop from that of job-take.
+      // Workers derive the address of job-stop from the address of job-take.
       await poll(take.host, requestBytes(take.host, "GET", take.path.replace("/job-take/", "/job-stop/"), key, undefined))
       const ping = addressOf(variables["PLATFORM_WEBHOOK_PING"], worker)
       const interval = Number(variables["PLATFORM_PING_INTERVAL"] ?? 10_000)

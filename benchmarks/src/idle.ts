@@ -8,7 +8,7 @@
  *     from /proc            <--- 1,000 x ping, once per interval    idle worker
  * ```
  *
- * The goal applies to the first part; the second shows what workers of today's SDKs add. `--minutes N` per part (default 1: about four minutes
+ * The goal applies to the first part; the second part shows what workers with today's SDKs add. `--minutes N` per part (default 1: about four minutes
  * in all; 10 for the full figure). Linux only: it reads /proc.
  */
 import { type ChildProcess, fork } from "node:child_process"
@@ -27,7 +27,7 @@ const { values } = parseArgs({ options: { minutes: { type: "string", default: "1
 const MINUTES = Number(values.minutes)
 const ENDPOINTS = 100
 const WORKERS_EACH = 10
-/** Time for all workers to connect, and for the garbage of their start to be collected. */
+/** Time for all workers to connect, and for the garbage from their start to be collected. */
 const SETTLING_MILLIS = 10_000
 const SAMPLE_MILLIS = 1_000
 

@@ -1,6 +1,7 @@
 /**
- * How large bodies delay the other callers: the latency of small `/run` requests to one endpoint, alone, and while four connections send large
- * bodies to another endpoint without a pause. Two send 9.8 MB of nested JSON to `runsync`, two send 18 MB as the result of an unknown job.
+ * How large bodies delay other callers: measures the latency of small `/run` requests to one endpoint, alone, and while four connections
+ * continuously send large bodies to another endpoint. Two send 9.8 MB of nested JSON to `runsync`, two send 18 MB as the result of an unknown
+ * job.
  *
  * ```
  *   this process --256 B, one at a time--> platform (SQLite, D2) <--9.8 and 18 MB, four connections-- a second process
@@ -29,7 +30,7 @@ const { positionals: [sendTo, workerKey = ""], values } = parseArgs({
 
 const nested = (size: number) => `[${"[{}],".repeat(size / 5)}1]`
 
-/** Sends a request again and again. An answer with another status is an error of the benchmark. */
+/** Sends a request repeatedly. Fails the benchmark if a response has a different status. */
 const sendForever = async (host: string, request: Buffer, status: number) => {
   const connection = await open(host)
   const next = () =>

@@ -1,5 +1,5 @@
 /**
- * The load generator of the comparison with other stacks, a separate process. It sends the same bytes to all of them.
+ * The load generator for the comparison with other stacks, a separate process. It sends the same bytes to all stacks.
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"

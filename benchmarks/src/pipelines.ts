@@ -7,7 +7,7 @@
  *                      --256 B--> Restate: its server, which syncs its log (D2) + one service process with three `ctx.run`
  * ```
  *
- * In both, a recorded step does not run again after a crash. `--rounds N` (default 5), `--seconds N` per figure (default 3),
+ * In both stacks, a recorded step does not run again after a crash. `--rounds N` (default 5), `--seconds N` per figure (default 3),
  * `--only stint,restate`. Takes about 2 minutes.
  */
 import { resolve } from "node:path"

@@ -1,6 +1,6 @@
 /**
- * P4 (docs/spec/figures.md#performance): the throughput of the queue's core. Jobs per second through enqueue -> claim -> complete, with 32 in
- * flight.
+ * P4 (docs/spec/figures.md#performance): the throughput of the queue's core. Jobs per second through enqueue -> claim -> complete, with 32
+ * jobs in flight.
  *
  * ```
  *   32 callers enqueue 256 B each --> queue --> one worker with 32 lanes reads the input, completes with 64 B

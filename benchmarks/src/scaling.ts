@@ -1,6 +1,6 @@
 /**
- * Compares autoscalers in simulated time: cold starts, waits and worker time for five shapes of traffic. Takes a few seconds and needs
- * nothing but the processor. `--seed N` changes the arrivals.
+ * Compares autoscalers in simulated time: cold starts, waits and worker time for five shapes of traffic. Takes a few seconds and uses only
+ * the CPU. `--seed N` changes the arrivals.
  */
 import process from "node:process"
 import { parseArgs } from "node:util"

@@ -1,11 +1,11 @@
 /**
  * P11 (docs/spec/figures.md#performance):
  * the cost of tracing. Jobs per second through take -> handler -> done, without traces and with every job traced: no-op jobs, one and 50 at a
- * time, and jobs of 10 ms, 50 at a time.
+ * time, and 10 ms jobs, 50 at a time.
  *
  * ```
  *   this process: a stub platform                     a separate process, restarted in each round: the same program
- *     answers takes at once, with 256 B         <---   off:  no OpenTelemetry variable
+ *     returns a job at once, with 256 B         <---   off:  no OpenTelemetry variable
  *       and a recorded traceparent              <---   on:   OTEL_EXPORTER_OTLP_ENDPOINT, protobuf, otherwise defaults
  *     counts results: the figure
  *   and a collector, which counts spans         <---   four spans per job: job, wait, handler, deliver

@@ -4,15 +4,15 @@
  *
  * - `small`: 20,000 files of 0.5 to 8.5 kB in 200 directories. `large`: 20 files of 100 MB. `both`: all of them.
  * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file changed.
- *   `trusted`: the same with `trustDirectories`.
+ *   `trusted`: `one file` with `trustDirectories`.
  * - Peers: `cp -a` and `tar | tar` of the same files between the same folders.
  *
- * Each figure of Stint is measured in a fresh process, as in a cold worker whose code is not compiled yet. The start of Node is excluded,
+ * Each of Stint's figures is measured in a fresh process, like a cold worker whose code is not compiled yet. The start of Node is excluded,
  * because every worker pays for it. The start of the peers is included; it takes 2 ms. A `sync` before each run flushes the disk and is not
  * counted. All files are on one local disk, and their pages are in memory.
  *
- * Each run has a new target, and small files are deleted at the end. For a minute after a deletion ext4 does not reuse the inode but checks it
- * repeatedly, which can slow down later file creation by up to ten times.
+ * Each run has a new target, and small files are deleted at the end. For a minute after a deletion, ext4 does not reuse the inode but checks
+ * it repeatedly, which can slow down later file creation by up to ten times.
  *
  *   node src/volume-cache.ts [rounds] [small|large|both ...]
  */
@@ -33,7 +33,7 @@ const operate = async (operation: string, volume: string): Promise<number> => {
   const cache = await VolumeCache.open({ dirs: ["data"], volume, endpoint: "benchmark", trustDirectories })
   if (operation === "hydrate") return cache.hydrated[0]?.milliseconds ?? Number.NaN
   if (operation !== "sync") {
-    // Writes a new version and renames it to the file, as compilers do with their caches. The first sync is not measured.
+    // Writes a new version and renames it to the file's name, as compilers do with their caches. The first sync is not measured.
     for (const turn of [0, 1]) {
       if (turn === 1) await cache.sync()
       const file = join("data", `directory-${turn}`, "file-0")
@@ -90,7 +90,7 @@ const measure = async (rounds: number, kind: string): Promise<void> => {
       await output("sync", [], folder)
       return target
     }
-    /** Large files are deleted after each run: they are few, and their space is needed. */
+    /** Deletes the large files after each run: there are few of them, and their space is needed. */
     const dropLarge = (target: string) => rm(join(target, "data", "models"), { recursive: true, force: true })
     const peer = (command: (target: string) => string) => async () => {
       const target = await fresh()

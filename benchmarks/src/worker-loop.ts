@@ -4,7 +4,7 @@
  *
  * ```
  *   this process: a stub platform                     a separate process, restarted in each round
- *     answers takes at once, with 256 B        <---   bare:    undici, a loop of take and done; 50 such loops
+ *     returns a job at once, with 256 B        <---   bare:    undici, a loop of take and done; 50 such loops
  *     counts results: the figure               <---   worker:  @stint/sdk, from the pool's bundle, a handler that returns 64 B
  * ```
  *

@@ -25,12 +25,12 @@ describe("the ratio of two subjects", () => {
     })
   })
 
-  it("has an interval without bounds after one round", () => {
+  it("has an infinite interval after one round", () => {
     expect(estimateRatio([10], [20])).toEqual({ ratio: 2, low: 0, high: Infinity })
   })
 
   for (const rounds of [3, 10, 40]) {
-    it(`has an interval that contains the true ratio in 95 % of experiments of ${rounds} rounds`, () => {
+    it(`has an interval that contains the true ratio in 95 % of experiments with ${rounds} rounds`, () => {
       const normal = normals(rounds)
       let contained = 0
       const experiments = 4_000
@@ -40,12 +40,12 @@ describe("the ratio of two subjects", () => {
         const { high, low } = estimateRatio(speeds, candidate)
         if (low <= 0.9 && 0.9 <= high) contained += 1
       }
-      // Four standard deviations of a share of 95 %.
+      // Four standard deviations for a share of 95 %.
       expect(Math.abs(contained / experiments - 0.95)).toBeLessThan(0.014)
     })
   }
 
-  it("rejects figures without a partner, and figures of which there is no ratio", () => {
+  it("rejects figures without a counterpart, and figures that have no ratio", () => {
     expect(() => estimateRatio([1, 2], [1])).toThrow("2 rounds of the base cannot be compared with 1 rounds of the candidate")
     expect(() => estimateRatio([], [])).toThrow("0 rounds")
     expect(() => estimateRatio([1, 0], [1, 1])).toThrow("every figure must be positive")

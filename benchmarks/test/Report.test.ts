@@ -40,7 +40,7 @@ afterEach(() => {
 })
 
 describe("the chart of a table", () => {
-  it("has a bar for each median, in proportion to the largest end of a range, and says the figures in words", () => {
+  it("has a bar for each median, scaled to the largest upper end of a range, and gives the figures as text", () => {
     const [medians, idle] = tablesOf(OUTPUT)
     const chart = medians === undefined ? "" : chartOf(medians) ?? ""
     const widths = [...chart.matchAll(/class="bar" [^>]*width="([\d.]+)"/g)].map(([, width]) => Number(width))
@@ -54,7 +54,7 @@ describe("the chart of a table", () => {
 })
 
 describe("a report", () => {
-  it("has the circumstances, the output, its charts, and an index with each row's target and what is not measured", async () => {
+  it("contains the circumstances, the output, its charts, and an index with each row's target and what is not measured", async () => {
     const folder = mkdtempSync(join(tmpdir(), "stint-report-"))
     folders.push(folder)
     const row = rows.find(({ id }) => id === "P4")

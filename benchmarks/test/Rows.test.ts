@@ -7,7 +7,7 @@ import { rows } from "../src/Rows.ts"
 const file = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
 describe("`pnpm bench`", () => {
-  it("knows every row of the page of figures, and each has benchmarks or says where its figure comes from", () => {
+  it("knows every row on the page of figures, and each row has benchmarks or says where its figure comes from", () => {
     const page = readFileSync(file("../docs/spec/figures.md"), "utf8")
     expect(rows.map(({ id }) => id)).toEqual([...page.matchAll(/^\| (P\d+)/gm)].map(([, id]) => id))
     const scripts = rows.flatMap(({ benchmarks }) => benchmarks.map(({ script }) => script))
@@ -16,7 +16,7 @@ describe("`pnpm bench`", () => {
     expect(rows.filter(({ benchmarks, elsewhere }) => (benchmarks.length === 0) !== (elsewhere !== undefined))).toEqual([])
   })
 
-  it("reads the figures of printed tables, and leaves out columns that are derived from others", () => {
+  it("reads the figures in printed tables, and omits columns that are derived from others", () => {
     const output = `Worker loop at concurrency 1 (7 rounds, Node 26.10.0)
 
 |        | median jobs/s | range         | ratio |

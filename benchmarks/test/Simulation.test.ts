@@ -20,7 +20,7 @@ const arrivalsOf = fc.array(fc.record({ at: fc.integer({ min: 0, max: 40 }), dur
 })
   .map((list) => list.toSorted((a, b) => a.at - b.at))
 
-/** The least worker time without waits, by trying every way to continue with the workers of ended jobs. */
+/** The minimum worker time without waits, found by trying every way to reuse the workers of ended jobs. */
 const leastByTrying = (arrivals: ReadonlyArray<Arrival>, coldStart: number): number => {
   const least = (index: number, idle: ReadonlyArray<number>): number => {
     const job = arrivals[index]
@@ -62,7 +62,7 @@ describe("the simulation", () => {
     expect(() => run(jobs, { decide: () => ({ start: 0, drain: [], wakeAt: null }) })).toThrow("1 jobs wait for ever")
   })
 
-  it("gives every job to a worker in the order of arrival, for every scaler", () => {
+  it("assigns jobs to workers in the order of arrival, for every scaler", () => {
     for (const make of [() => ScalingPolicy.decide, () => formulas, knative]) {
       fc.assert(
         fc.property(arrivalsOf, (short) => {
@@ -79,7 +79,7 @@ describe("the simulation", () => {
 })
 
 describe("the optimum", () => {
-  it("is the least worker time without waits", () => {
+  it("is the minimum worker time without waits", () => {
     fc.assert(
       fc.property(arrivalsOf, fc.integer({ min: 1, max: 12 }), (arrivals, coldStart) => {
         expect(optimum(arrivals, coldStart).workerMillis).toBe(leastByTrying(arrivals, coldStart))
@@ -90,7 +90,7 @@ describe("the optimum", () => {
 })
 
 describe("the traces", () => {
-  it("are the same for the same seed, in order, and not empty", () => {
+  it("are identical for the same seed, in order, and not empty", () => {
     expect(traces(7)).toEqual(traces(7))
     expect(traces(7)).not.toEqual(traces(8))
     for (const { arrivals } of traces(7)) {

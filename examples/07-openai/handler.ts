@@ -1,5 +1,5 @@
 /**
- * A model for OpenAI clients. It repeats the last message; everything else is the same as for a real model.
+ * A model for OpenAI clients. It repeats the last message; everything else works as with a real model.
  *
  *   baseURL http://127.0.0.1:4600/v2/echo/openai/v1, apiKey from the output of `pnpm start`, model "echo"
  */

@@ -1,6 +1,6 @@
 /**
- * A streaming chain, as of language models: the first model plans, the second one writes, and callers receive its words as they come. The models are
- * fake: they answer with what they were asked.
+ * A streaming chain, as with language models: the first model plans, the second one writes, and callers receive its words as they arrive. The
+ * models are fake: they repeat the question.
  */
 import { Pipeline } from "@stint/pipelines"
 import { Handler } from "@stint/worker"

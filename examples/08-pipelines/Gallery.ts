@@ -15,7 +15,7 @@ const Page = Schema.Struct({ title: Schema.String, thumbnails: Schema.Array(Sche
 /** The photo cannot be read. Callers receive the message as the error of the run. */
 export class UnreadablePhoto extends Schema.TaggedError<UnreadablePhoto>()("UnreadablePhoto", { message: Schema.String }) {}
 
-/** Where the photos are and where thumbnails are uploaded to. Tests replace it. */
+/** Reads the photos and stores the thumbnails. Tests replace it. */
 export class Photos extends Context.Service<Photos, {
   readonly read: (name: string) => Effect.Effect<Uint8Array, UnreadablePhoto>
   /** Uploads a file and returns its address. The same key replaces the file, so a repeated upload does no harm. */

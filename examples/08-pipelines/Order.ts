@@ -1,5 +1,5 @@
 /**
- * An order that a person approves: reserves and charges first, waits for up to a week, and takes both back when the answer is no or does not come.
+ * An order that a person approves: reserves and charges first, waits for up to a week, and undoes both when the answer is no or does not arrive.
  */
 import { Pipeline } from "@stint/pipelines"
 import * as Context from "effect/Context"

@@ -1,5 +1,5 @@
 /**
- * A document pipeline: splits a text into paragraphs, counts the words of each, and reduces the counts.
+ * A document pipeline: splits a text into paragraphs, counts the words in each, and adds up the counts.
  */
 import { Pipeline } from "@stint/pipelines"
 import * as Schema from "effect/Schema"

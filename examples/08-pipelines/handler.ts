@@ -1,5 +1,5 @@
 /**
- * The worker of the gallery: the pipeline with the layers that its steps require.
+ * The gallery's worker: the pipeline with the layers that its steps require.
  */
 import { Pipeline } from "@stint/pipelines"
 import { Worker } from "@stint/worker"

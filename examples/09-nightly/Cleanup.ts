@@ -1,5 +1,5 @@
 /**
- * Deletes old files in a folder. A job of a schedule may run twice, like any other: the second run finds fewer files and deletes nothing else.
+ * Deletes old files in a folder. A schedule's job may run twice, like any other job: the second run finds fewer files and deletes nothing else.
  */
 import { Handler } from "@stint/worker"
 import * as Clock from "effect/Clock"

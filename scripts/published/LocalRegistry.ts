@@ -1,5 +1,5 @@
 /**
- * A registry on this machine that has the packed packages, and everything else from npm's configured registry.
+ * A registry on this machine that serves the packed packages, and everything else from npm's configured registry.
  */
 import { execFile, execFileSync, spawn } from "node:child_process"
 import type { ChildProcess } from "node:child_process"
@@ -10,20 +10,20 @@ import { delimiter, dirname, join } from "node:path"
 import process from "node:process"
 import { setTimeout as sleep } from "node:timers/promises"
 
-/** The tools of package.json in this folder, which npm installs on first use. */
+/** The folder whose package.json lists the tools, which npm installs on first use. */
 const TOOLS = import.meta.dirname
 
-/** A setting of npm; the text `null` when it is not set. */
+/** An npm setting; the text `null` when it is not set. */
 const npmSetting = (name: string): string =>
   execFileSync("npm", ["config", "get", name], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim()
 
-/** The certificate authorities that npm trusts, for the registry's own requests to npm's configured registry. */
+/** The certificate authorities that npm trusts, for this registry's own requests to npm's configured registry. */
 const authorities = (): Readonly<Record<string, string>> => {
   const file = npmSetting("cafile")
   return file === "null" || process.env["NODE_EXTRA_CA_CERTS"] !== undefined ? {} : { NODE_EXTRA_CA_CERTS: file }
 }
 
-/** The address of npm's configured registry; undefined when it does not answer. */
+/** The address of npm's configured registry; undefined when it does not respond. */
 export const upstream = (): string | undefined => {
   try {
     const url = npmSetting("registry")
@@ -53,7 +53,7 @@ export class LocalRegistry implements AsyncDisposable {
   readonly folder = mkdtempSync(join(tmpdir(), "stint-published-"))
   #server: ChildProcess | undefined
 
-  /** Starts the registry. Throws when it does not answer within 60 s. */
+  /** Starts the registry. Throws when it does not respond within 60 s. */
   static async start(uplink: string): Promise<LocalRegistry> {
     execFileSync("npm", ["ci", "--no-audit", "--no-fund", "--silent"], { cwd: TOOLS, stdio: ["ignore", "ignore", "inherit"] })
     const registry = new LocalRegistry()
@@ -114,7 +114,7 @@ export class LocalRegistry implements AsyncDisposable {
     })
   }
 
-  /** The variables of a stranger's shell: none of this repository's scripts. */
+  /** The environment of a stranger's shell, without the variables that this repository's scripts set. */
   environment(node: string): NodeJS.ProcessEnv {
     return {
       PATH: [dirname(node), process.env["PATH"]].join(delimiter),
@@ -137,7 +137,7 @@ export class LocalRegistry implements AsyncDisposable {
     await this.succeed(this.folder, ["npm", "publish", "--provenance=false", "--tag=latest", what])
   }
 
-  /** Publishes a package of the uplink again as another version. */
+  /** Publishes a package from the uplink again under another version. */
   async republish(name: string, from: string, to: string): Promise<void> {
     const folder = this.project(`republished-${name}`, {})
     await this.succeed(folder, ["npm", "pack", `${name}@${from}`])
@@ -149,7 +149,7 @@ export class LocalRegistry implements AsyncDisposable {
     await this.publish(join(folder, "package"))
   }
 
-  /** An empty folder with these files. A text is written as it is, everything else as JSON. */
+  /** A new folder with these files. A text is written unchanged, everything else as JSON. */
   project(name: string, files: Readonly<Record<string, unknown>>): string {
     const folder = join(this.folder, "projects", name)
     mkdirSync(folder, { recursive: true })

@@ -1,7 +1,7 @@
 /**
  * The platform's own image, built and run by a real engine (docs/operations/container-image.md).
  *
- * No registry of images can be reached, so the base is made of this machine's Node, without a shell.
+ * No image registry can be reached, so the base image is made from this machine's Node, without a shell.
  */
 import { execFileSync } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -24,7 +24,7 @@ const STINT = "localhost/stint:test"
 /** The program in the image, which needs no shell. */
 const CLI = "/srv/node_modules/@stint/cli/dist/bin.js"
 
-/** The grace of the compose file. Seconds. */
+/** The grace period in the compose file, in seconds. */
 const GRACE = 45
 
 /** Polls until `look` returns a value. */
@@ -47,7 +47,7 @@ interface Job {
 describe.skipIf(missing !== undefined)(`the platform's image${missing === undefined ? "" : ` (${missing})`}`, () => {
   const engine = new TestEngine()
   const project = join(engine.folder, "project")
-  /** Those of the running test, which end with it. */
+  /** The containers of the running test, which end with it. */
   const containers: Array<string> = []
 
   beforeAll(async () => {
@@ -89,13 +89,13 @@ sdk.serverless.start({
 
   afterAll(() => engine[Symbol.asyncDispose](), 5 * MINUTES)
 
-  /** Runs the image as the compose file does, with no network but the container's own. */
+  /** Runs the image as the compose file does, but with only the container's own network. */
   const run = async (volume: string, ...more: ReadonlyArray<string>): Promise<string> => {
     const name = `stint-${randomUUID().slice(0, 8)}`
     containers.push(name)
     await engine.podman(
       ...["run", "--detach", `--name=${name}`, "--network=none", `--volume=${volume}:/data`, `--volume=${project}:/srv/stint:ro`],
-      // As the compose file; and limits of this machine, because an engine raises them by default.
+      // As in the compose file, but with limits that this machine allows, because an engine raises them by default.
       ...["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096", ...more],
       ...[STINT, "serve", "--config", "/srv/stint/stint.config.ts"]
     )
@@ -122,7 +122,7 @@ sdk.serverless.start({
   const stint = async (name: string, ...args: ReadonlyArray<string>): Promise<string> =>
     (await engine.podman("exec", name, "node", CLI, ...args)).trim()
 
-  /** Asks the platform over HTTP, from inside the container, with the key of its volume. */
+  /** Calls the platform over HTTP from inside the container, with the key in its volume. */
   const ask = async (name: string, method: string, path: string, body?: unknown): Promise<Job> => {
     const program = `const [url, method, key, body] = process.argv.slice(1)
 fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "" ? {} : { body }) })
@@ -132,7 +132,7 @@ fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "
     return JSON.parse(await engine.podman("exec", name, "node", "-e", program, `http://127.0.0.1:4600${path}`, method, key, text))
   }
 
-  /** Stops a container as a service manager does. Returns its exit code, and how long it took. */
+  /** Stops a container as a service manager does. Returns the exit code, and how long the stop took. */
   const stop = async (name: string): Promise<{ readonly code: number; readonly seconds: number }> => {
     const started = performance.now()
     await engine.podman("stop", `--time=${GRACE}`, name)
@@ -148,7 +148,7 @@ fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "
     expect(await stop(name)).toMatchObject({ code: 0 })
   }, 5 * MINUTES)
 
-  it("runs jobs of a mounted project as a user without rights, and is the process that receives signals", async () => {
+  it("runs jobs from a mounted project as a user without rights, and runs as the process that receives signals", async () => {
     const name = await run("first")
     await healthy(name)
     const job = await ask(name, "POST", "/v2/hello/runsync?wait=60000", { input: { name: "Ada" } })
@@ -160,7 +160,7 @@ fetch(url, { method, headers: { authorization: "Bearer " + key }, ...(body === "
     expect(command.split("\0").slice(0, 3)).toEqual(["node", CLI, "serve"])
   }, 5 * MINUTES)
 
-  it("keeps jobs, endpoints and the key in its volume, and exits with 0 within its grace", async () => {
+  it("keeps jobs, endpoints and the key in its volume, and exits with 0 within its grace period", async () => {
     const before = await run("second")
     await healthy(before)
     const done = await ask(before, "POST", "/v2/hello/runsync?wait=60000", { input: { name: "Ada" } })
@@ -199,7 +199,7 @@ sdk.serverless.start({ handler: () => new Promise((done) => setTimeout(() => don
     expect(await ask(after, "GET", `/v2/hello/status/${id}`)).toMatchObject({ status: "COMPLETED", output: "finished" })
   }, 5 * MINUTES)
 
-  it("is unhealthy while the platform does not answer", async () => {
+  it("is unhealthy while the platform does not respond", async () => {
     const name = await run("fourth")
     await healthy(name)
     const test = await engine.podman("inspect", "--format={{json .Config.Healthcheck.Test}}", name)
@@ -209,7 +209,7 @@ sdk.serverless.start({ handler: () => new Promise((done) => setTimeout(() => don
     await expect(engine.podman("exec", "--env=PORT=9", name, ...command)).rejects.toMatchObject({ code: 1 })
   }, 5 * MINUTES)
 
-  it("contains the packages of the platform and nothing of the workspace", async () => {
+  it("contains the platform's packages and nothing else from the workspace", async () => {
     const name = await run("fifth")
     await healthy(name)
     const packages = (await engine.podman("exec", name, "node", "-p", "fs.readdirSync('/srv/node_modules/@stint').join()")).trim()

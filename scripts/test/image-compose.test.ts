@@ -1,5 +1,5 @@
 /**
- * The compose files of the platform's image agree with its Dockerfile and with the platform's settings (docs/operations/container-image.md).
+ * Tests that the compose files for the platform's image match its Dockerfile and the platform's settings (docs/operations/container-image.md).
  */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -39,7 +39,7 @@ const compose = (file: string): Compose => parse(readFileSync(join(IMAGE, file),
 
 const dockerfile = readFileSync(join(IMAGE, "Dockerfile"), "utf8").replaceAll("\\\n", " ")
 
-/** What follows an instruction. */
+/** The arguments of each occurrence of an instruction. */
 const instruction = (name: string): ReadonlyArray<string> =>
   Array.from(dockerfile.matchAll(new RegExp(`^${name} +(.+)$`, "gm")), ([, rest = ""]) => rest)
 
@@ -47,7 +47,7 @@ const variables = Object.fromEntries(instruction("ENV").map((line) => line.split
 
 const [check = ""] = instruction("HEALTHCHECK")
 
-/** Compose as a plugin of Docker, or as Debian's program. Both check files without an engine. */
+/** Compose, as a Docker plugin or as Debian's program. Both check files without an engine. */
 const composeProgram = [["docker", "compose"], ["docker-compose"]].find(([command = "", ...args]) =>
   spawnSync(command, [...args, "version"], { stdio: "ignore" }).status === 0
 )
@@ -76,13 +76,13 @@ describe("the compose file of the image", () => {
     expect(instruction("COPY")).toContain(`--chown=${user} data ${volume}`)
   })
 
-  it("mounts the project at the folder in which the image runs", () => {
+  it("mounts the project at the image's working directory", () => {
     const [folder = ""] = instruction("WORKDIR")
     expect(stint.volumes).toContain(`\${STINT_PROJECT:-.}:${folder}:ro`)
     expect(stint.command).toEqual(["serve", "--config", `${folder}/stint.config.ts`])
   })
 
-  it("checks the readiness as the image does", () => {
+  it("checks the readiness in the same way as the image", () => {
     const { interval, retries, start_period, test, timeout } = stint.healthcheck
     const [, command = ""] = check.split(/ CMD /)
     expect(test).toEqual(["CMD", ...JSON.parse(command) as ReadonlyArray<string>])
@@ -94,12 +94,12 @@ describe("the compose file of the image", () => {
     }
   })
 
-  it("gives the platform 15 s more than its own grace, reaps its children, and takes its capabilities away", () => {
+  it("gives the platform 15 s more than its own grace period, reaps its children, and drops its capabilities", () => {
     const page = readFileSync(join(IMAGE, "../../../docs/reference/README.md"), "utf8")
     const [, grace = ""] = /`STINT_SHUTDOWN_GRACE` +\| (\d+) seconds/.exec(page) ?? []
     expect(stint.stop_grace_period).toBe(`${Number(grace) + 15}s`)
     expect(instruction("STOPSIGNAL")).toEqual(["SIGTERM"])
-    // Node itself, so that the signal reaches it.
+    // The entry point is Node itself, so that the signal reaches it.
     expect(JSON.parse(instruction("ENTRYPOINT")[0] ?? "")[0]).toBe("node")
     expect(stint).toMatchObject({ init: true, restart: "unless-stopped" })
     expect(stint).toMatchObject({ cap_drop: ["ALL"], security_opt: ["no-new-privileges:true"] })
@@ -117,7 +117,7 @@ describe("the compose file of the image", () => {
     for (const name of Object.keys(variables)) if (name.startsWith("STINT_")) expect(known).toContain(name)
   })
 
-  it("adds a database that only the platform reaches, and starts the platform after it", () => {
+  it("adds a database that only the platform can reach, and starts the platform after it", () => {
     const { services, volumes } = compose("compose.postgres.yaml")
     const { postgres, stint } = services
     expect(postgres?.ports).toBeUndefined()

@@ -34,7 +34,7 @@ test("the manifests check compares exports with the imports, and --fix writes th
   )
 })
 
-test("the manifests check requires effect as a peer, and what the registry shows", async () => {
+test("the manifests check requires effect as a peer, and the fields that the registry shows", async () => {
   using workspace = new SmallWorkspace()
   await workspace.run([...check, "--fix"])
   workspace.change((manifest) => {
@@ -49,7 +49,7 @@ test("the manifests check requires effect as a peer, and what the registry shows
   expect(planted.output).toContain("packages/contract: README.md is missing")
 })
 
-test("the manifests of all packages get the repository's address once the root has an address", async () => {
+test("the manifests of all packages get the repository's address once the root's manifest has one", async () => {
   using workspace = new SmallWorkspace()
   const address = { type: "git", url: "git+https://example.com/stint.git" }
   workspace.write("package.json", JSON.stringify({ name: "small", private: true, type: "module", repository: address }))

@@ -50,7 +50,7 @@ describe("the pages of the site", () => {
     })
   })
 
-  it("have the address of their file", () => {
+  it("have the address that matches their file", () => {
     const addresses = [
       "docs/learning/README.md",
       "docs/learning/batch.md",

@@ -11,7 +11,7 @@ import type * as SitePages from "../../scripts/site-pages.ts"
 
 const root = resolve(import.meta.dirname, "../..")
 
-// Imported at run time by Node: VitePress's bundler of this file does not know the repository's language level.
+// Node imports these at run time, because VitePress bundles this file without knowing the repository's language level.
 const script = (name: string) => pathToFileURL(join(root, "scripts", name)).href
 const { slugOf }: typeof DocLinks = await import(script("doc-links.ts"))
 const { fileOf, pagesIn, sidebarOf, targetOf }: typeof SitePages = await import(script("site-pages.ts"))
@@ -26,7 +26,7 @@ const repository: string | undefined = (() => {
   return url?.replace(/^git\+/, "").replace(/\.git$/, "")
 })()
 
-/** Makes the links of a page fit the site. Links to other files of the repository become text when the repository has no address. */
+/** Adapts a page's links to the site. Links to other files in the repository become plain text when the repository has no address. */
 const links: NonNullable<MarkdownOptions["config"]> = (md) => {
   md.core.ruler.push("repository-links", (state) => {
     const page = relative(root, state.env.realPath ?? state.env.path)
@@ -64,7 +64,7 @@ export default defineConfig({
   cacheDir: resolve(import.meta.dirname, "cache"),
   rewrites: Object.fromEntries(pagesIn(root).map((page) => [page, fileOf(page)])),
   cleanUrls: true,
-  // Search engines and link previews are no concern of a site that runs on the reader's machine.
+  // Search engines and link previews do not matter for a site that runs on the reader's machine.
   head: [["link", { rel: "icon", href: "data:," }]],
   markdown: { config: links, anchor: { slugify: slugOf }, theme: { light: "github-light", dark: "github-dark" } },
   vite: {

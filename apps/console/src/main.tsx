@@ -15,7 +15,7 @@ const SESSION = ["session"]
 const queryClient: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
-      // A request that was rejected is not retried. Any other failed request is retried once, and then by the next poll.
+      // A rejected request is not retried. Any other failed request is retried once at once, and then at the next poll.
       retry: (failures, error) => failures < 1 && !(error instanceof ApiError && error.status >= 400 && error.status < 500),
       retryDelay: 500,
       staleTime: 1_000

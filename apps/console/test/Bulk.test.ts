@@ -21,7 +21,7 @@ const operation = (settings: Partial<BulkOperation> = {}): BulkOperation => ({
 })
 
 describe("bulk operations", () => {
-  it("says what was done, what was left as it is and why, and what failed", () => {
+  it("says what was done, what was left unchanged and why, and what failed", () => {
     expect(bulkSummary(operation())).toBe("Retried 120 jobs of 512.")
     expect(bulkSummary(operation({ matched: { count: 10_000, more: true } }))).toBe("Retried 120 jobs.")
     expect(bulkSummary(operation({ state: "done", done: 1, skipped: { changed: 2, missing: 1, endpoint: 0 }, failed: 3 }))).toBe(
@@ -31,13 +31,13 @@ describe("bulk operations", () => {
     expect(bulkSummary(operation({ state: "cancelled", action: "cancel" }))).toBe("Cancelled 120 jobs. Then stopped.")
   })
 
-  it("never shows more than all of the progress", () => {
+  it("never shows a progress of more than 100 %", () => {
     expect(progressShare(operation({ done: 256 }))).toBe(0.5)
     expect(progressShare(operation({ done: 600 }))).toBe(1)
     expect(progressShare(operation({ matched: { count: 0, more: false }, done: 0 }))).toBe(0)
   })
 
-  it("shows operations that have not ended, and those that ended within the last minutes", () => {
+  it("shows unfinished operations, and those that ended within the last few minutes", () => {
     const all = [
       operation({ id: "new", state: "held" }),
       operation({ id: "ended", state: "done", endedAt: 900_000 }),
@@ -49,7 +49,7 @@ describe("bulk operations", () => {
 })
 
 describe("the query in the address", () => {
-  it("is the text itself, or made of the filters in a link", () => {
+  it("is the text itself, or is built from the filters in a link", () => {
     expect(queryAt({ q: "tag:a status:failed" })).toBe("tag:a status:failed")
     expect(queryAt({ endpoint: "charge", status: "FAILED" })).toBe("endpoint:charge status:failed")
     expect(queryAt({ endpoint: "charge", status: "NONE", tag: 7 })).toBe("endpoint:charge tag:7")
@@ -59,7 +59,7 @@ describe("the query in the address", () => {
 })
 
 describe("saved views", () => {
-  it("replaces a view of the same name, and ignores what is not a view", () => {
+  it("replaces a view with the same name, and ignores anything that is not a view", () => {
     const one = { name: "night", query: "tag:nightly" }
     const two = { name: "night", query: "tag:nightly status:failed" }
     expect(withView([one], two)).toEqual([two])

@@ -58,7 +58,7 @@ describe("the health of an endpoint", () => {
     }
   })
 
-  it("is calm otherwise, and problems come first in the list", () => {
+  it("is ok otherwise, and endpoints with problems come first in the list", () => {
     expect(healthOf(endpoint(), NOW)).toEqual({ level: "ok", word: "Idle", reason: undefined })
     expect(healthOf(endpoint({ workers: workers({ max: 0 }) }), NOW).level).toBe("ok")
     const ranked = rankEndpoints([
@@ -121,7 +121,7 @@ describe("snippets", () => {
 })
 
 describe("texts", () => {
-  it("show durations, ages and numbers as people read them", () => {
+  it("show durations, ages and numbers in a readable form", () => {
     expect([0, 999, 1_000, 9_949, 60_000, 119_500, 7_200_000, 172_800_000].map(duration)).toEqual(
       ["0 ms", "999 ms", "1.0 s", "9.9 s", "60 s", "2 min", "2 h", "2 d"]
     )
@@ -139,13 +139,13 @@ describe("texts", () => {
     ])
   })
 
-  it("say what is wrong with JSON, with its line", () => {
+  it("say what is wrong with JSON, and on which line", () => {
     expect(checkJson("{}")).toEqual({ isValid: true })
     expect(checkJson(" ")).toMatchObject({ isValid: false })
     expect(checkJson("{\n \"a\": 1,\n}")).toMatchObject({ isValid: false, reason: expect.stringMatching(/^Line 3: /) })
   })
 
-  it("take the problem of an error response, or the status of a response that has none", () => {
+  it("take the problem from an error response, or the status if it contains none", () => {
     expect(problemOf(403, "{\"error\":\"no\",\"hint\":\"do\"}")).toMatchObject({ status: 403, message: "no", hint: "do" })
     expect(problemOf(502, "<html>")).toMatchObject({ status: 502, message: "The platform responded with status 502." })
     expect(queryOf({ a: 1, b: undefined, c: "", d: "x y" })).toBe("?a=1&d=x+y")

@@ -12,7 +12,7 @@ describe("the filter of errors", () => {
     expect(errorFilterOf(undefined)).toEqual({ endpoint: "", state: "", period: "" })
   })
 
-  it("asks for what was seen since the last release, or since a time", () => {
+  it("requests the groups seen since the last release, or since a time", () => {
     const request = (period: "" | "latest" | "24h") => requestOf({ endpoint: "e", state: "", period }, 100_000_000)
     expect(request("latest")).toEqual({ endpoint: "e", state: "", limit: 200, sinceRelease: "latest" })
     expect(request("24h")).toMatchObject({ since: 13_600_000 })
@@ -27,7 +27,7 @@ describe("a group of errors", () => {
     )
   })
 
-  it("is told by its class, its message and its releases", () => {
+  it("is described by its class, its message and its releases", () => {
     expect(titleOf({ message: "no user <value>", type: "TypeError" })).toBe("TypeError: no user <value>")
     expect(titleOf({ message: "no user <value>" })).toBe("no user <value>")
     const seen = { count: 1, firstSeen: 0, lastSeen: 0 }

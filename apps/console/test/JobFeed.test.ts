@@ -41,7 +41,7 @@ describe("the feed of a job", () => {
     expect(feed.dropped).toBe(7)
   })
 
-  it("shows a stream of texts as one text, of the last attempt only", () => {
+  it("shows a stream of texts as one text, from the last attempt only", () => {
     const { chunks } = addEvents(emptyFeed, [chunk(1, "lost ", 1), chunk(1, "Once ", 2), chunk(2, "upon", 2)])
     expect(streamedText(chunks)).toBe("Once upon")
     expect(streamedText(addEvents(emptyFeed, [chunk(1, "a"), chunk(2, 7)]).chunks)).toBeUndefined()
@@ -69,7 +69,7 @@ describe("the error of a job", () => {
     expect(errorParts("[1]").message).toBe("[1]")
   })
 
-  it("has one line in lists, also when the list cut it", () => {
+  it("has one line in lists, even when the list has truncated it", () => {
     expect(errorLine(blob)).toBe("no such city")
     expect(errorLine(blob.slice(0, blob.indexOf(" city")))).toBe("no such")
     expect(errorLine("plain\nmore")).toBe("plain")

@@ -5,7 +5,7 @@ const brief = (bars: ReturnType<typeof timelineOf>) =>
   bars.map(({ from, isOpen, kind, label, to }) => `${label} ${kind} ${from}-${to}${isOpen ? "+" : ""}`)
 
 describe("the timeline of a job", () => {
-  it("shows the wait and the attempt of a job that ended", () => {
+  it("shows the wait and the attempt of an ended job", () => {
     const job = { status: "COMPLETED", createdAt: 100, queuedAt: 100, startedAt: 300, finishedAt: 900, attempts: 1 }
     expect(brief(timelineOf(job, [], 5_000))).toEqual(["Wait wait 100-300", "Attempt 1 done 300-900"])
   })
@@ -22,7 +22,7 @@ describe("the timeline of a job", () => {
     expect(brief(timelineOf(job, [], 400))).toEqual(["Wait ended 100-250"])
   })
 
-  it("draws earlier attempts from their log lines, and leaves out those without any", () => {
+  it("draws earlier attempts from their log lines, and omits attempts without any", () => {
     const lines = [{ attempt: 1, time: 150 }, { attempt: 1, time: 200 }, { attempt: 3, time: 900 }]
     const job = { status: "FAILED", createdAt: 100, queuedAt: 600, startedAt: 700, finishedAt: 1_000, attempts: 3 }
     expect(brief(timelineOf(job, lines, 5_000))).toEqual([

@@ -10,7 +10,7 @@ const release = (number: number, settings: object, files?: Readonly<Record<strin
     : { code: { hash: `code ${number}`, files: Object.entries(files).map(([path, hash]) => ({ path, hash })) } })
 })
 
-describe("the changes of a release", () => {
+describe("the changes in a release", () => {
   it("are the settings that differ, by their paths", () => {
     const changes = releaseChanges(
       release(1, { ...workers(3), maxAttempts: 2 }),

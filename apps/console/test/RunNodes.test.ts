@@ -37,7 +37,7 @@ const lines = (steps: ReadonlyArray<RunStep>, now = 2_000) =>
   Object.fromEntries(progressOf(graph, steps, { isEnded: false }).map((node) => [node.node, lineOf(node, now)]))
 
 describe("the nodes of a run", () => {
-  it("say in their boxes how far they are, and not only by a colour", () => {
+  it("show their progress as text in their boxes, and not only as a colour", () => {
     expect(lines([])).toEqual({
       list: "step",
       each: "forEach",
@@ -57,7 +57,7 @@ describe("the nodes of a run", () => {
     })
   })
 
-  it("have the steps of their own attempts and items, and the outputs of items by their paths", () => {
+  it("have the steps of their own attempts and items, and their items' outputs by path", () => {
     expect(stepsOf(STEPS, "each").map(({ path }) => path)).toEqual(["each", "each[0]", "each[1]~1", "each[1]"])
     expect(outputOf(stepsOf(STEPS, "each"))).toEqual({ "each[0]": "a", "each[1]": "b" })
     expect(outputOf(stepsOf(STEPS, "list"))).toEqual([1, 2])
@@ -66,7 +66,7 @@ describe("the nodes of a run", () => {
     expect(outputOf([step("list", { output: 1 }), step("list~undo", { kind: "undo", output: 2 })])).toBe(1)
   })
 
-  it("were given the outputs of the nodes before them: of a branch, those of the part that ran", () => {
+  it("received the outputs of the nodes before them: for a branch, those of the part that ran", () => {
     const split = {
       name: "split",
       nodes: [
@@ -88,12 +88,12 @@ describe("the nodes of a run", () => {
     expect(sourcesOf(split, done, "last")).toEqual(["way.down.fall"])
   })
 
-  it("offer the events that are waited for now, and no others", () => {
+  it("offer the events that the run currently waits for, and no others", () => {
     expect(openWaits(STEPS).map(({ event }) => event)).toEqual([{ name: "approval", key: "k" }])
     expect(openWaits(STEPS.map((one) => ({ ...one, state: "completed" })))).toEqual([])
   })
 
-  it("are opened at the one that failed, or else at the one that waits for an event", () => {
+  it("show the failed node first, or else the one that waits for an event", () => {
     const urgent = (steps: ReadonlyArray<RunStep>) => mostUrgent(progressOf(graph, steps, { isEnded: false }))
     expect(urgent(STEPS)).toBe("approval")
     expect(urgent([...STEPS, step("publish", { state: "failed" })])).toBe("publish")

@@ -18,14 +18,14 @@ const SPEC: ScheduleSpec = {
 const THREE_IN_BERLIN = Date.UTC(2026, 10, 24, 2)
 
 describe("the form of a schedule", () => {
-  it("gives the settings back that it began with, also those that it does not show", () => {
+  it("returns the settings that it started with, including those that it does not show", () => {
     expect(specOf(draftOf(SPEC), SPEC)).toEqual({ spec: SPEC })
     const once: ScheduleSpec = { ...SPEC, at: THREE_IN_BERLIN + 123, tags: ["eu"], webhook: "https://example.com/", priority: 5 }
     const { cron: _cron, ...single } = once
     expect(specOf(draftOf(single), single)).toEqual({ spec: single })
   })
 
-  it("changes between a single time and an expression, and never sends both", () => {
+  it("switches between a single time and an expression, and never sends both", () => {
     const draft = { ...draftOf(SPEC), repeats: false, at: "2026-12-01T09:00" }
     expect(specOf(draft, SPEC)).toMatchObject({ spec: { at: new Date("2026-12-01T09:00").getTime() } })
     expect(specOf(draft, SPEC)).not.toHaveProperty("spec.cron")
@@ -63,7 +63,7 @@ describe("the form of a schedule", () => {
 })
 
 describe("the times of a schedule", () => {
-  it("are shown in the zone that was chosen, with seconds only when there are some", () => {
+  it("are shown in the chosen zone, with seconds only when they are not zero", () => {
     expect(inZone(THREE_IN_BERLIN, "Europe/Berlin")).toBe("Tue 24 Nov 2026, 03:00 CET")
     expect(inZone(THREE_IN_BERLIN + 5_000, "UTC")).toBe("Tue 24 Nov 2026, 02:00:05 UTC")
     expect(inZone(THREE_IN_BERLIN, "Europe/Atlantis")).toBe("Tue 24 Nov 2026, 02:00 UTC")
@@ -80,7 +80,7 @@ describe("the times of a schedule", () => {
 describe("the state of a schedule", () => {
   const state = (over: Partial<Schedule>) => stateOf({ paused: false, next: [1], waiting: [], ...over })[1]
 
-  it("tells a schedule that fires from one that is paused, waits, or has no further time", () => {
+  it("distinguishes an active schedule from one that is paused, waits, or has no further time", () => {
     expect(state({})).toBe("Active")
     expect(state({ paused: true, next: [] })).toBe("Paused")
     expect(state({ waiting: [1] })).toBe("Waits for its previous job")

@@ -46,11 +46,11 @@ describe("the filter of usage", () => {
     })
     expect(usageFilterOf(usageSearchOf(filter))).toEqual(filter)
     expect(usageSearchOf(usageFilterOf({ range: "9d", step: "minute", by: "worker", measure: "fun" }))).toEqual({})
-    // The days of a custom time do not stay in the address of another one.
+    // The days of a custom period do not stay in the address of another period.
     expect(usageSearchOf(usageFilterOf({ range: "7d", from: "2026-11-01", to: "2026-11-05" }))).toEqual({ range: "7d" })
   })
 
-  it("takes whole days of UTC: today and the days before, the month, or the days that were chosen", () => {
+  it("takes whole UTC days: today and the days before, the month, or the chosen days", () => {
     const period = (search: unknown) => periodOf(usageFilterOf(search), NOW)
     expect(period({ range: "7d" })).toEqual({ period: { from: TODAY - 6 * DAY } })
     expect(period({})).toEqual({ period: { from: TODAY - 29 * DAY } })
@@ -58,13 +58,13 @@ describe("the filter of usage", () => {
     expect(period({ range: "custom", from: "2026-11-21", to: "2026-11-22" })).toEqual({
       period: { from: TODAY - 2 * DAY, to: TODAY }
     })
-    // Days of the future would be bars without end.
+    // Future days would result in endless bars.
     expect(period({ range: "custom", from: "2026-11-23", to: "9999-12-31" })).toEqual({
       period: { from: TODAY, to: TODAY + DAY }
     })
   })
 
-  it("asks for nothing while the days of a custom time are missing or wrong, and says what to choose", () => {
+  it("requests nothing while the days of a custom period are missing or wrong, and says what to choose", () => {
     const problem = (from: string, to: string) => periodOf(usageFilterOf({ range: "custom", from, to }), NOW)
     expect(problem("", "2026-11-22")).toEqual({ problem: "Choose the first and the last day." })
     expect(problem("2026-11-31", "2026-13-01")).toEqual({ problem: "Choose the first and the last day." })
@@ -73,7 +73,7 @@ describe("the filter of usage", () => {
     expect(problem("0002-11-24", "2026-11-25")).toMatchObject({ problem: expect.stringMatching(/2020-01-01/) })
   })
 
-  it("takes a longer step when the bars would be too narrow", () => {
+  it("uses a longer step when the bars would be too narrow", () => {
     const step = (search: object) => {
       const filter = usageFilterOf(search)
       const found = periodOf(filter, NOW)
@@ -102,8 +102,8 @@ describe("the filter of usage", () => {
   })
 })
 
-describe("the steps of a time", () => {
-  it("contain those in which nothing ran, and begin with the step of the first hour", () => {
+describe("the steps of a period", () => {
+  it("include steps in which nothing ran, and begin with the step that contains the first hour", () => {
     expect(stepsBetween("hour", TODAY + 10, TODAY + 2 * HOUR)).toEqual([TODAY, TODAY + HOUR])
     expect(stepsBetween("day", TODAY - DAY, NOW)).toEqual([TODAY - DAY, TODAY])
     expect(stepsBetween("month", Date.UTC(2026, 10, 30), Date.UTC(2027, 1, 1)).map((start) => stepText("month", start))).toEqual(
@@ -117,7 +117,7 @@ describe("the labels of steps", () => {
   const labels = (step: "hour" | "day" | "month", from: number, to: number) =>
     labelsOf(step, stepsBetween(step, from, to)).map(({ text }) => text)
 
-  it("are at the same times of each day, and name the day where it begins", () => {
+  it("are at the same times each day, and name the day where it begins", () => {
     expect(labels("hour", TODAY, TODAY + DAY + HOUR)).toEqual(["23 Nov", "06:00", "12:00", "18:00", "24 Nov"])
     expect(labels("hour", TODAY - 6 * DAY, TODAY + 9 * HOUR)).toEqual(
       ["17 Nov", "18 Nov", "19 Nov", "20 Nov", "21 Nov", "22 Nov", "23 Nov"]
@@ -129,7 +129,7 @@ describe("the labels of steps", () => {
 })
 
 describe("the sums of usage", () => {
-  it("add the rows of an owner, the largest first, and keep releases and keys apart", () => {
+  it("add up the rows of an owner, largest first, and keep releases and keys apart", () => {
     const owners = ownersOf(
       report([
         row(TODAY, "b", { cost: 1 }),
@@ -153,7 +153,7 @@ describe("the sums of usage", () => {
     })
   })
 
-  it("are drawn in their step, and owners after the sixth as one part, so that each bar is the whole", () => {
+  it("are drawn in their step, with owners after the sixth as one part, so that each bar shows the total", () => {
     const names = ["a", "b", "c", "d", "e", "f", "g", "h"]
     const all = report([
       ...names.map((name, index) => row(TODAY, name, { executionSeconds: 100 - index })),
@@ -175,7 +175,7 @@ describe("the sums of usage", () => {
     expect(gpus.series).toEqual([])
   })
 
-  it("have the same text as in the terminal", () => {
+  it("are formatted in the same way as in the terminal", () => {
     expect([timeText(93_784.5), timeText(0.04), timeText(59.96)]).toEqual(["26:03:04.5", "0:00:00.0", "0:01:00.0"])
     expect([costText(12.5), costText(0), costText(0.000_421)]).toEqual(["12.50", "0.00", "0.00042"])
     expect([amountText(1_234, "attempts"), amountText(2, "cost", "EUR"), amountText(60, "cpu")]).toEqual(
@@ -193,7 +193,7 @@ describe("the sums of usage", () => {
 })
 
 describe("the CSV of usage", () => {
-  it("has a line for each row, with the columns of what was summed by", () => {
+  it("has a line for each row, with columns for what the rows are summed by", () => {
     const priced = report([row(TODAY, "a", { release: 2, cost: 0.000_5 }), row(TODAY, "b", { cost: 0 })], {
       by: "release",
       currency: "EUR"
@@ -210,7 +210,7 @@ describe("the CSV of usage", () => {
       )
   })
 
-  it("quotes texts, and gives a spreadsheet no formula", () => {
+  it("quotes texts, and contains nothing that a spreadsheet would run as a formula", () => {
     const line = (currency: string) => csvOf(report([row(TODAY, "a", { cost: 1 })], { currency })).split("\r\n")[1]
     expect(line("a \"b\", c")).toMatch(/,"a ""b"", c"$/)
     expect(line("=1+1")).toMatch(/,'=1\+1$/)

@@ -30,7 +30,7 @@ const overview = {
 }
 
 describe("the workers of all endpoints", () => {
-  it("are filtered by what the address says, and an unknown state does not filter", () => {
+  it("are filtered as the address says, and an unknown state does not filter", () => {
     expect(workerFilterOf({ endpoint: "busy", state: "idle" })).toEqual({ endpoint: "busy", state: "idle" })
     expect(workerFilterOf({ state: "asleep" })).toEqual({ endpoint: "", state: "" })
   })
@@ -46,13 +46,13 @@ describe("the workers of all endpoints", () => {
     expect([mostWorkers({ endpoints: [...overview.endpoints, external] }, ""), mostWorkers(overview, "busy")]).toEqual([12, 3])
   })
 
-  it("are asked for only where the overview counts some, those of failing endpoints first", () => {
+  it("are requested only from endpoints where the overview counts some, failing endpoints first", () => {
     expect(endpointsOf(overview, { endpoint: "", state: "" })).toEqual(["sick", "busy", "idle"])
     expect(endpointsOf(overview, { endpoint: "", state: "idle" })).toEqual(["busy", "idle"])
     expect(endpointsOf(overview, { endpoint: "sick", state: "idle" })).toEqual([])
   })
 
-  it("are listed by state, then by endpoint and age, and only those in the chosen state", () => {
+  it("are ordered by state, then by endpoint and age, and restricted to the chosen state", () => {
     const detail = (id: string, list: ReadonlyArray<WorkerOverview>): EndpointDetail => ({ ...endpoint(id, {}), list })
     const details = [
       detail("b", [worker("b1", "idle"), worker("b2", "unhealthy")]),

@@ -3,7 +3,7 @@
  */
 import { SeededRandom } from "@stint/store-testing"
 
-/** A job: the time of its submit and its run time. Milliseconds. */
+/** A job: when it is submitted, and its run time. Milliseconds. */
 export interface Arrival {
   readonly at: number
   readonly duration: number
@@ -43,7 +43,7 @@ const poisson = (random: Random, peak: number, rate: (at: number) => number): Re
   return arrivals
 }
 
-/** A job about every minute, and every five minutes 60 jobs within one second. */
+/** About one job every minute, and 60 jobs within one second every five minutes. */
 const bursts = (random: Random): ReadonlyArray<Arrival> => {
   const arrivals = [...poisson(random, 1 / 60, () => 1 / 60)]
   for (let start = 2 * MINUTE; start < TRACE_MILLIS; start += 5 * MINUTE) {

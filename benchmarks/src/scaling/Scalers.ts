@@ -1,5 +1,5 @@
 /**
- * The compared scalers. Stint's is the production function; the others are models of what is documented about them.
+ * The compared scalers. Stint's is the production function; the others are models based on their documentation.
  */
 import { ScalingPolicy } from "@stint/autoscaler"
 import type { Scaler } from "./Simulation.ts"
@@ -7,22 +7,22 @@ import type { Scaler } from "./Simulation.ts"
 /** The production function, unchanged. */
 export const stint: Scaler = ScalingPolicy.decide
 
-/** Workers that have been idle for the idle timeout, and the time at which the next one will have been. */
+/** Workers that have reached the idle timeout, and the time at which the next worker will reach it. */
 const idleTooLong = ({ limits, now, workers }: ScalingPolicy.Observation) => {
   const idle = workers.filter(({ state }) => state === "idle")
   const drain = idle.filter(({ idleSince }) => now - (idleSince ?? now) >= limits.idleTimeoutMs).map(({ id }) => id)
   return drain.slice(0, Math.max(0, workers.length - limits.min))
 }
 
-/** The interval at which the modelled scalers of RunPod decide. Milliseconds. */
+/** The interval at which the models of RunPod's scalers decide. Milliseconds. */
 const CHECK_MILLIS = 1_000
 
-/** The next check. None while nothing exists that could change. */
+/** The time of the next check. None while nothing could change. */
 const nextCheck = ({ depth, now, workers }: ScalingPolicy.Observation, interval: number): number | null =>
   workers.length === 0 && depth.waiting === 0 ? null : Math.floor(now / interval) * interval + interval
 
 /**
- * RunPod's formulas as documented, decided every second: QUEUE_DELAY adds a worker while a job has waited longer than the value, and
+ * RunPod's formulas as documented, decided every second: QUEUE_DELAY adds a worker while a job has been waiting longer than the value, and
  * REQUEST_COUNT runs `ceil((waiting + running) / value)` workers.
  */
 export const formulas: Scaler = (observation) => {
@@ -43,13 +43,13 @@ const STABLE_WINDOW = 60_000
 const PANIC_WINDOW = 6_000
 const PANIC_THRESHOLD = 2
 const SCALE_TO_ZERO_GRACE = 30_000
-/** One job at a time per worker, of which the autoscaler plans to use 70 %. */
+/** Each worker runs one job at a time, and the autoscaler aims to use 70 % of that capacity. */
 const TARGET = 0.7
 const MAX_SCALE_DOWN_RATE = 2
 
 /**
- * Knative's pod autoscaler with its default settings: the average of waiting and running jobs over 60 s decides, and over 6 s while it
- * "panics" because twice as many jobs are there as workers can run. From zero, the first job starts a worker at once.
+ * Knative's pod autoscaler with its default settings: decides by the average number of waiting and running jobs over 60 s, or over 6 s while
+ * it "panics" because there are twice as many jobs as the workers can run. When there are no workers, the first job starts one at once.
  */
 export const knative = (): Scaler => {
   /** The number of jobs since the time, until the next entry. */
@@ -91,7 +91,7 @@ export const knative = (): Scaler => {
     const panics = now < panicUntil
     panicWorkers = panics ? Math.max(panicWorkers, panic) : 0
     let wanted = Math.min(limits.max, Math.max(limits.min, panics ? Math.max(panicWorkers, stable) : stable))
-    // The last worker stops only after the whole stable window and the grace period without jobs.
+    // The last worker stops only after the whole stable window and the grace period have passed without jobs.
     if (average(now, STABLE_WINDOW) > 0 || jobs > 0) zeroSince = null
     else zeroSince ??= now
     wanted = zeroSince !== null && now - zeroSince >= SCALE_TO_ZERO_GRACE ? limits.min : Math.max(1, wanted)

@@ -8,7 +8,7 @@
  *                            |
  *                          drain ---> gone
  *
- *   every event, and the time that the scaler asks for ---> the scaler decides
+ *   every event, and the time that the scaler requests ---> the scaler decides
  * ```
  *
  * The scaler sees the same observation as in production and makes the same decisions (ScalingPolicy.ts). Starts never fail, a worker stops at
@@ -17,7 +17,7 @@
 import type { ScalingPolicy } from "@stint/autoscaler"
 import type { Arrival } from "./ArrivalTraces.ts"
 
-/** What a scaler decides. It starts and stops workers; `wakeAt` is when it wants to decide again at the latest. */
+/** What a scaler decides. It starts and stops workers; `wakeAt` is the latest time at which it wants to decide again. */
 export type ScalerDecision = Pick<ScalingPolicy.Decision, "start" | "drain" | "wakeAt">
 
 /** A scaler with a state of its own, for one run. */
@@ -27,17 +27,17 @@ export interface SimulationOptions {
   readonly arrivals: ReadonlyArray<Arrival>
   readonly limits: ScalingPolicy.Observation["limits"]
   readonly scaler: ScalingPolicy.Observation["scaler"]
-  /** From the start of a worker until it takes jobs. Milliseconds. */
+  /** The time from a worker's start until it takes jobs. Milliseconds. */
   readonly coldStart: number
   readonly decide: Scaler
 }
 
 export interface SimulationResult {
-  /** The wait of each job until its worker took it, in the order of arrival. Milliseconds. */
+  /** The time that each job waited until a worker took it, in the order of arrival. Milliseconds. */
   readonly waits: ReadonlyArray<number>
   /** The number of started workers. */
   readonly starts: number
-  /** From start to stop, summed over all workers, including cold starts and idle time. Milliseconds. */
+  /** The time from start to stop, summed over all workers, including cold starts and idle time. Milliseconds. */
   readonly workerMillis: number
   /** The largest number of workers at one time. */
   readonly peak: number
@@ -52,7 +52,7 @@ interface SimulatedWorker {
   busyUntil: number
 }
 
-/** A decision that changes nothing must not be repeated at the same time forever. */
+/** A limit, because a decision that changes nothing would otherwise be repeated forever at the same simulated time. */
 const MAX_DECISIONS_AT_ONCE = 1_000
 
 /** Runs until all jobs have ended and all workers above the minimum have stopped. */
@@ -149,7 +149,7 @@ export const simulate = ({ arrivals, coldStart, decide, limits, scaler }: Simula
 }
 
 /**
- * The smallest worker time with which no job waits, for a scaler that knows all arrivals: each worker starts one cold start before its first
+ * The minimum worker time with which no job waits, for a scaler that knows all arrivals: each worker starts one cold start before its first
  * job. A worker that ends a job continues with the next job if the gap costs less than another cold start. Each job takes the worker that
  * became idle last.
  */

@@ -32,7 +32,7 @@ const statement = (sql: string): StatementSync => {
   const known = prepared.get(sql)
   if (known !== undefined) return known
   const fresh = db.prepare(sql)
-  // Some statements have a value in their text and are used only once.
+  // Some statements contain a value in their text and are used only once.
   if (prepared.size < 100) prepared.set(sql, fresh)
   return fresh
 }

@@ -1,5 +1,5 @@
 /**
- * Stint's queue over SQLite, embedded: concurrent callers, and one worker that takes one job per free lane, as the worker runtime does.
+ * Stint's queue over SQLite, embedded: concurrent callers, and one worker that takes one job per free lane, like the worker runtime.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -26,7 +26,7 @@ const worker = "bench"
 
 const runtime = ManagedRuntime.make(
   JobQueue.layer.pipe(
-    // As in the platform: each attempt is counted for the bill.
+    // As in the platform, each attempt is counted for billing.
     Layer.provide(UsageMeter.layer()),
     Layer.provide(WorkerRegistry.layer),
     Layer.provide([Sqlite.SqliteJobStore.layer, Sqlite.SqliteUsageStore.layer]),

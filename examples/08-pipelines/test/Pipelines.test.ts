@@ -9,7 +9,7 @@ import { Order, Shop } from "../Order.ts"
 import { Summary } from "../Summary.ts"
 
 describe("the gallery", () => {
-  it.effect("uploads a thumbnail of each photo once, although its worker is killed after each", () => {
+  it.effect("uploads a thumbnail of each photo once, although the worker is killed after each upload", () => {
     const uploads: Array<string> = []
     const photos = Layer.effect(
       Gallery.Photos,

@@ -1,5 +1,5 @@
 /**
- * Tests the handler of a schedule like any other handler, and that a second run changes nothing.
+ * Tests a schedule's handler like any other handler, and tests that a second run changes nothing.
  */
 import { expect, it } from "@effect/vitest"
 import { WorkerTest } from "@stint/worker/testing"
@@ -14,7 +14,7 @@ const temporaryFolder = Effect.acquireRelease(
   (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true }))
 )
 
-it.live("deletes the old files of a folder, once", () =>
+it.live("deletes the old files in a folder, once", () =>
   Effect.gen(function*() {
     const folder = yield* temporaryFolder
     yield* Effect.promise(async () => {

@@ -23,14 +23,14 @@ const text = "one two three four"
 const middleware = [Usage.middleware] as const
 
 describe("a job's usage", () => {
-  it.effect("is totalled and written when the job has ended", () =>
+  it.effect("is summed up and written when the job has ended", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Summary, { text, words: 2 }, { id: "j1" }, { middleware })
       expect(result).toMatchObject({ status: "COMPLETED", output: { summary: "one two" } })
       expect(yield* LedgerTest.entries).toEqual([{ job: "j1", used: { tokens: 4 } }])
     }).pipe(Effect.provide(LedgerTest.layer)))
 
-  it.effect("fails the job above the limit with an error that callers can distinguish, and is written anyway", () =>
+  it.effect("fails a job that exceeds the limit with an error that callers can distinguish, and is written anyway", () =>
     Effect.gen(function*() {
       const middleware = [Usage.middlewareWith({ limits: { tokens: 3 } })] as const
       const result = yield* WorkerTest.run(Summary, { text, words: 2 }, { id: "j1" }, { middleware })

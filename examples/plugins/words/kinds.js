@@ -1,5 +1,5 @@
 /**
- * The kind of step `words.split`. Pipelines in TypeScript import it, and pipeline files use it by its name.
+ * The step kind `words.split`. Pipelines in TypeScript import it, and pipeline files refer to it by name.
  */
 import { StepKind } from "@stint/pipelines"
 import * as Schema from "effect/Schema"

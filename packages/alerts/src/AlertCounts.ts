@@ -1,6 +1,6 @@
 /**
- * Counts the platform's events for alerts, in bounded memory: a few numbers for each endpoint and each failing receiver of webhooks. An event of a
- * job costs a lookup and an addition.
+ * Counts the platform's events for alerts, in bounded memory: a few numbers for each endpoint and each failing webhook receiver. A job event
+ * costs a lookup and an addition.
  */
 import type { Listener } from "@stint/queue/PlatformEvents"
 import type { EndpointObservation, HostObservation } from "./AlertRules.ts"
@@ -9,16 +9,16 @@ import { EventWindow } from "./EventWindow.ts"
 /** The maximum number of endpoints whose jobs are counted. One window takes about 300 bytes. */
 export const MAX_ENDPOINTS = 5_000
 
-/** The maximum number of failing receivers, whose addresses callers choose. Beyond it, the one that failed first is removed. */
+/** The maximum number of failing receivers, because callers choose their addresses. Beyond it, the one that failed first is removed. */
 export const MAX_HOSTS = 500
 
 const HOUR = 3_600_000
 
 export interface AlertCounts {
-  /** Remembers an event. */
+  /** Counts an event. */
   readonly listener: Listener
   readonly ofEndpoint: (endpoint: string, now: number) => Pick<EndpointObservation, "ended" | "failed" | "failedBuild">
-  /** Endpoints, and the number of the build that failed last. */
+  /** Endpoints whose latest build failed, with that build's number. */
   readonly failedBuilds: () => ReadonlyArray<readonly [endpoint: string, build: number]>
   readonly hosts: (now: number) => ReadonlyArray<HostObservation>
   /** Removes all other endpoints. */

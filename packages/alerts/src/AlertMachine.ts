@@ -1,5 +1,5 @@
 /**
- * Decides which messages to send about the conditions that hold. Pure: computes the next state and the messages from the state and the conditions.
+ * Decides which messages to send about the current conditions. Pure: computes the next state and the messages from the state and the conditions.
  *
  * ```
  *   holds for `forMs`        still holds, every `repeatMs`       has not held for `resolveMs`
@@ -7,7 +7,8 @@
  * ```
  *
  * - A condition that holds is reported once, and then repeated at most every `repeatMs`.
- * - Every alert that fired is resolved once, when its condition has not held for `resolveMs`. So a flapping condition does not send a message each time.
+ * - Every alert that has fired is resolved once, when its condition has not held for `resolveMs`. So a flapping condition does not send a
+ *   message each time.
  * - At most {@link MAX_ALERTS} of one kind are tracked. Further conditions are reported when there is room.
  */
 import type { Alert, AlertKind } from "@stint/contract/Alert"
@@ -49,7 +50,7 @@ export interface Notice {
   readonly resolvedAt: number | null
 }
 
-/** The same on every node, so that messages of two nodes about one occurrence differ only if they saw it at different times. */
+/** The same on every node, so that two nodes' messages about one occurrence differ only if the nodes saw it at different times. */
 const idOf = (fingerprint: string, firedAt: number): string =>
   createHash("sha256").update(`${fingerprint} ${firedAt}`).digest("base64url").slice(0, 16)
 
@@ -59,7 +60,7 @@ const alertOf = ({ forMs: _, ...condition }: Condition, firedAt: number): Alert 
   firedAt
 })
 
-/** The alerts that fire, in the order in which they fired. */
+/** The firing alerts, in the order in which they fired. */
 export const firing = (state: AlertState): ReadonlyArray<Alert> =>
   [...state.values()]
     .flatMap(({ condition, firedAt }) => firedAt === null ? [] : [alertOf(condition, firedAt)])
@@ -115,7 +116,7 @@ export const step = (
     next.set(fingerprint, tracked)
   }
   const held = new Map(conditions.map((condition) => [condition.fingerprint, condition]))
-  // Known alerts first, so that a new one never takes the place of one that fires.
+  // Known alerts come first, so that a new alert never displaces a firing one.
   for (const [fingerprint, known] of state) {
     const condition = held.get(fingerprint)
     keep(...(condition === undefined ? ends(known, now, pace) : holds(known, condition, now, pace)))

@@ -3,11 +3,11 @@
  *
  * | kind | holds while | fires after |
  * |---|---|---|
- * | `endpoint_failing` | at least `failedJobs` jobs failed in the window, and they are at least `failedPercent` of the ended ones | at once |
- * | `workers_failing` | a worker failed, and no worker of the endpoint works | {@link WORKERS_FAILING_MILLIS} |
+ * | `endpoint_failing` | at least `failedJobs` jobs failed in the window, and they make up at least `failedPercent` of the ended jobs | at once |
+ * | `workers_failing` | a worker failed, and no worker of the endpoint is working | {@link WORKERS_FAILING_MILLIS} |
  * | `queue_old` | the oldest ready job has waited for `queueAge` | at once |
  * | `disk_low` | the store rejects new jobs for lack of space; only without a database | at once |
- * | `build_failed` | the last ended build failed | at once |
+ * | `build_failed` | the last finished build failed | at once |
  * | `webhook_receiver_gone` | {@link RECEIVER_FAILURES} deliveries to a host used up their attempts in an hour, and none succeeded since | at once |
  * | `budget_reached` | an endpoint or a key has used its budget, so that new jobs are refused | at once |
  */
@@ -26,7 +26,7 @@ export interface Thresholds {
   readonly queueAgeMs: number
 }
 
-/** The defaults: an endpoint that fails every second of its jobs, and a job that has waited for longer than any cold start takes. */
+/** The defaults: an endpoint that fails half of its jobs, and a job that has waited longer than any cold start takes. */
 export const defaults: Thresholds = {
   failedPercent: 50,
   failedJobs: 10,
@@ -43,19 +43,19 @@ const RECEIVER_FAILURES = 3
 /** What is known about an endpoint. */
 export interface EndpointObservation {
   readonly id: string
-  /** Jobs that ended within the window, without cancelled ones. */
+  /** Jobs that ended within the window, excluding cancelled jobs. */
   readonly ended: number
   /** How many of them failed or timed out. */
   readonly failed: number
   /** When the oldest ready job became ready. Milliseconds since 1970; null without one. */
   readonly oldestQueuedAt: number | null
-  /** Why a worker failed; undefined when none has, or when another worker works. */
+  /** Why a worker failed; undefined when none has failed, or when another worker is working. */
   readonly workerProblem: string | undefined
-  /** The last ended build, if it failed. */
+  /** The last finished build, if it failed. */
   readonly failedBuild: { readonly build: number; readonly reason: string | undefined } | undefined
 }
 
-/** A receiver of webhooks. */
+/** A webhook receiver. */
 export interface HostObservation {
   readonly host: string
   /** Deliveries that failed permanently in the last hour and since the last success. */
@@ -75,7 +75,7 @@ export interface Observation {
 
 /** Something that is wrong now. */
 export interface Condition extends Omit<Alert, "id" | "firedAt"> {
-  /** It fires when it has held for this time. Milliseconds. */
+  /** The alert fires when the condition has held for this time. Milliseconds. */
   readonly forMs: number
 }
 
@@ -86,7 +86,7 @@ const inWords = (millis: number): string => {
   return `${Math.floor(minutes / 60)} hours`
 }
 
-/** The first line of a reason, which may be the whole output of a worker, with a full stop. */
+/** The first line of a reason, with a full stop. A reason may be a worker's whole output. */
 const firstLine = (text: string): string => {
   const line = (text.split("\n", 1)[0] ?? "").slice(0, 300)
   return /[.!?]$/.test(line) ? line : `${line}.`

@@ -1,13 +1,13 @@
 /**
- * Sends messages to the operator's receivers, signed like the webhooks of jobs (docs/decisions/0010-webhook-signatures.md).
+ * Sends messages to the operator's receivers, signed like job webhooks (docs/decisions/0010-webhook-signatures.md).
  *
  * ```
  *   message --> one queue for each receiver, in order --> attempt --2xx--> delivered
  *                                                            |--410, a forbidden address--> dropped
- *                                                            `--anything else--> again after a pause, dropped after the last one
+ *                                                            `--anything else--> retried after a pause, dropped after the last retry
  * ```
  *
- * Messages are in memory. They are lost when the platform stops, and the alert is sent again after the start if it still fires. When more than
+ * Messages are in memory. They are lost when the platform stops. After a restart, an alert that still fires is sent again. When more than
  * {@link MAX_WAITING} messages wait for a receiver, the oldest is dropped.
  */
 import type { AlertMessage, AlertReceiver, AlertTest } from "@stint/contract/Alert"
@@ -39,7 +39,10 @@ const PAUSES = Schedule.exponential("2 seconds").pipe(
   Schedule.jittered
 )
 
-/** With {@link PAUSES}, the attempts take more than half an hour: longer than a receiver's restart, and shorter than the interval of repetitions. */
+/**
+ * With {@link PAUSES}, the attempts take more than half an hour: longer than a receiver's restart, and shorter than the interval at which
+ * alerts are repeated.
+ */
 const RETRIES = 13
 
 /** An attempt that may be repeated. */

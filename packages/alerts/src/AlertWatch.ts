@@ -8,11 +8,11 @@
  *
  * | option | default | |
  * |---|---|---|
- * | `interval` | 15 s | time between checks; each reads the list of endpoints, and one depth and the workers of each. PostgreSQL counts a depth with a query |
- * | `resolve` | 2 min | how long a condition must not hold before its alert is resolved; shorter times report flapping conditions more often |
+ * | `interval` | 15 s | time between checks; each check reads the endpoints, and the depth and workers of each. PostgreSQL counts a depth with a query |
+ * | `resolve` | 2 min | how long a condition must be absent before its alert is resolved; shorter times report flapping conditions more often |
  *
- * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; if the condition has ended
- * meanwhile, no message resolves the alert, so receivers must close alerts that are no longer repeated.
+ * The state is in memory. After a restart, an alert whose condition still holds fires again with the same fingerprint; if the condition has
+ * ended in the meantime, no message resolves the alert, so receivers must close alerts that are no longer repeated.
  */
 import type { AlertMessage } from "@stint/contract/Alert"
 import { EndpointId } from "@stint/contract/Ids"
@@ -44,7 +44,7 @@ const isEndpointId = Schema.is(EndpointId)
 export interface Options {
   readonly receivers: AlertSender.Receivers
   readonly thresholds: AlertRules.Thresholds
-  /** An alert that fires is repeated after this time. */
+  /** A firing alert is repeated after this time. */
   readonly repeat: Duration.Duration
   /** Default: 15 s. */
   readonly interval?: Duration.Input
@@ -94,7 +94,8 @@ const make = Effect.fnUntraced(
     })
 
     /**
-     * The alerts without those of endpoints that have moved to another node. That node reports them; a resolved message from here would close them.
+     * The alerts, except those of endpoints that have moved to another node. That node reports them, and a resolved message from this node
+     * would close them.
      */
     const withoutMoved = Effect.fnUntraced(function*(watched: ReadonlySet<string>) {
       const kept = new Map(state)

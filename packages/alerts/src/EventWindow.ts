@@ -1,6 +1,6 @@
 /**
- * Counts events of the last minutes in {@link PARTS} parts, so that its size does not depend on their number. It drops one part at a time, so the
- * counted time is between nine tenths of the window and the whole window.
+ * Counts the events of the last few minutes in {@link PARTS} parts, so that its size does not depend on the number of events. It drops one
+ * part at a time, so the counted time is between nine tenths of the window and the whole window.
  */
 
 const PARTS = 10
@@ -9,7 +9,7 @@ export class EventWindow {
   readonly #partMs: number
   readonly #counts = Array.from({ length: PARTS }, () => 0)
   readonly #marked = Array.from({ length: PARTS }, () => 0)
-  /** The number of the newest part since 1970. */
+  /** The number of the newest part, counting from 1970. */
   #newest = 0
 
   constructor(windowMs: number) {
@@ -30,14 +30,14 @@ export class EventWindow {
     return this.#newest % PARTS
   }
 
-  /** Counts one event. `isMarked`: it also counts among the marked ones. */
+  /** Counts one event. `isMarked`: whether it also counts as marked. */
   add(now: number, isMarked: boolean): void {
     const index = this.#advance(now)
     this.#counts[index] = (this.#counts[index] ?? 0) + 1
     if (isMarked) this.#marked[index] = (this.#marked[index] ?? 0) + 1
   }
 
-  /** The events of the window. */
+  /** The number of events in the window. */
   sum(now: number): { readonly all: number; readonly marked: number } {
     this.#advance(now)
     const total = (counts: ReadonlyArray<number>) => counts.reduce((sum, count) => sum + count, 0)

@@ -1,5 +1,5 @@
 /**
- * Alerts: what an operator must know, sent to receivers of the operator.
+ * Alerts: what an operator must know, sent to the operator's receivers.
  *
  * ```
  *   events of the platform --> AlertCounts --.

@@ -29,7 +29,7 @@ const failed = (host: string): NewPlatformEvent => ({
 })
 
 describe("a window of events", () => {
-  it("counts every event of its last nine tenths, and none that is older than the window", () => {
+  it("counts every event in its last nine tenths, and no event that is older than the window", () => {
     const events = fc.array(fc.record({ after: fc.integer({ min: 0, max: 3_000 }), isMarked: fc.boolean() }), { maxLength: 80 })
     fc.assert(fc.property(events, (all) => {
       const window = new EventWindow(WINDOW)
@@ -52,7 +52,7 @@ describe("a window of events", () => {
 })
 
 describe("the counts of alerts", () => {
-  it("count ended jobs by endpoint, without cancelled ones, and forget endpoints that are gone", () => {
+  it("count ended jobs by endpoint, except cancelled jobs, and forget removed endpoints", () => {
     const counts = AlertCounts.make(WINDOW)
     for (const status of ["COMPLETED", "FAILED", "TIMED_OUT", "CANCELLED"] as const) counts.listener(ended("hello", status), 5)
     counts.listener(ended("other", "FAILED"), 5)
@@ -74,7 +74,7 @@ describe("the counts of alerts", () => {
     assert.isUndefined(failedBuild())
   })
 
-  it("remember the failed deliveries to a host for an hour, until one succeeds, and a bounded number of hosts", () => {
+  it("remember the failed deliveries to a host for an hour or until one succeeds, for a bounded number of hosts", () => {
     const counts = AlertCounts.make(WINDOW)
     counts.listener(failed("https://a"), 0)
     counts.listener(failed("https://a"), 0)
@@ -90,7 +90,7 @@ describe("the counts of alerts", () => {
     assert.strictEqual(hosts[0]?.host, "10")
   })
 
-  it("count the jobs of a bounded number of endpoints", () => {
+  it("count jobs for a bounded number of endpoints", () => {
     const counts = AlertCounts.make(WINDOW)
     for (let endpoint = 0; endpoint < AlertCounts.MAX_ENDPOINTS + 1; endpoint += 1) {
       counts.listener(ended(String(endpoint), "FAILED"), 0)

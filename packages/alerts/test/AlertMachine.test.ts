@@ -17,7 +17,7 @@ const condition = (name: string, forMs = 0, kind: Condition["kind"] = "queue_old
 const NAMES = ["a", "b", "c"] as const
 
 interface Round {
-  /** Since the round before. */
+  /** The time since the previous round. */
   readonly after: number
   readonly holding: ReadonlyArray<string>
 }
@@ -83,11 +83,11 @@ describe("the alert machine", () => {
     }))
   })
 
-  it("forgets everything that has not held for long enough, so its memory is that of what is wrong now", () => {
+  it("forgets conditions that have not held for long enough, so that its memory depends only on current problems", () => {
     fc.assert(fc.property(rounds, (all) => assert.strictEqual(play(all).state.size, 0)))
   })
 
-  it("fires in the round in which a condition has held for long enough, and in no earlier one", () => {
+  it("fires in the round in which a condition has held for long enough, and not earlier", () => {
     fc.assert(fc.property(rounds, (all) => {
       let state: AlertState = new Map()
       let now = 0
@@ -120,7 +120,7 @@ describe("the alert machine", () => {
     assert.deepStrictEqual(resolved.notices.map(({ resolvedAt, type }) => [type, resolvedAt]), [["alert.resolved", 4_000]])
   })
 
-  it("tracks a bounded number of one kind, keeps those that fire, and reports the others when there is room", () => {
+  it("tracks a bounded number of alerts of one kind, keeps firing alerts, and reports the others when there is room", () => {
     const many = Array.from({ length: MAX_ALERTS + 5 }, (_, number) => condition(String(number), 0, "webhook_receiver_gone"))
     const full = step(new Map(), many, 0, PACE)
     assert.strictEqual(full.state.size, MAX_ALERTS)
@@ -131,7 +131,7 @@ describe("the alert machine", () => {
     assert.strictEqual(room.notices.filter(({ type }) => type === "alert.firing").length, 5)
   })
 
-  it("names an occurrence by its fingerprint and its time, so two nodes that see the same name it alike", () => {
+  it("identifies an occurrence by its fingerprint and its time, so that two nodes that see it use the same id", () => {
     const [one] = firing(step(new Map(), [condition("a")], 5, PACE).state)
     const [two] = firing(step(new Map(), [condition("a")], 5, PACE).state)
     const [later] = firing(step(new Map(), [condition("a")], 6, PACE).state)

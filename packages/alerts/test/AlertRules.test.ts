@@ -30,7 +30,7 @@ const ofEndpoint = (more: Partial<EndpointObservation>) => fingerprints(observe(
 describe("the rules of alerts", () => {
   it("find nothing on a platform that works", () => assert.deepStrictEqual(ofEndpoint({ ended: 1_000, failed: 9 }), []))
 
-  it("find an endpoint that fails enough of its jobs, in number and in share", () => {
+  it("find an endpoint that fails enough of its jobs, by number and by share", () => {
     assert.deepStrictEqual(ofEndpoint({ ended: 20, failed: 10 }), ["endpoint_failing/hello"])
     assert.deepStrictEqual(ofEndpoint({ ended: 21, failed: 10 }), [])
     assert.deepStrictEqual(ofEndpoint({ ended: 9, failed: 9 }), [])
@@ -41,7 +41,7 @@ describe("the rules of alerts", () => {
     assert.deepStrictEqual(ofEndpoint({ oldestQueuedAt: NOW - defaults.queueAgeMs + 1 }), [])
   })
 
-  it("find workers that fail, with the first line of the reason, and wait for a minute before they fire", () => {
+  it("find failing workers, with the first line of the reason, and wait for a minute before they fire", () => {
     const [found] = conditionsOf(
       observe({ endpoints: [endpoint({ workerProblem: "It exited with code 1\nTraceback" })] }),
       defaults
@@ -51,7 +51,7 @@ describe("the rules of alerts", () => {
     assert.strictEqual(found?.forMs, 60_000)
   })
 
-  it("find the last build if it failed, too little space, and receivers of webhooks that are gone", () => {
+  it("find a failed last build, a lack of space, and webhook receivers that are gone", () => {
     assert.deepStrictEqual(ofEndpoint({ failedBuild: { build: 3, reason: undefined } }), ["build_failed/hello"])
     assert.deepStrictEqual(fingerprints(observe({ isDiskLow: true })), ["disk_low"])
     const host = (failed: number) =>
@@ -60,7 +60,7 @@ describe("the rules of alerts", () => {
     assert.deepStrictEqual(fingerprints(host(3)), ["webhook_receiver_gone/https://a.example"])
   })
 
-  it("fires when a budget is used up, and names it, what was spent, and when it renews", () => {
+  it("fire when a budget is used up, and name the budget, what was spent, and when it renews", () => {
     const budget = {
       scope: "endpoint",
       id: "a",
@@ -83,7 +83,7 @@ describe("the rules of alerts", () => {
     ])
   })
 
-  it("give each condition its own fingerprint, a sentence and what to do", () => {
+  it("give each condition its own fingerprint, a sentence and a remedy", () => {
     const anyEndpoint = fc.record({
       id: fc.constantFrom("a", "b", "c", "d"),
       ended: fc.integer({ min: 0, max: 100 }),

@@ -79,7 +79,7 @@ describe("the sender of alerts", () => {
   )
 
   test(
-    "drops a message after about half an hour, and one that the receiver refuses for good at once",
+    "drops a message after about half an hour, or at once if the receiver refuses it permanently",
     Effect.gen(function*() {
       const receiver = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://a.example")
@@ -101,7 +101,7 @@ describe("the sender of alerts", () => {
   )
 
   test(
-    "sends to every receiver, so that one that hangs does not delay the others, and keeps a bounded number of messages",
+    "sends to every receiver, without one that hangs delaying the others, and keeps a bounded number of messages",
     Effect.gen(function*() {
       const receiver = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://hangs.example", "https://b.example")
@@ -120,7 +120,7 @@ describe("the sender of alerts", () => {
   )
 
   test(
-    "tests every receiver once, and returns what each answered",
+    "tests every receiver once, and returns the response of each",
     Effect.gen(function*() {
       const receiver = yield* TestReceiver.TestReceiver
       const sender = yield* start("https://a.example/x", "https://b.example/y")

@@ -75,7 +75,7 @@ const watch = () =>
       setLow: (low: boolean) => {
         isLow = low
       },
-      /** The messages so far, after some time. */
+      /** Waits for some time, and returns the messages so far. */
       after: (time: Duration.Input) =>
         Effect.as(TestClock.adjust(time), received).pipe(
           Effect.flatMap(Effect.forEach(({ body }) => Effect.orDie(Schema.decodeUnknownEffect(Said)(body)))),
@@ -105,7 +105,7 @@ describe("the watch for alerts", () => {
       assert.deepStrictEqual(yield* after("1 hour"), ["alert.firing queue_old/hello", "alert.resolved queue_old/hello"])
     }).pipe(Effect.scoped, Effect.provide(layer)))
 
-  it.effect("reports that the store lacks space, until it has enough", () =>
+  it.effect("reports that the store lacks space, until there is enough space", () =>
     Effect.gen(function*() {
       const { after, setLow } = yield* watch()
       setLow(true)
@@ -114,7 +114,7 @@ describe("the watch for alerts", () => {
       assert.deepStrictEqual((yield* after("5 minutes")).slice(1), ["alert.resolved disk_low"])
     }).pipe(Effect.scoped, Effect.provide(layer)))
 
-  it.effect("reports the failed first build of an endpoint that does not exist yet, until one succeeds or the builds are deleted", () =>
+  it.effect("reports the failed first build of an endpoint that does not exist yet, until a build succeeds or the builds are deleted", () =>
     Effect.gen(function*() {
       const { after, builds } = yield* watch()
       const { publish } = yield* PlatformEvents.PlatformEvents

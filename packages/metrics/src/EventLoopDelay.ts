@@ -17,7 +17,7 @@ import { monitorEventLoopDelay } from "node:perf_hooks"
 /** The time between two measurements, which is also their error. Milliseconds. */
 const RESOLUTION = 20
 
-/** How long to continue measuring after a reading. Longer than the scrape intervals of Prometheus and of collectors. */
+/** How long to continue measuring after a reading. Longer than the scrape intervals of Prometheus and of other collectors. */
 const KEEP: Duration.Input = "10 minutes"
 
 /** The part of Node's histogram that is used. Its values are in nanoseconds. */

@@ -1,6 +1,6 @@
 /**
- * Counts jobs and measures how long they wait and run. Wraps the job store and the batch store, because every change of a job goes through one
- * of them.
+ * Counts jobs and measures how long they wait and run. Wraps the job store and the batch store, because every change to a job goes through
+ * one of them.
  *
  * ```
  *   JobQueue, BatchQueue --> JobMetrics --> JobStore, BatchStore
@@ -10,7 +10,7 @@
  *        every call            time by operation, failures
  * ```
  *
- * Labels are the endpoint, the status, the reason and the operation: never an id of a job, a worker or a caller. At most {@link MAX_ENDPOINTS}
+ * Labels are the endpoint, the status, the reason and the operation: never the id of a job, a worker or a caller. At most {@link MAX_ENDPOINTS}
  * endpoints have their own label, so the number of series is bounded.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -56,7 +56,7 @@ const storeFailures = Metric.counter("stint_store_failures_total", {
   incremental: true
 })
 
-/** The series of one endpoint. Looking them up by labels at each change would cost more than the change of their values. */
+/** The series of one endpoint. Looking them up by their labels at each change would cost more than changing their values. */
 const seriesOf = (endpoint: string) => {
   const labels = { endpoint }
   return {

@@ -3,7 +3,7 @@
  */
 import type { EndpointId } from "@stint/contract/Ids"
 
-/** For waits and execution times, from milliseconds to an hour. In seconds. */
+/** For waits and execution times, in seconds: from milliseconds to an hour. */
 export const LIFETIME_SECONDS: ReadonlyArray<number> = [
   0.005,
   0.01,
@@ -23,10 +23,10 @@ export const LIFETIME_SECONDS: ReadonlyArray<number> = [
   3_600
 ]
 
-/** For operations of the store. Seconds. */
+/** For store operations, in seconds. */
 export const STORE_SECONDS: ReadonlyArray<number> = [0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5]
 
-/** The number of endpoints with their own labels. */
+/** The maximum number of endpoints with their own labels. */
 export const MAX_ENDPOINTS = 500
 
 /** The label of all other endpoints. An endpoint id cannot begin with an underscore. */

@@ -65,7 +65,7 @@ const make = Effect.fnUntraced(function*(settings: MetricSettings) {
   })
   yield* Effect.andThen(read, flush).pipe(
     Effect.timeout(settings.timeout),
-    // The client logs failures of the collector, and the queue those of the store.
+    // The client logs the collector's failures, and the queue logs the store's.
     Effect.ignore,
     Effect.repeat(Schedule.spaced(settings.interval)),
     Effect.delay(settings.interval),

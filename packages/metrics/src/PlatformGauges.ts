@@ -38,7 +38,7 @@ const started = Metric.gauge("process_start_time_seconds", {
   description: "When the platform's process started, in seconds since 1970."
 })
 
-/** Gauges of one scrape. */
+/** The gauges of one scrape. */
 class Scrape {
   readonly context = Context.make(Metric.MetricRegistry, new Map())
 

@@ -1,5 +1,5 @@
 /**
- * A real Prometheus scrapes a platform, and answers every query of the documentation's dashboard.
+ * A real Prometheus scrapes a platform, and runs every query of the dashboard in the documentation.
  */
 import { beforeEach, expect, layer } from "@effect/vitest"
 import * as ServerTest from "@stint/server-testing/ServerTest"
@@ -33,11 +33,11 @@ const platform = ServerTest.layer({
   routes: Metrics.layerPage
 }).pipe(Layer.provide(Metrics.layerRegistry))
 
-/** Replaces the variables of Grafana. */
+/** Replaces Grafana's variables. */
 const expand = (expr: string): string =>
   expr.replaceAll("$__rate_interval", "1m").replaceAll("$endpoint", ".*").replaceAll("$job", ".*")
 
-/** A Prometheus that scrapes the platform every second, on a port that it chooses itself. Answers queries. */
+/** Starts a Prometheus on a port that it chooses itself, which scrapes the platform every second and runs queries. */
 const startPrometheus = Effect.fnUntraced(function*(target: string) {
   const folder = yield* Effect.acquireRelease(
     Effect.promise(() => mkdtemp(join(tmpdir(), "stint-prometheus-"))),
@@ -92,8 +92,8 @@ const startPrometheus = Effect.fnUntraced(function*(target: string) {
     })
 })
 
-layer(platform, { excludeTestServices: true })("the dashboard of the documentation", (it) => {
-  it.effect("has queries that a real Prometheus answers with the platform's values", () =>
+layer(platform, { excludeTestServices: true })("the dashboard in the documentation", (it) => {
+  it.effect("has queries to which a real Prometheus responds with the platform's values", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
       const endpoint = yield* server.endpoint({ retry: { maxAttempts: 2, onError: true } })
@@ -102,7 +102,7 @@ layer(platform, { excludeTestServices: true })("the dashboard of the documentati
       const { panels } = decodeDashboard(yield* Effect.promise(() => readFile(DASHBOARD, "utf8")))
       const queries = panels.flatMap(({ targets, title }) => targets.map(({ expr }) => ({ title, expr: expand(expr) })))
       expect(queries.length).toBeGreaterThan(15)
-      // Webhooks and failures of the store do not happen here: their queries must be valid, and may have no result.
+      // There are no webhooks or store failures here, so their queries must be valid, but may have no result.
       const isEmptyAllowed = (expr: string) => /stint_webhook_attempts|stint_store_failures/.test(expr)
       let open = queries
       const deadline = Date.now() + 90_000

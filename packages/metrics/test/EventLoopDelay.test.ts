@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import * as EventLoopDelay from "../src/EventLoopDelay.ts"
 
-/** Measures when the test says so. */
+/** A histogram whose values the test sets. */
 const makeHistogram = () => {
   const state = { enabled: false, values: new Array<number>() }
   const histogram: EventLoopDelay.Histogram = {
@@ -27,7 +27,7 @@ const makeHistogram = () => {
 }
 
 describe("the delay of the event loop", () => {
-  it.effect("is measured from the first reading on, because the measurement wakes the process", () =>
+  it.effect("is measured only from the first reading on, because measuring wakes the process", () =>
     Effect.gen(function*() {
       const { histogram, state } = makeHistogram()
       const delays = yield* EventLoopDelay.make([50, 100], histogram)
@@ -36,12 +36,12 @@ describe("the delay of the event loop", () => {
       expect(state.enabled).toBe(true)
       state.values.push(20e6, 25e6, 520e6)
       expect([...yield* delays.read]).toEqual([[50, expect.closeTo(0.005)], [100, expect.closeTo(0.5)]])
-      // Since that reading.
+      // Measured since the first reading.
       state.values.push(20e6)
       expect([...yield* delays.read]).toEqual([[50, 0], [100, 0]])
     }))
 
-  it.effect("is no longer measured ten minutes after the last reading, and again after the next one", () =>
+  it.effect("stops being measured ten minutes after the last reading, and is measured again from the next reading on", () =>
     Effect.gen(function*() {
       const { histogram, state } = makeHistogram()
       const delays = yield* EventLoopDelay.make([50], histogram)
@@ -56,7 +56,7 @@ describe("the delay of the event loop", () => {
       expect(state.enabled).toBe(true)
     }))
 
-  it.effect("is no longer measured after the end of its scope", () =>
+  it.effect("stops being measured when its scope closes", () =>
     Effect.gen(function*() {
       const { histogram, state } = makeHistogram()
       yield* Effect.scoped(Effect.flatMap(EventLoopDelay.make([50], histogram), ({ read }) => read))

@@ -12,7 +12,7 @@ const platform = ServerTest.layer({
   routes: Metrics.layerPage
 }).pipe(Layer.provide(Metrics.layerRegistry))
 
-/** The samples of a page by name and labels. */
+/** The samples on a page, by name and labels. */
 const samplesOf = (text: string): ReadonlyMap<string, number> =>
   new Map(
     text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) => {
@@ -30,7 +30,7 @@ layer(platform)("GET /metrics", (it) => {
     return samplesOf(answer.text)
   })
 
-  it.effect("counts the jobs of an endpoint by what became of them", () =>
+  it.effect("counts the jobs of an endpoint by their outcome", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
       const endpoint = yield* server.endpoint({ retry: { maxAttempts: 2, onError: true } })
@@ -70,7 +70,7 @@ layer(platform)("GET /metrics", (it) => {
       expect(yield* Effect.repeat(delay, { until: (seconds) => seconds !== undefined })).toBeGreaterThanOrEqual(0)
     }))
 
-  it.effect("forgets the gauges of a deleted endpoint", () =>
+  it.effect("drops the gauges of a deleted endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
       const { id } = yield* server.endpoint()
@@ -100,7 +100,7 @@ layer(platform)("GET /metrics", (it) => {
 })
 
 describe("labels of endpoints", () => {
-  it("are bounded: further endpoints share one", () => {
+  it("are bounded in number: further endpoints share one", () => {
     const labels = new EndpointLabels()
     const of = (n: number) => labels.of(EndpointId.make(`e${n}`))
     for (let n = 0; n < MAX_ENDPOINTS; n++) expect(of(n)).toBe(`e${n}`)

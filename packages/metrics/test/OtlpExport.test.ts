@@ -51,7 +51,7 @@ interface Sent {
   readonly histogram?: { readonly dataPoints: ReadonlyArray<{ readonly count: number }> }
 }
 
-/** The metrics of the newest body. */
+/** The metrics in the newest body. */
 const newest = (): ReadonlyMap<string, Sent> => {
   const body: unknown = JSON.parse(collector.bodies.at(-1) ?? "{}")
   const { resourceMetrics = [] } = body as {

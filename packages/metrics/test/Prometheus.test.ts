@@ -1,5 +1,5 @@
 /**
- * Prometheus' own tools read the page and the alerts of the documentation.
+ * Prometheus' own tools check the page, and the alerts in the documentation.
  */
 import { beforeEach, describe, expect, layer } from "@effect/vitest"
 import * as ServerTest from "@stint/server-testing/ServerTest"
@@ -36,7 +36,7 @@ layer(platform)("promtool", (it) => {
     }))
 })
 
-describe("the alerts of the documentation", () => {
+describe("the alerts in the documentation", () => {
   it("are valid", () => {
     expect(promtool(["check", "rules", ALERTS]).output).toContain("SUCCESS: 8 rules found")
   })

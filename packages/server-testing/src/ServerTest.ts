@@ -63,7 +63,7 @@ import type { WireFault } from "./WireWorker.ts"
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
 
-/** Few, so that a test of the memory of a server does not measure its audit. */
+/** Few, so that tests of a server's memory use do not measure its audit log. */
 const AUDIT_ENTRIES = 2_000
 
 /** The waits of a server under test. The sizes are the defaults. */
@@ -78,7 +78,7 @@ export const LIMITS: LimitSettings = {
   maxWaitMs: 15_000,
   workerWaitMs: 300,
   refusalWaitMs: 25,
-  // The tests of the throttle set a limit; all others may send any number of wrong keys.
+  // The tests of the throttle set a limit. All other tests may send any number of wrong keys.
   authFailures: 1_000_000
 }
 
@@ -165,7 +165,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   WebhookAttemptStore.layerMemory
 )
 
-/** Builds of a machine without an engine. */
+/** Builds on a machine without a container engine. */
 const layerBuilds = BuildQueue.layer({
   engine: Effect.fail(failed("This platform cannot build: this machine has no container engine.", "Start Docker or Podman.")),
   folder: "/nonexistent",
@@ -178,15 +178,15 @@ const layerBuilds = BuildQueue.layer({
 export interface Options<E = never> {
   /** Stores of jobs, endpoints and keys. Default: in memory. */
   readonly stores?: Layer.Layer<Stores, E>
-  /** The key of the secrets. Default: in memory. */
+  /** The key that encrypts the secrets. Default: in memory. */
   readonly secretsKey?: Layer.Layer<SecretsKey.SecretsKey>
-  /** Default: builds of a machine without an engine. */
+  /** Default: builds on a machine without a container engine. */
   readonly builds?: Layer.Layer<never>
-  /** The cache of models. Default: one that is filled from a hub of the tests. */
+  /** The model cache. Default: a cache that is filled from a test hub. */
   readonly models?: Layer.Layer<TestModels.TestModels>
-  /** Overrides of {@link LIMITS}. */
+  /** Overrides {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
-  /** Overrides of the defaults of `Server.layerNode`, except for the port. */
+  /** Overrides the defaults of `Server.layerNode`, except for the port. */
   readonly listen?: Omit<Server.ListenOptions, "port">
   /** Whether the fast path is on. Default: true. */
   readonly fastPath?: boolean

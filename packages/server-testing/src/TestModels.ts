@@ -1,6 +1,6 @@
 /**
- * The cache of models of a server under test: a real one in a temporary folder, filled from a hub of the tests. Both start with the first
- * request that needs them.
+ * The model cache of a server under test: a real cache in a temporary folder, filled from a test hub. Both start on the first request that
+ * needs them.
  */
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import * as Resolver from "@stint/http-guard/Resolver"

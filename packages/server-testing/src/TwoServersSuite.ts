@@ -20,7 +20,7 @@ const CALLERS = 3
 /** The fraction of calls that disconnect before the response has arrived, and the delay of the disconnect in milliseconds. */
 const CUT = { share: 0.1, within: 4 }
 
-/** Fractions of all writes. */
+/** The fractions of all writes that fail, and whose responses are lost. */
 const SHARES = { failed: 0.01, lost: 0.01 }
 
 const receiptOf = expectJson(200, JobReceipt)

@@ -6,7 +6,7 @@ import { expectProblem } from "../src/WireClient.ts"
 const LIMIT = 5
 
 layer(serverLayer({ limits: { authFailures: LIMIT } }), { excludeTestServices: true })("the throttle of wrong keys", (it) => {
-  it.effect("answers wrong keys with 429 on every API once an address sent too many, and still serves valid keys at once", () =>
+  it.effect("responds to wrong keys with 429 on every API once an address has sent too many, and still serves valid keys at once", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -30,7 +30,7 @@ layer(serverLayer({ limits: { authFailures: LIMIT } }), { excludeTestServices: t
       }
       const runSubmission = yield* server.call(endpoint.path("run"), { json: { input: 1 }, authorization: "wrong" })
       expect(runSubmission.status).toBe(429)
-      // A worker key that belongs elsewhere is a wrong key, too.
+      // Another endpoint's worker key also counts as a wrong key.
       const other = yield* (yield* server.endpoint()).worker()
       yield* Effect.flatMap(worker.call(worker.addresses.ping, { authorization: other.key }), expectProblem(429))
 
@@ -38,7 +38,7 @@ layer(serverLayer({ limits: { authFailures: LIMIT } }), { excludeTestServices: t
         expect((yield* server.call(path, { authorization: ADMIN_KEY })).status, path).toBe(200)
       }
       expect((yield* worker.call(worker.addresses.ping)).status).toBe(200)
-      // A request without a key is no guess, and its error says how to send one.
+      // A request without a key does not count as a guess, and its error says how to send a key.
       yield* Effect.flatMap(server.call(control, { authorization: null }), expectProblem(401))
       const lines = (yield* server.logs).filter((line) => line.includes("wrong keys in a minute"))
       expect(lines).toHaveLength(1)

@@ -1,7 +1,7 @@
 /**
  * Calls every operation of the OpenAPI document with keys of every scope, limit and state, for endpoints that the key permits, that it does
- * not permit, and that do not exist. The expectations come from the contract (Permission.ts), which the guards also read;
- * docs/reference/authorization.md is a copy of it, so that a reviewer sees each change of a scope.
+ * not permit, and that do not exist. The expectations come from the contract (Permission.ts), which the guards use too.
+ * docs/reference/authorization.md is a copy of them, so that every change to a scope is visible.
  */
 import { assert, describe, expect, it, layer } from "@effect/vitest"
 import { WorkerEnv } from "@stint/contract/ControlApi"
@@ -42,16 +42,16 @@ import {
 } from "./AuthorizationWorld.ts"
 import { OPERATIONS } from "./OpenApiResponses.ts"
 
-/** Requests in flight. */
+/** The maximum number of requests in flight. */
 const CONCURRENCY = 24
 
-/** The most wrong answers that a failed test shows. */
+/** The maximum number of wrong responses that a failed test shows. */
 const SHOWN = 20
 
-/** The time of the matrix is a few seconds, and more on a machine that does other things. */
+/** The timeout of the matrix, which takes a few seconds, and longer on a busy machine. */
 const BUSY_MILLIS = 120_000
 
-/** A route of a page that summarizes all endpoints, as `/metrics` is. */
+/** The route of a page that summarizes all endpoints, like `/metrics`. */
 const SUMMARY = "/summary"
 const layerSummary = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const guards = yield* AuthGuards
@@ -74,7 +74,7 @@ const layerTest = layerServer({
   routes: layerSummary
 }).pipe((server) => Layer.provideMerge(layerWorld, server), Layer.provide(Layer.succeed(Pages.ConsoleFolder, tmpdir())))
 
-/** The request of an operation for one endpoint. `ids`: whose jobs and batches it names. */
+/** A request for an operation on one endpoint. `ids`: the jobs and batches that it names. */
 const requestOf = ({ id, method, template }: Rule, world: World, place: Place, ids: Populated) => {
   const endpoint = world.endpoints[place]
   const values: Readonly<Record<string, string>> = {
@@ -104,13 +104,13 @@ interface Case {
   readonly path: string
   readonly body: string | undefined
   readonly headers: Readonly<Record<string, string>>
-  /** Undefined for a case of a key that is not valid. */
+  /** Undefined when the key is not valid. */
   readonly key: MatrixKey | undefined
 }
 
 /**
- * Whether the place can have another answer than the others: for a key of all endpoints, an endpoint is like any other, and without the scope
- * an endpoint that was deleted is like one that never existed.
+ * Whether the response for this place can differ from the other places. To a key for all endpoints, every existing endpoint is alike, and
+ * without the scope a deleted endpoint is like one that never existed.
  */
 const isDistinct = ({ permission }: Rule, { isLimited, scopes }: MatrixKey, place: Place): boolean => {
   if (!isLimited) return place === "own" || place === "missing"
@@ -134,16 +134,16 @@ const casesOf = (
   return paths.map((one) => ({ name: `${rule.id} at ${place} (${one}) with ${name}`, rule, place, path: one, body, ...who }))
 }
 
-/** What an answer must not contain, because the key does not permit the endpoint. */
+/** What a response must not contain, because the key does not permit the endpoint. */
 const secretsOf = ({ other }: World, isNamed: boolean): ReadonlyArray<string> =>
   isNamed ? [other.tag] : [other.id, other.tag, other.job]
 
-/** An answer without what differs between two endpoints that a caller must not tell apart. */
+/** A response without the parts that may differ between two endpoints that a caller must not be able to distinguish. */
 const anonymous = ({ endpoints }: World, { text }: Seen): string =>
   Object.values(endpoints).reduce((all, id) => all.replaceAll(id, "ENDPOINT"), text)
     .replaceAll(/"(?:date|content-length|x-request-id)":"[^"]*"|"to":\d+/g, "")
 
-/** Sends all cases and returns what is wrong, with the answers. */
+/** Sends all cases. Returns the responses, and what is wrong with them. */
 const sendAll = Effect.fnUntraced(function*(
   world: World,
   cases: ReadonlyArray<Case>,
@@ -162,7 +162,7 @@ const sendAll = Effect.fnUntraced(function*(
   return { answers, wrong }
 })
 
-/** The cases whose endpoint exists and those whose endpoint does not, which must have the same answers. */
+/** Compares each case whose endpoint exists with the case whose endpoint does not. Both must have the same response. */
 const tellApart = (
   world: World,
   answers: ReadonlyMap<string, Seen>,
@@ -179,7 +179,7 @@ const tellApart = (
     return anonymous(world, seen) === anonymous(world, missing) ? [] : [`${name}: ${seen.text} differs from ${missing.text}`]
   })
 
-/** What is wrong with the answer to a valid key. */
+/** What is wrong with the response to a valid key. */
 const problemOf = (world: World, { body = "", key, path, place, rule }: Case, { status, text }: Seen): string | undefined => {
   if (key === undefined || rule.permission === undefined) return undefined
   const wanted = wantedFor(rule, key.scopes, key.isLimited, place)
@@ -194,14 +194,14 @@ const problemOf = (world: World, { body = "", key, path, place, rule }: Case, { 
 }
 
 describe("the rules of the matrix", () => {
-  it("cover every operation: each declares its guard, and only those with a reason need no key", () => {
+  it("cover every operation: each declares its guard, and only operations with a stated reason need no key", () => {
     expect(RULES.length).toBeGreaterThan(100)
     expect(RULES.filter(({ permission }) => permission === undefined).map(({ id }) => id).toSorted()).toEqual(
       Object.keys(OPEN).toSorted()
     )
   })
 
-  it("name every operation that takes an endpoint elsewhere than in its URL", () => {
+  it("name every operation that takes an endpoint outside its path", () => {
     const candidates = RULES.filter(({ method, permission, template }) => {
       if (template.includes("{endpoint}") || permission === undefined) return false
       if (permission.guard === "operator" || permission.guard === "owner") return false
@@ -218,7 +218,7 @@ describe("the rules of the matrix", () => {
 
 layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the authorization matrix", (it) => {
   it.effect(
-    "admits every key to what its scopes and endpoints permit and refuses the rest, and no answer to a limited key shows another endpoint",
+    "admits every key to what its scopes and endpoints permit and refuses the rest, and no response to a limited key shows another endpoint",
     (context) =>
       Effect.gen(function*() {
         const world = yield* MatrixWorld
@@ -233,7 +233,7 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
             )
           )
         )
-        // Workers last: a request for a job would take the one that a request of the OpenAI route waits for.
+        // Worker operations come last: a take would get the job that a request on the OpenAI route waits for.
         const isOfWorker = ({ rule }: Case) => rule.permission?.guard === "worker"
         const { answers, wrong } = yield* sendAll(
           world,
@@ -257,7 +257,7 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
     BUSY_MILLIS
   )
 
-  it.effect("answers 401 to every operation with a key that is missing, unknown, malformed, expired, rotated or revoked, alike whether the endpoint exists", (context) =>
+  it.effect("returns 401 from every operation for a key that is missing, unknown, malformed, expired, rotated or revoked, the same whether or not the endpoint exists", (context) =>
     Effect.gen(function*() {
       const world = yield* MatrixWorld
       const cases = RULES.flatMap((rule) =>
@@ -313,7 +313,7 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
       process.stdout.write(`authorization matrix: ${cases.length} cases of derived worker keys\n`)
     }))
 
-  it.effect("finds nothing of another endpoint by the ids of its jobs, batches, error groups and bulk operations", () =>
+  it.effect("reveals nothing about another endpoint by the ids of its jobs, batches, error groups and bulk operations", () =>
     Effect.gen(function*() {
       const world = yield* MatrixWorld
       const key = world.limited.find(({ scopes }) => scopes.join() === "jobs") ?? assert.fail("no key")
@@ -328,7 +328,7 @@ layer(layerTest, { excludeTestServices: true, timeout: BUSY_MILLIS })("the autho
           return send(method, path, key.headers, body)
         }
         const { status, text } = yield* request(world.other)
-        // A body that is not JSON may be the first thing that is wrong.
+        // The server may reject the request for its body, which is not JSON, first.
         expect([400, 404], `${rule.id}: ${text}`).toContain(status)
         for (const secret of [world.other.id, world.other.tag]) expect(text, rule.id).not.toContain(secret)
       }

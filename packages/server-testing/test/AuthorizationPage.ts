@@ -17,7 +17,7 @@ const table = (head: ReadonlyArray<string>, rows: ReadonlyArray<ReadonlyArray<st
     .join("\n")
 }
 
-/** What a key that is limited to endpoints gets for others. */
+/** What a key that is limited to some endpoints gets for other endpoints. */
 const limitOf = ({ id, permission, template }: Rule): string => {
   if (permission === undefined || permission.guard === "operator" || permission.guard === "owner") return ""
   if (template.includes("{endpoint}")) return "403"

@@ -1,6 +1,6 @@
 /**
  * What the authorization matrix expects: the permission that each operation of the OpenAPI document declares in the contract, and the few
- * places where an endpoint is named elsewhere than in the URL.
+ * operations that name an endpoint outside their path.
  */
 import type { KeyScope } from "@stint/contract/AccessKey"
 import { Api } from "@stint/contract/Api"
@@ -66,7 +66,7 @@ export const NAMED: Readonly<Record<string, Named>> = {
   "bulk.searchJobs": { query: search, answer: "forbidden" },
   "bulk.countJobs": { query: search, answer: "forbidden" },
   "bulk.startBulk": {
-    // No job can be cancelled that has failed: an admitted request starts nothing.
+    // A failed job cannot be cancelled, so an admitted request starts nothing.
     body: (endpoint) => JSON.stringify({ action: "cancel", query: `endpoint:${endpoint} status:failed` }),
     answer: "forbidden"
   },
@@ -81,7 +81,7 @@ export const NAMED: Readonly<Record<string, Named>> = {
  */
 export const UNNAMED: ReadonlySet<string> = new Set(["bulk.cancelBulk"])
 
-/** Operations that would end what the matrix uses. They are called where they are refused, and with endpoints that do not exist. */
+/** Operations that would delete what the matrix uses. They are called only where they are refused, and with endpoints that do not exist. */
 export const DESTRUCTIVE: ReadonlySet<string> = new Set(["control.deleteEndpoint"])
 
 /** Operations on the fast path, which are also called with a URL that takes the router path. */
@@ -96,13 +96,13 @@ export const FAST: ReadonlySet<string> = new Set([
   "workers.pingByPost"
 ])
 
-/** The endpoint that a request addresses, from the view of a key that is limited to `own` and `gone`. */
+/** The endpoint that a request addresses, as seen by a key that is limited to `own` and `gone`. */
 export const PLACES = ["own", "other", "gone", "missing"] as const
 export type Place = (typeof PLACES)[number]
 
 const isPermitted = (place: Place) => place === "own" || place === "gone"
 
-/** Whether a request of this operation addresses one endpoint. */
+/** Whether a request to this operation addresses one endpoint. */
 export const addressesEndpoint = ({ id, template }: Pick<Rule, "id" | "template">): boolean =>
   template.includes("{endpoint}") || id in NAMED
 

@@ -1,6 +1,6 @@
 /**
- * The platform of the authorization matrix: two endpoints with jobs, errors, batches and bulk operations, one that was deleted, keys of
- * every kind, and sessions of the console.
+ * The platform of the authorization matrix: two endpoints with jobs, errors, batches and bulk operations, a deleted endpoint, keys of every
+ * kind, and console sessions.
  */
 import { isForEveryEndpoint, KeyScope, NewKey } from "@stint/contract/AccessKey"
 import { BatchReceipt } from "@stint/contract/Batch"
@@ -16,7 +16,7 @@ import { until } from "../src/TestEndpoint.ts"
 import { expectJson } from "../src/WireClient.ts"
 import type { Place } from "./AuthorizationRules.ts"
 
-/** A response, or what was read of a stream. */
+/** A response, or the part of a stream that was read. */
 export interface Seen {
   readonly status: number
   /** The headers and the body. */
@@ -27,7 +27,7 @@ export interface Seen {
 /** How long to read a stream that has no end. Milliseconds. */
 const STREAM_MILLIS = 20
 
-/** Sends requests over connections that stay open: ten thousand requests must not take a minute. */
+/** Sends requests over connections that stay open, because ten thousand requests must not take a minute. */
 export const sender = (baseUrl: string) => {
   const agent = new Agent({ keepAlive: true, maxSockets: 32 })
   const { hostname, port } = new URL(baseUrl)
@@ -75,7 +75,7 @@ const populated = Effect.gen(function*() {
   const tag = `tag-${randomUUID()}`
   const { id: failed } = yield* one.run({}, { tags: [tag] })
   yield* worker.next
-  // Only letters: other parts of a message do not tell error groups apart.
+  // Only letters: other parts of a message do not distinguish error groups.
   const word = randomBytes(12).toString("hex").replaceAll(/\d/g, (digit) => "ghijklmnop".charAt(Number(digit)))
   yield* worker.deliver(failed, { error: `no such city: ${word}` })
   const { id: job } = yield* one.run({}, { tags: [tag] })
@@ -112,7 +112,7 @@ export interface MatrixKey {
 
 const PARTS = ["jobs:submit", "jobs:read", "jobs:manage"] as const
 
-/** The sets of scopes: each one, and what combinations of parts could wrongly add up to. */
+/** The sets of scopes: each scope alone, and combinations whose parts could wrongly add up to another scope. */
 const SCOPE_SETS: ReadonlyArray<ReadonlyArray<KeyScope>> = [
   ...KeyScope.literals.map((scope) => [scope]),
   ...PARTS.map((left) => PARTS.filter((part) => part !== left)),
@@ -172,7 +172,7 @@ const make = Effect.gen(function*() {
     (key) => Effect.map(login(key.secret), (headers): MatrixKey => ({ ...key, name: `a session of ${key.name}`, headers }))
   )
 
-  // Keys that had every right once. `admin` does not reach the worker API, so these have `worker`, too.
+  // Keys that once had every right. `admin` does not permit the worker API, so they have `worker` too.
   const rights = ["admin", "worker"] as const
   const post = { method: "POST" }
   const [revoked, rotated, ended, endedSession] = yield* Effect.all([
@@ -200,7 +200,7 @@ const make = Effect.gen(function*() {
     "a rotated key": bearer(rotated.secret),
     "an unknown session": { cookie: endedSession.cookie.replace(/=.*/, `=${"a".repeat(43)}`), origin: baseUrl },
     "an ended session": endedSession,
-    // Its first request ends it: the second has no key.
+    // Its first request ends the session, so its second request has no key.
     [REVOKED_SESSION]: revokedSession
   }
 
@@ -212,7 +212,7 @@ const make = Effect.gen(function*() {
 
 export type World = Effect.Success<typeof make>
 
-/** The platform of all tests of the matrix. */
+/** The platform that all tests of the matrix share. */
 export class MatrixWorld extends Context.Service<MatrixWorld, World>()("@stint/server-testing/MatrixWorld") {}
 
 export const layer = Layer.effect(MatrixWorld, make)

@@ -1,5 +1,5 @@
 /**
- * Tests the answers of a server on which a budget is used up.
+ * Tests the responses of a server on which a budget has been used up.
  */
 import { expect, layer } from "@effect/vitest"
 import { BatchReceipt } from "@stint/contract/Batch"
@@ -37,7 +37,7 @@ const refused = expectJson(402, BudgetReached)
 /** Registers the tests. */
 export const budgetResponses = (): void => {
   layer(ServerTest.layer().pipe(Layer.provide(layerBudgets)), { excludeTestServices: true })("budgets", (it) => {
-    it.effect("refuses submissions with 402, names the budget and when it renews, and lets accepted jobs go on", () =>
+    it.effect("refuses submissions with 402, names the budget and when it renews, and lets accepted jobs continue", () =>
       Effect.gen(function*() {
         const { call, endpoint } = yield* ServerTest.ServerTest
         const one = yield* endpoint()
@@ -87,7 +87,7 @@ export const budgetResponses = (): void => {
         yield* one.run(1)
       }))
 
-    it.effect("lists the budgets, and costs beside the seconds", () =>
+    it.effect("lists the budgets, and reports costs next to the seconds", () =>
       Effect.gen(function*() {
         const { call } = yield* ServerTest.ServerTest
         const report = yield* Effect.flatMap(call("/api/v1/usage"), expectJson(200, UsageReport))

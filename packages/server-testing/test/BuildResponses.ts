@@ -1,5 +1,5 @@
 /**
- * Tests the answers about builds that only a machine with a container engine gives. The builds are stand-ins: `packages/builder` tests real ones.
+ * Tests the responses about builds that only a machine with a container engine returns. The builds are stand-ins: `packages/builder` tests real ones.
  */
 import { expect, layer } from "@effect/vitest"
 import { BuildMissing, failed } from "@stint/builder/BuildError"
@@ -25,7 +25,10 @@ const LINES: ReadonlyArray<BuildLogLine> = [
   { number: 2, time: NOW + 1, text: "Cloned commit c0ffee." }
 ]
 
-/** Build 1 has succeeded and build 2 runs. Other builds do not exist, and a repository called `refused` is refused. The endpoint `plain` has no settings. */
+/**
+ * Build 1 has succeeded and build 2 is running. Other builds do not exist, and a repository called `refused` is refused. The endpoint `plain`
+ * has no settings.
+ */
 const stub = Layer.sync(Builds, () => {
   const build = (endpoint: EndpointId, number: number, createdBy = "ada"): Build => ({
     endpoint,
@@ -84,7 +87,7 @@ const BuildLog = Schema.Struct({ lines: Schema.Array(Schema.Unknown), cursor: Sc
 /** Registers the tests. */
 export const builtResponses = (): void => {
   layer(layerServer({ builds: stub }), { excludeTestServices: true })("builds on a machine with an engine", (it) => {
-    it.effect("POST builds: returns the build with the key that started it, and what the body asks for", () =>
+    it.effect("POST builds: returns the build that the body requests, with the key that started it", () =>
       Effect.gen(function*() {
         const { call } = yield* ServerTest
         const json = { ref: "v2", message: "for the demonstration" }
@@ -130,7 +133,7 @@ export const builtResponses = (): void => {
         yield* Effect.flatMap(post("3/deploy"), expectProblem(404))
       }))
 
-    it.effect("DELETE an endpoint: removes the settings of one that no build has created yet", () =>
+    it.effect("DELETE an endpoint: removes the build settings of an endpoint that no build has created yet", () =>
       Effect.gen(function*() {
         const { call } = yield* ServerTest
         const remove = (id: string) => call(`/api/v1/endpoints/${id}`, { method: "DELETE" })

@@ -83,7 +83,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         yield* Effect.flatMap(send("/api/v1/endpoints", { authorization: session, headers: { cookie: "" } }), expectProblem(401))
       }))
 
-    it.effect("is in the audit as the key of a person in the console", () =>
+    it.effect("appears in the audit as its key, used through the console", () =>
       Effect.gen(function*() {
         const { call, endpoint } = yield* ServerTest
         const one = yield* endpoint()
@@ -101,7 +101,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         ])
       }))
 
-    it.effect("is refused to pages of other origins, also of the same host, and a request with a key of its own ignores it", () =>
+    it.effect("is refused to pages of other origins, even on the same host, and is ignored by a request with a key of its own", () =>
       Effect.gen(function*() {
         const { baseUrl, endpoint } = yield* ServerTest
         const one = yield* endpoint()
@@ -117,7 +117,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
           yield* Effect.flatMap(send(SESSION, { json: { key: ADMIN_KEY }, headers: { origin } }), expectProblem(403))
           yield* Effect.flatMap(send(SESSION, { method: "DELETE", headers: { origin } }), expectProblem(403))
         }
-        // Browsers that tell where a request comes from protect reads, too: some, like `stream`, have an effect.
+        // For browsers that send the origin of a request, the server protects reads too, because some of them, such as `stream`, have an effect.
         for (const site of ["same-site", "cross-site"]) {
           const headers = { origin: baseUrl, "sec-fetch-site": site }
           yield* Effect.flatMap(send(one.path("health"), { headers }), expectProblem(403))
@@ -130,7 +130,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         expect((yield* send("/api/v1/endpoints")).status).toBe(200)
       }))
 
-    it.effect("has the scopes of its key, and ends with the logout, and with its key", () =>
+    it.effect("has the scopes of its key, and ends at logout or when its key ends", () =>
       Effect.gen(function*() {
         const { call, endpoint } = yield* ServerTest
         const one = yield* endpoint()
@@ -157,7 +157,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         yield* call(`/api/v1/keys/${key.id}/revoke`, { json: {} })
         const ended = yield* Effect.flatMap(second.send(one.path("requests")), expectProblem(401))
         expect(ended.error).toContain("was revoked")
-        // The server forgot the session: the open page does not count as a client that tries wrong keys.
+        // The server has forgotten the session, so the open page does not count as a client that tries wrong keys.
         for (let at = 0; at < 3 * LIMIT; at += 1) {
           const again = yield* Effect.flatMap(second.send(one.path("requests")), expectProblem(401))
           expect(again.error).toBe("The request has no key.")
@@ -166,7 +166,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
         yield* Effect.flatMap(first.login(worker.secret), expectProblem(403))
       }))
 
-    it.effect("refuses bodies without a key, and throttles wrong keys as the APIs do", () =>
+    it.effect("refuses bodies without a key, and throttles wrong keys like the APIs", () =>
       Effect.gen(function*() {
         const { call } = yield* ServerTest
         const { login, send } = yield* browser
@@ -219,7 +219,7 @@ layer(Layer.unwrap(Effect.map(folder, (path) => withConsole(Effect.succeed(path)
 layer(withConsole(Effect.succeed(join(tmpdir(), "stint-console-that-was-never-built"))), { excludeTestServices: true })(
   "a console that is not built",
   (it) => {
-    it.effect("leaves the page at / as it is, and leads its other addresses there", () =>
+    it.effect("leaves the page at / unchanged, and serves it at the console's other addresses too", () =>
       Effect.gen(function*() {
         const { baseUrl, call } = yield* ServerTest
         const page = yield* call("/", { authorization: null, headers: { accept: "text/html" } })

@@ -43,7 +43,7 @@ const OPERATORS = ["/api/v1/endpoints", "/api/v1/keys", "/v2/x/job-take/w", "/v2
 const corsHeaders = (headers: Headers) => [...headers.keys()].filter((name) => name.startsWith("access-control-"))
 
 layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })("CORS for two origins", (it) => {
-  it.effect("answers a preflight without a key for every caller operation, allowing the requested headers", () =>
+  it.effect("responds to a preflight without a key for every caller operation, and allows the requested headers", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const wanted = "authorization,content-type,idempotency-key,last-event-id,x-stainless-lang"
@@ -136,7 +136,7 @@ layer(serverFor("*"), { excludeTestServices: true })("CORS for any origin", (it)
 })
 
 layer(layerServer(), { excludeTestServices: true })("CORS without origins", (it) => {
-  it.effect("is off by default: a preflight gets a 405, as any wrong method does", () =>
+  it.effect("is off by default: a preflight gets a 405, like any wrong method", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const asked = yield* call("/v2/x/run", preflight(APP, "POST", "authorization"))

@@ -1,4 +1,4 @@
-/** As `DecodingCost.test.ts`, with every bomb at every place, and with a second size. */
+/** Like `DecodingCost.test.ts`, but with every bomb at every place, and with a second size. */
 import { describe, expect, it } from "@effect/vitest"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ const SMALL = 100_000
 /** Below the limit of every operation. */
 const LARGE = 900_000
 
-/** With the fixed part, 43 B of heap per byte: what a batch allocates for a text of escapes. It has the highest cost of all. */
+/** With the fixed part, 43 B of heap per byte. A batch allocates this for a text of escapes, which is the most expensive case. */
 const LARGE_MEMORY_PER_BYTE = 30
 
 describe("the cost of a body", () => {

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { BOMB_NAMES, costText, isExpensive, layerServer, meter, PLACES, placeText } from "./DecodingCosts.ts"
 import { BODY_OPERATIONS } from "./HostileBodies.ts"
 
-/** Large enough to exceed the fixed cost of a request by far. */
+/** Large enough for a cost far above the fixed cost of a request. */
 const SIZE = 100_000
 
 describe("the cost of a body", () => {

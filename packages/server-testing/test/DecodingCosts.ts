@@ -11,7 +11,10 @@ import { BODY_OPERATIONS, type BodyOperation, BOMBS, type Path } from "./Hostile
  */
 const TIME_PER_BYTE = 100
 
-/** Bytes of heap per byte of body. The text and its pieces take 2 to 4. The values of `JSON.parse` took up to 30, and all errors 300. */
+/**
+ * Bytes of heap per byte of body. The text and its pieces take 2 to 4. The values from `JSON.parse` took up to 30, and collecting all errors
+ * took 300.
+ */
 const MEMORY_PER_BYTE = 10
 
 /**
@@ -51,10 +54,10 @@ export const PLACES: ReadonlyArray<Place> = BODY_OPERATIONS.flatMap((operation) 
 
 export const BOMB_NAMES: ReadonlyArray<string> = Object.keys(BOMBS)
 
-/** A server whose waits are over at once. */
+/** A server whose waits end at once. */
 export const layerServer = layer({ limits: { minWaitMs: 1, maxWaitMs: 1, syncWaitMs: 1, openAiHeadWaitMs: 1, heartbeatMs: 1 } })
 
-/** What bodies cost a new endpoint, at least: a cost above `limit` is measured up to three more times. */
+/** Measures what bodies cost a new endpoint, and returns the lowest cost seen: one that is too high is measured up to three more times. */
 export const meter = Effect.gen(function*() {
   const server = yield* ServerTest
   const endpoint = yield* server.endpoint()
@@ -78,7 +81,7 @@ export const meter = Effect.gen(function*() {
       return { nanos: cpuNanos() - before.nanos, bytes: allocated() - before.bytes, status: statusOf(answer) ?? 0, answer }
     }).pipe(Effect.scoped)
 
-  /** The cost of a body with a bomb of this size. Dies when the answer is neither a result nor an error of the caller. */
+  /** The cost of a body with a bomb of this size. Dies when the response is neither a success nor a client error. */
   return (bomb: string, size: number, { operation, path }: Place, isTooMuch: (cost: Cost) => boolean) =>
     Effect.gen(function*() {
       const url = operation.template

@@ -51,8 +51,8 @@ const fragile = <Store extends object>(
 const outage = Layer.sync(Outage, () => ({ isOn: false }))
 
 /**
- * These work during an outage: known keys stay valid while the key store is unavailable, as its contract requires, and listeners receive
- * nothing.
+ * These operations work during an outage: known keys stay valid while the key store is unavailable, as its contract requires, and listeners
+ * receive nothing.
  */
 const ALWAYS: Readonly<Record<string, ReadonlyArray<string>>> = { [KeyStore.key]: ["get"], [JobStore.key]: ["subscribe"] }
 
@@ -75,7 +75,7 @@ const backups = Layer.effect(
   }))
 )
 
-/** A receiver of alerts. In an outage, there is none. */
+/** An alert receiver. During an outage, there is none. */
 const alerts = Layer.effect(
   Alerts,
   Effect.map(Outage, (on) => ({
@@ -84,7 +84,7 @@ const alerts = Layer.effect(
   }))
 )
 
-/** A key that the platform cannot replace: a rotation is refused. In an outage, it cannot be read. */
+/** A key that the platform cannot replace, so a rotation is refused. During an outage, it cannot be read. */
 const operatorsKey = Layer.effect(
   SecretsKey,
   Effect.gen(function*() {
@@ -99,7 +99,7 @@ const operatorsKey = Layer.effect(
   })
 ).pipe(Layer.provide(outage))
 
-/** An empty cache of models. In an outage, it cannot be used. */
+/** An empty model cache. During an outage, it cannot be used. */
 const models = Layer.effect(
   Models,
   Effect.gen(function*() {
@@ -182,9 +182,9 @@ export const sweep = (): void => {
           const workers = yield* create({ name: "workers", endpoints: "all", scopes: ["worker"] })
           const roaming = surface === "worker" ? { authorization: workers.secret } : {}
 
-          // Its endpoint is in the query.
+          // The endpoint of these operations is in the query.
           const isEvents = ["/api/v1/events", "/api/v1/errors"].includes(operation.template)
-          // Theirs are in the text query.
+          // The endpoints of these operations are in the text query.
           const isSearch = operation.template.startsWith("/api/v1/jobs")
           const isBulk = operation.template.startsWith("/api/v1/bulk")
           const send = (
@@ -238,7 +238,7 @@ export const sweep = (): void => {
             ...(operation.template === "/api/v1/backup" ? { 200: send() } : {}),
             // Only this server has receivers of alerts.
             ...(operation.template === "/api/v1/alerts/test" ? { 200: send(), 409: duringOutage } : {}),
-            // Other operations are refused in the tests of their conflicts. Only this server has a key that it may not replace.
+            // The tests of conflicts provoke the 409 of other operations. Only this server has a key that it may not replace.
             ...(operation.template === "/api/v1/secrets-key/rotate" ? { 409: send() } : {}),
             // Only the query of a GET without parameters can be invalid.
             400: first !== ""
@@ -247,7 +247,7 @@ export const sweep = (): void => {
               ? call(`${operation.template}?limit=0&lastEventId=0&by=0${isSearch ? "&query=status:none" : ""}`)
               : send({}, { json: "no object" }),
             401: send({}, { authorization: "wrong" }),
-            // These show every reader its own endpoints, jobs or operations.
+            // These operations admit every reader, and show it its own endpoints, jobs or operations.
             403: send({}, {
               authorization:
                 isSearch || isBulk || ["/api/v1/overview", "/api/v1/alerts", "/api/v1/usage"].includes(operation.template)
@@ -275,7 +275,7 @@ export const sweep = (): void => {
           }
           for (const status of Object.keys(operation.operation.responses)) {
             // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.
-            // Events have a bound of their own, which the tests of runs exceed.
+            // Events have their own limit, which the tests of runs exceed.
             const isElsewhere = operation.method === "GET"
               ? status === "413" || status === "415" || status === "507" || (status === "429" && last === "route")
               : status === "507" && operation.template.endsWith("/events")

@@ -144,7 +144,7 @@ const LIMITED = "limited"
 const timeless = (text: string): string =>
   text.replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
     .replaceAll(/"(delayTime|executionTime)":\d+/g, "$1")
-    // The remaining time of the limit's one-day window.
+    // The time left in the limit's one-day window.
     .replaceAll(/\b86[34]\d\d\b/g, "A DAY")
 
 /** The parts of a response that are compared. */
@@ -205,7 +205,7 @@ const answersOf = (options: ServerTest.Options) =>
     return answers
   }).pipe(Effect.provide(ServerTest.layer({ ...options, limits: { runBytes: 2_000 } })))
 
-/** The spans of requests to routes of the fast path: their names and route attributes. */
+/** The spans of requests to fast path routes: their names and route attributes. */
 const spansOf = (options: ServerTest.Options) =>
   Effect.gen(function*() {
     const spans: Array<Tracer.Span> = []

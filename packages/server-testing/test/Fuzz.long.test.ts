@@ -31,7 +31,7 @@ import { mutate, recorder } from "./RecordedRequests.ts"
 /** How long each of the two generators runs. */
 const MILLIS = (SeededRandom.chaosMinutes() ?? 1 / 3) * 30_000
 
-/** A request that takes longer is repeated. It hangs if it takes that long each time. */
+/** A request that takes longer is repeated. If it takes that long each time, it counts as hanging. */
 const HANG_MILLIS = 1_000
 const HANG_REPEATS = 3
 
@@ -197,11 +197,11 @@ const generated = (() => {
 
 type Generated = typeof generated extends fc.Arbitrary<infer A> ? A : never
 
-/** Requests that change or delete an endpoint use another one, because the others need this one. */
+/** Requests that change or delete an endpoint use a separate endpoint, because all other requests need the first endpoint. */
 const idsFor = ({ method, template }: { readonly method: string; readonly template: string }, real: Ids): Ids =>
   template.startsWith("/api/v1/endpoints/{endpoint}") && method !== "GET" ? { ...real, endpoint: "changed" } : real
 
-/** The cache has no models: no hub has this one. */
+/** The cache has no models, because no hub has this model. */
 const MODEL = { owner: "openai", name: "whisper-large-v3" }
 
 /** The ids of things that exist, by the name of their parameter. */
@@ -277,7 +277,7 @@ describe("chaos: hostile requests", () => {
       }
       let requests = 0
 
-      /** One recorded connection for each request of a client to each operation. */
+      /** Records one connection for each request that a client sends to each operation. */
       const record = Effect.gen(function*() {
         const proxy = yield* recorder(server.baseUrl)
         const admin = makeClient(proxy.baseUrl, `Bearer ${ADMIN_KEY}`)

@@ -19,7 +19,7 @@ const resolved = (schema: unknown): Node => {
   return typeof ref === "string" ? resolved(document.components.schemas[ref.split("/").at(-1) ?? ""]) : schema
 }
 
-/** The values that replace another one, each as JSON text of about `size` characters. */
+/** The bombs that replace a value, each as JSON text of about `size` characters. */
 export const BOMBS: Readonly<Record<string, (size: number) => string>> = {
   numbers: (size) => `[${"1,".repeat(size / 2)}1]`,
   "short strings": (size) => `[${"\"a\",".repeat(size / 4)}"a"]`,

@@ -21,7 +21,7 @@ budgetResponses()
 sweep()
 
 describe("the OpenAPI document", () => {
-  it("describes the status, the body and the headers of every response received above", async () => {
+  it("describes the status, the body and the headers of every response that the tests above received", async () => {
     await answers.settled()
     expect([...answers.wrong].toSorted()).toEqual([])
   })

@@ -207,7 +207,7 @@ const rotate: fc.Arbitrary<Step> = fc.tuple(fc.nat(), fc.option(fc.oneof(fc.cons
     if (answer.status !== 200) return
     const end = world.now + (graceMs ?? 86_400_000)
     for (const secret of key.secrets) secret.until = Math.min(secret.until ?? Infinity, end)
-    // The last three expired secrets are still known; older ones are unknown.
+    // The last three expired secrets are still known; older secrets are unknown.
     const ended = key.secrets.filter(({ until }) => until !== undefined && until <= world.now)
     for (const old of ended.slice(0, -3)) key.secrets.splice(key.secrets.indexOf(old), 1)
     key.secrets.push({ secret: secretOf(answer).secret, until: undefined })
@@ -318,7 +318,7 @@ it("records the last use of a key at most once a minute, and never records a rej
   }
   await world.call("GET", "/v2/a/health", `${secret.slice(0, -1)}!`)
   expect(await lastUsed()).toBeUndefined()
-  // The use is recorded after the response was sent. If a use were recorded too early, the next one would be skipped.
+  // A use is recorded after the response has been sent. If one were recorded too early, the next one would be skipped.
   for (const [at, noted] of [[0, 0], [59_999, 0], [60_000, 60_000], [100_000, 60_000], [120_000, 120_000]] as const) {
     world.now = START + at
     await world.call("GET", "/v2/a/health", secret)

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { head, statusOf } from "../src/RawSocket.ts"
 import { ADMIN_KEY, layer, ServerTest } from "../src/ServerTest.ts"
 
-/** The p99 of other endpoints stays below this when no turn takes longer. The longest turns measured take 15 to 30 ms. */
+/** The p99 latency of other endpoints stays below this when no turn takes longer. The longest turns measured took 15 to 30 ms. */
 const MOST_MILLIS = 50
 
 const SIZE = 9_000_000
@@ -63,7 +63,7 @@ describe("large bodies", () => {
           expect(statusOf(yield* socket.until((received) => received.includes("\r\n\r\n"))), path).toBe(status)
         }).pipe(Effect.scoped)
         const attempt = longestTurn(Effect.all([send, send], { concurrency: "unbounded" }))
-        // Garbage collection and compilation can take a turn of their own.
+        // Garbage collection and compilation can lengthen a turn.
         let longest = yield* attempt
         for (let tries = 0; tries < 2 && longest > MOST_MILLIS; tries++) longest = Math.min(longest, yield* attempt)
         expect(longest, path).toBeLessThan(MOST_MILLIS)

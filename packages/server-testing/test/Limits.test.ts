@@ -11,9 +11,9 @@ import { until } from "../src/TestEndpoint.ts"
 import { expectProblem } from "../src/WireClient.ts"
 
 describe("Limits", () => {
-  it.live("holds /stream for 8 s without a wait of the caller, because the Python client stops reading after 10 s", () =>
+  it.live("holds /stream for 8 s when the caller sends no wait, because the Python client stops reading after 10 s", () =>
     Effect.gen(function*() {
-      // The server has another value here, so that the test does not wait for 8 s.
+      // The server in this test has a shorter wait, so that the test does not take 8 s.
       expect(defaults.streamWaitMs).toBe(8_000)
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run({})
@@ -94,7 +94,7 @@ describe("Limits", () => {
       }
     }))
 
-  it.live("returns 503 with Retry-After before it reads large bodies that exceed the memory together, and accepts small ones", () => {
+  it.live("returns 503 with Retry-After before it reads large bodies that together exceed the memory, and accepts small ones", () => {
     const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {
@@ -152,7 +152,7 @@ describe("Limits", () => {
       expect(statusOf(refused)).toBe(503)
       expect(refused).toMatch(/retry-after: 1/i)
       expect(JSON.parse(bodyOf(refused))).toMatchObject({ hint: expect.stringContaining("STINT_PAYLOADS_MEMORY") })
-      // The body in progress may go beyond the limit when it is alone.
+      // The body in progress may exceed the limit when it is the only one.
       yield* until(Effect.sync(memory.reserved), (reserved) => reserved < 3 * 1024 * 1024)
       yield* first.write(`${piece}${piece}2\r\n"}\r\n0\r\n\r\n`)
       yield* until(Effect.map(endpoint.health, ({ jobs }) => jobs.inQueue), (jobs) => jobs === 1)

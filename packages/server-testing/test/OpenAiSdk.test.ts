@@ -145,7 +145,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(refused instanceof RateLimitError && Number(refused.headers?.get("retry-after"))).toBeGreaterThan(0)
     }))
 
-  it.effect("an invalid request error of a handler is a BadRequestError, with and without a stream", () =>
+  it.effect("an invalid request error from a handler is a BadRequestError, with and without a stream", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve(() =>

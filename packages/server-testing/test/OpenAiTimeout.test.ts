@@ -1,5 +1,5 @@
 /**
- * Tests OpenAI requests that take longer than the delay of their response headers, and servers that shut down or fail during such a
+ * Tests OpenAI requests that take longer than the server delays their response headers, and servers that shut down or fail during such a
  * request.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
@@ -96,7 +96,7 @@ describe("a closing server", () => {
       }
     }))
 
-  it.live("ends responses that it has started with the same error", () =>
+  it.live("ends responses in progress with the same error", () =>
     Effect.gen(function*() {
       const { close, server } = yield* start(LATE)
       const endpoint = yield* server.endpoint()

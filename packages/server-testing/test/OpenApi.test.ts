@@ -74,7 +74,7 @@ const refs = (value: unknown): ReadonlyArray<string> => {
 }
 
 layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
-  it.effect("requires no key, because it describes the platform and contains none of its data", () =>
+  it.effect("requires no key, because it describes the platform but contains none of its data", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -210,7 +210,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       expect(examples).toBeGreaterThan(15)
     }))
 
-  it.effect("responses of the platform match the document", () =>
+  it.effect("the platform's responses match the document", () =>
     Effect.gen(function*() {
       const document = yield* read
       const server = yield* ServerTest

@@ -1,4 +1,4 @@
-/** Readers of the platform's events that read slowly, or when the server closes. */
+/** Tests readers of the platform's events: slow readers, readers with revoked keys, and readers of a server that closes. */
 import { expect, it } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
 import { PlatformEvent } from "@stint/contract/PlatformEvent"
@@ -28,7 +28,7 @@ const connect = (baseUrl: string) =>
     return response
   })
 
-/** Reads until an event of this type. */
+/** Reads until an event of this type arrives. */
 const readUpTo = async (response: IncomingMessage, type: PlatformEvent["type"]): Promise<ReadonlyArray<PlatformEvent>> => {
   const events: Array<PlatformEvent> = []
   let text = ""
@@ -49,7 +49,7 @@ const readUpTo = async (response: IncomingMessage, type: PlatformEvent["type"]):
 const PUBLISHED = 60_000
 
 it.live(
-  "a reader that stops reading is told how many events it missed, and the platform keeps no more of them",
+  "a reader that stops reading learns how many events it missed, and the platform does not keep those events",
   () =>
     Effect.gen(function*() {
       const server = yield* ServerTest.ServerTest
@@ -76,7 +76,7 @@ it.live(
   60_000
 )
 
-it.live("a reader's response ends after its time with its position, and a revoked key reads nothing more", () =>
+it.live("a reader's response ends with its position after its maximum duration, and a revoked key reads nothing more", () =>
   Effect.gen(function*() {
     const server = yield* ServerTest.ServerTest
     const events = yield* PlatformEvents.PlatformEvents

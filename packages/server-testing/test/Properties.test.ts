@@ -10,7 +10,7 @@ import type { TestEndpoint } from "../src/TestEndpoint.ts"
 import { expectProblem, type WireClient } from "../src/WireClient.ts"
 import type { WireWorker } from "../src/WireWorker.ts"
 
-/** Nearly valid bodies, and arbitrary ones. */
+/** Nearly valid bodies, and arbitrary bodies. */
 const body = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.uint8Array().map((bytes) => Buffer.from(bytes).toString("latin1")),

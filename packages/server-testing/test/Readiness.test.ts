@@ -1,5 +1,5 @@
 /**
- * Tests when `/readyz` reports that the platform does not do its work.
+ * Tests when `/readyz` reports that the platform is not ready.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Readiness from "@stint/server/Readiness"
@@ -27,7 +27,7 @@ describe("readiness", () => {
       expect(yield* readiness.check).toBeUndefined()
     }).pipe(Effect.provide(faulty)))
 
-  it.effect("reads the store once per second, however often it is asked, and once for concurrent questions", () =>
+  it.effect("checks the store once per second, however often it is called, and once for concurrent calls", () =>
     Effect.gen(function*() {
       let claims = 0
       const jobs = yield* JobStore
@@ -49,7 +49,7 @@ describe("readiness", () => {
       }).pipe(Effect.provide(Readiness.layer.pipe(Layer.provide(Layer.succeed(JobStore, counted)))))
     }).pipe(Effect.provide(MemoryJobStore.layer)))
 
-  it.effect("ends when the store does not answer within 5 seconds, and when the platform shuts down", () =>
+  it.effect("ends when the store does not respond within 5 seconds, and when the platform shuts down", () =>
     Effect.gen(function*() {
       const silent = JobStore.of({ ...(yield* JobStore), claim: () => Effect.never })
       yield* Effect.gen(function*() {

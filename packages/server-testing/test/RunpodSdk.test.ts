@@ -68,7 +68,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("runSync: polls status-sync until the job ends when the job outlasts the first wait", () =>
+  it.effect("runSync: when the job outlasts the first wait, polls status-sync until the job ends", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const waiting = yield* Effect.forkChild(call(() => client.runSync({ input: {} })))

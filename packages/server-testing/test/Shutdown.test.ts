@@ -42,7 +42,7 @@ describe("closing the server", () => {
         statusSync: endpoint.call(endpoint.path(`status-sync/${id}`)),
         stream: endpoint.call(endpoint.path(`stream/${id}`))
       }, { concurrency: "unbounded" }))
-      // All six requests are waiting by now: the runsync job is in the queue, and the other requests were sent before it.
+      // All six requests are waiting by now: the runsync job is in the queue, and the other requests were sent earlier.
       yield* until(endpoint.health, ({ jobs }) => jobs.inQueue === 1)
       yield* Effect.sleep(50)
       const millis = yield* closing

@@ -134,7 +134,7 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
 
 /**
  * The routes, served by the provided `HttpServer`. When the scope closes, the server first responds to requests in flight. Also provides
- * `Readiness`, so that the program can end it before the server closes.
+ * `Readiness`, so that the program can report itself as not ready before the server closes.
  */
 export const layer = layerEndWaits.pipe(Layer.provideMerge(serve(layerAllRoutes)), Layer.provideMerge(Readiness.layer))
 
@@ -163,7 +163,7 @@ const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.ma
 /** The address of the server for programs on this machine. */
 export const baseUrl: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(listening, PublicAddress.local)
 
-/** The address of the server for other machines. It is a guess when the server listens on every address of this machine. */
+/** The address of the server for other machines. A guess when the server listens on every address of this machine. */
 export const publicAddress: Effect.Effect<PublicAddress.PublicAddress["Service"], never, HttpServer.HttpServer> = Effect.map(
   listening,
   (address) => PublicAddress.guess(address)

@@ -22,7 +22,7 @@ const countDerivations = Effect.map(
 /** The calls of 2,000 workers of 100 endpoints. */
 const calls = Array.from({ length: 2_000 }, (_, n) => ({ endpoint: `e-${n % 100}`, worker: `w-${n}` }))
 
-it.effect("derives the keys of thousands of workers once, and not at each of their calls", () =>
+it.effect("derives the keys of thousands of workers once, and not on each call", () =>
   Effect.gen(function*() {
     const { identifyWorker, workerKey } = yield* AccessKeys.AccessKeys
     const own = calls.map(({ endpoint, worker }) => workerKey(endpoint, worker))
@@ -42,7 +42,7 @@ it.effect("derives the keys of thousands of workers once, and not at each of the
     expect(derivations()).toBe(2_100)
   }).pipe(Effect.provide(keys)))
 
-it.effect("forgets no key in use when others fill the cache", () =>
+it.effect("evicts no key in use when other keys fill the cache", () =>
   Effect.gen(function*() {
     const { identifyWorker, workerKey } = yield* AccessKeys.AccessKeys
     const key = workerKey("e", "w")

@@ -42,7 +42,7 @@ describe("the audit of a server", () => {
       assert.deepStrictEqual(yield* times, [])
     }).pipe(Effect.provide(layer({ entries: 100, keep: Duration.days(2) }))))
 
-  it.effect("bounds a flood of refused operations without waiting for the next hour, and keeps the changes", () =>
+  it.effect("bounds a flood of refused operations without waiting for the next hour, and keeps the entries for changes", () =>
     Effect.gen(function*() {
       const { list, record } = yield* AuditLog.AuditLog
       yield* record("platform", entry(0))
@@ -53,7 +53,7 @@ describe("the audit of a server", () => {
       assert.strictEqual((yield* list({ limit: 10, result: "done" })).length, 1)
     }).pipe(Effect.provide(layer({ entries: 100, keep: Duration.days(400) }))))
 
-  it.effect("limits the refused operations of each key, and logs how many it left out", () => {
+  it.effect("limits the recorded refusals per key, and logs how many it omitted", () => {
     const lines: Array<string> = []
     return Effect.gen(function*() {
       const { list, record } = yield* AuditLog.AuditLog

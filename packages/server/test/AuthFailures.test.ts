@@ -26,7 +26,7 @@ it.effect("allows the limit per minute and address, states the wait, and logs on
   }).pipe(Effect.provide(Logger.layer([logger])))
 })
 
-it.effect("remembers a bounded number of addresses, and forgets the one that it has known longest", () =>
+it.effect("remembers a bounded number of addresses, and forgets the address that it has known longest", () =>
   Effect.gen(function*() {
     const fail = yield* AuthFailures.make(1)
     const address = (at: number) => `10.${at >> 16}.${(at >> 8) & 255}.${at & 255}`
@@ -37,7 +37,7 @@ it.effect("remembers a bounded number of addresses, and forgets the one that it 
     expect(yield* fail(address(AuthFailures.MAX_ADDRESSES - 1))).toBe(60)
   }))
 
-it("counts IPv6 addresses per /64, and IPv4 addresses alike in both spellings", () => {
+it("counts IPv6 addresses per /64, and both spellings of an IPv4 address as one", () => {
   const same: ReadonlyArray<readonly [address: string, subject: string]> = [
     ["192.0.2.1", "192.0.2.1"],
     ["::ffff:192.0.2.1", "192.0.2.1"],

@@ -36,7 +36,7 @@ describe("sessions of browsers", () => {
       expect([0, 1, MAX_SESSIONS].map(isOpen)).toEqual([false, true, true])
     }).pipe(Effect.provide(address("http://127.0.0.1:4600"))))
 
-  it.effect("have a cookie for each port of a host, which only https requires when the console is opened over https", () =>
+  it.effect("have a cookie for each port of a host, which is restricted to https when the console is opened over https", () =>
     Effect.gen(function*() {
       const sessions = yield* BrowserSessions
       const plain = sessions.open(request({}), KEY)
@@ -48,7 +48,7 @@ describe("sessions of browsers", () => {
       expect(sessions.close(request(proxied))).toMatch(/^stint_session=; .*Max-Age=0; Secure$/)
     }).pipe(Effect.provide(address("http://127.0.0.1:4600"))))
 
-  it.effect("may be used by the platform's own origin: the one of the request, or the public one behind a proxy", () =>
+  it.effect("may be used by the platform's own origin: the request's, or the public one behind a proxy", () =>
     Effect.gen(function*() {
       const { foreignOrigin } = yield* BrowserSessions
       const post = (headers: Record<string, string>) => foreignOrigin(request(headers, "POST"))

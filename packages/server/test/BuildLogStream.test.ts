@@ -54,7 +54,7 @@ const running = () => {
 
 const decodeEvent = Schema.decodeUnknownSync(BuildLogEvent)
 
-/** The events of a text. */
+/** The events in a text. */
 const eventsIn = (text: string) => {
   const events: Array<typeof BuildLogEvent.Type> = []
   const parser = Sse.makeParser((event) => {
@@ -64,7 +64,7 @@ const eventsIn = (text: string) => {
   return events.map((event) => event.event === "line" ? `${event.id} ${event.data.text}` : `end ${event.data.state}`)
 }
 
-/** Follows, and returns what was sent so far. */
+/** Follows the log. `sent` returns the events sent so far. */
 const followed = Effect.fnUntraced(function*(build: ReturnType<typeof running>, after = 0) {
   let text = ""
   const fiber = yield* Effect.forkScoped(
@@ -114,7 +114,7 @@ describe("the log of a build as events", () => {
       expect(sent().slice(-2)).toEqual([`${BUILD_LOG_LIMIT * 2} line ${BUILD_LOG_LIMIT * 2}`, "end succeeded"])
     }))
 
-  it.effect("ends after some minutes without an end, so that the reader shows its key again", () =>
+  it.effect("ends after a few minutes even if the build is still running, so that the reader presents its key again", () =>
     Effect.gen(function*() {
       const build = running()
       build.write("slow")

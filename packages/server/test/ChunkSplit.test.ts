@@ -24,7 +24,7 @@ const character = fc.constantFrom(
 const halves = (text: string) => text.length - Array.from(text).length
 
 describe("splitText", () => {
-  it("property: splits every text into pieces that fit, are JSON and together are the text", () =>
+  it("property: splits every text into pieces that fit, are JSON and together form the text", () =>
     fc.assert(
       fc.property(fc.array(character, { maxLength: 200 }), fc.integer({ min: 50, max: 120 }), (characters, limit) => {
         const json = JsonText.make(`"${characters.join("")}"`)

@@ -120,7 +120,7 @@ describe("the endpoint's model in explain", () => {
     )
   })
 
-  it("says why a download failed, and when it is tried again", () => {
+  it("says why a download failed, and when it is retried", () => {
     const { cause, nextRetryAt, reason, words } = explain(facts({ endpoint, model: failed }))
     expect(reason).toBe("failing")
     expect(words).toBe(
@@ -159,7 +159,7 @@ describe("the wait in explain", () => {
     return { requestedAt: NOW - requested, createdAt: at(created), calledAt: at(called), readyAt: at(ready) }
   }
 
-  it("has one part for each step of a cold start, and they add up", () => {
+  it("has one part for each step of a cold start, and the parts add up to the wait", () => {
     expect(waitOf(ago(809, 800, 169, 19))).toEqual({
       millis: 812,
       words: "3 ms until its worker was requested, 9 ms to create the worker, 631 ms for the worker to start, " +

@@ -51,7 +51,7 @@ const object = fc.array(fc.tuple(key, spaced), { maxLength: 8 }).map((members) =
 const countOf = (value: unknown): number =>
   typeof value === "object" && value !== null ? 1 + Object.values(value).reduce<number>((sum, one) => sum + countOf(one), 0) : 1
 
-/** Pieces of JSON, of which most sequences are almost JSON. */
+/** Sequences of pieces of JSON. Most of them are almost JSON. */
 const almostJson = fc.array(
   fc.constantFrom(
     ..."{}[],:\"\\ \t\n\r0123456789+-.eEtrufalsn".split(""),
@@ -93,7 +93,7 @@ describe("scan", () => {
         const found = scanned(text)
         const expected = parsed(text)
         expect(found._tag, JSON.stringify(text)).toBe(expected === "JSON" ? "JsonScan" : "JsonFault")
-        // A syntax error further on is not found after an infinite number.
+        // The scan stops at an infinite number, so it does not find a syntax error after it.
         if (expected === "JSON with an infinite number") expect(found).toMatchObject({ reason: "number" })
       }),
       { numRuns: 5_000 }

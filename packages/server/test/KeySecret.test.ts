@@ -31,7 +31,7 @@ const rotate = (times: number) => {
 }
 
 describe("a rotated key", () => {
-  it("keeps the three newest expired secrets, so that their users get a specific error, and no older ones", () => {
+  it("keeps only the three newest expired secrets, so that their users get a specific error", () => {
     const { key, secrets, now } = rotate(6)
     expect(secrets.map((secret) => secretStatus(key, digestOf(secret), now)._tag)).toEqual([
       "NoMatch",

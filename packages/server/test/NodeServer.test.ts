@@ -23,7 +23,7 @@ const echo = Effect.gen(function*() {
 })
 
 describe("a server that listens before its routes are ready", () => {
-  it.live("answers the requests that arrived in the meantime", () =>
+  it.live("responds to the requests that arrived in the meantime", () =>
     Effect.gen(function*() {
       const server = yield* HttpServer.HttpServer
       if (!NetAddress.isInetAddress(server.address)) throw new Error("no port")
@@ -34,7 +34,7 @@ describe("a server that listens before its routes are ready", () => {
         port,
         "PUT /early HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody"
       )
-      // The server answers this one without routes. It arrived after the others, so they have been read too.
+      // The server responds to this request without routes. It arrived after the others, so the server has read those too.
       expect(yield* Effect.promise(() => send(port, "not HTTP\r\n\r\n"))).toContain("HTTP/1.1 400 Bad Request")
       yield* server.serve(echo)
       expect(yield* Effect.promise(() => get)).toMatch(/^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\nGET \/early $/)

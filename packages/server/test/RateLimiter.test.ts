@@ -152,7 +152,7 @@ it.effect("never admits more calls than either limit alone, and never rejects a 
     )
   ))
 
-it.effect("a changed limit starts from zero", () =>
+it.effect("starts the count of a changed limit from zero", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     expect(limits.acquire(subject, of({ limit: 1, perMs: 60_000 })).rejection).toBeUndefined()

@@ -23,7 +23,7 @@ export interface StartPart {
 export class FirstTakes {
   readonly #known = new Set<string>()
 
-  /** Whether the worker takes its first job, as far as this process knows. */
+  /** Whether this is the worker's first job, as far as this process knows. */
   isFirst(endpoint: EndpointId, worker: string): boolean {
     const name = `${endpoint}\n${worker}`
     if (this.#known.has(name)) return false

@@ -1,5 +1,5 @@
 /**
- * OpenTelemetry's attributes of generative AI, for jobs of the OpenAI route.
+ * OpenTelemetry's attributes for generative AI, for jobs from the OpenAI route.
  */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 /** How the OpenAI route begins a job's input (docs/spec/openai-route.md). */
 const PREFIX = "{\"openai_route\":"
 
-/** Longer inputs are not read, because reading them takes longer than the rest of the span. Characters. */
+/** The maximum length of an input that is read, in characters. Reading a longer one would take longer than the rest of the span. */
 const MAX_LENGTH = 64 * 1024
 
 const decodeInput = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({

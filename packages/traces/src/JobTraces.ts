@@ -1,15 +1,15 @@
 /**
- * Makes the platform's spans of jobs. Wraps the job store and the batch store, because every change of a job goes through one of them.
+ * Creates the platform's spans for jobs. Wraps the job store and the batch store, because every change to a job goes through one of them.
  *
  * ```
  *   JobQueue, BatchQueue --> JobTraces --> JobStore, BatchStore
  *        insert, enqueue       send
- *        claim                 wait, cold start; the job's traceparent becomes that of its attempt
+ *        claim                 wait, cold start; the job's traceparent becomes the attempt's
  *        apply, tick, ...      attempt, or the wait of a job that ends in the queue     read by a fiber, outside of the change
  * ```
  *
- * A span is made when it ends, from the times in the job's record, so nothing is held in memory for a waiting or running job. The ends of
- * attempts need the trace context from the store. They wait for it in a queue of at most {@link MAX_ENDS}.
+ * A span is created when it ends, from the times in the job's record, so nothing is held in memory for a waiting or running job. The end of
+ * an attempt needs the trace context from the store, and waits for it in a queue of at most {@link MAX_ENDS} ends.
  */
 import { isTerminal } from "@stint/contract/Job"
 import type { FinishedSpan, SpanExport } from "@stint/otel/SpanExport"
@@ -39,12 +39,12 @@ const RETURNS: { readonly [tag in JobMachineEvent["_tag"]]?: string } = {
   Return: "returned"
 }
 
-/** The end of an attempt, or of the wait of a job that never got another attempt. */
+/** The end of an attempt, or the end of a wait for a job that got no further attempt. */
 interface End {
   readonly before: JobHead
   readonly status: JobHead["status"]
   readonly event: JobMachineEvent["_tag"]
-  /** The error that the event contains. The store may have removed it already when the span is made. */
+  /** The error that the event contains. The store may have removed it by the time the span is created. */
   readonly error: SpanError | undefined
   readonly at: number
 }
@@ -156,7 +156,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
       addWait(trace, job, job.attempt, job.startedAt)
       if (isFirst && job.worker !== null) addColdStart(trace, job, job.worker, job.startedAt)
     }
-    // A worker follows the platform's decision, even if no caller made one.
+    // A worker follows the platform's decision, even if no caller decided.
     return trace.sampled || trace.caller === undefined
       ? { ...job, traceparent: TraceIds.traceparentOf(trace, TraceIds.attemptSpan(job.id, job.attempt)) }
       : job
@@ -166,7 +166,7 @@ const make = Effect.fnUntraced(function*(spans: SpanExport, sampler: TraceIds.Sa
     const { at, before, event, status } = end
     const { attempt, chunks, endpoint, id, release, startedAt, worker } = before
     const stored = yield* jobs.traceOf(endpoint, id)
-    // The job was already removed.
+    // The job has already been removed.
     if (stored === undefined) return spans.lose(1)
     const trace = TraceIds.traceOf(id, stored, sampler)
     if (!trace.sampled) return

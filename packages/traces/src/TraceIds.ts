@@ -3,7 +3,7 @@
  * is restarted during a job continues the job's trace.
  *
  * ```
- *   trace of the caller (traceparent), or of the job
+ *   the caller's trace (traceparent), or the job's own
  *     send                the submission
  *       wait 1            in the queue, before attempt 1
  *       attempt 1         from the take to the result; the parent of the worker's spans
@@ -18,13 +18,13 @@ import { hash } from "node:crypto"
 
 const idOf = (role: string, of: string, digits: number): string => hash("sha256", `${role}\n${of}`, "hex").slice(0, digits)
 
-/** The span of a job's submission, below which all its other spans are. */
+/** The span of a job's submission, the ancestor of all its other spans. */
 export const sendSpan = (job: string): string => idOf("send", job, 16)
 
 /** The span of the wait before an attempt. Attempts are numbered from 1. */
 export const waitSpan = (job: string, attempt: number): string => idOf(`wait ${attempt}`, job, 16)
 
-/** The span of the start of the worker that takes an attempt, or of a part of that start. */
+/** The span of a worker's start before its attempt, or of a part of that start. */
 export const coldStartSpan = (job: string, attempt: number, part: string): string =>
   idOf(`cold start ${attempt} ${part}`, job, 16)
 
@@ -47,7 +47,7 @@ export interface JobTrace {
 /** Decides whether a trace is recorded. `caller`: the caller's decision; undefined when there is no caller. */
 export type Sampler = (traceId: string, caller: boolean | undefined) => boolean
 
-/** The sampler that the settings name. Depends on the trace id only, so that the decision is the same after a restart. */
+/** The sampler that the settings name. Depends only on the trace id, so that the decision is the same after a restart. */
 export const samplerOf = ({ ratio, sampler }: Pick<Settings, "ratio" | "sampler">): Sampler => {
   const share = sampler.endsWith("always_on") ? 1 : sampler.endsWith("always_off") ? 0 : ratio
   const decide = (traceId: string) => Number.parseInt(traceId.slice(-8), 16) < share * 2 ** 32
@@ -70,6 +70,6 @@ export const traceOf = (
   }
 }
 
-/** The `traceparent` that makes a span the parent. */
+/** The `traceparent` that makes this span the parent. */
 export const traceparentOf = ({ sampled, traceId }: JobTrace, span: string): string =>
   `00-${traceId}-${span}-${sampled ? "01" : "00"}`

@@ -1,8 +1,8 @@
 /**
- * Makes the spans of webhooks: one for each attempt to send one, below the span of the job's submission. The receiver gets the span in its
+ * Creates the spans for webhooks: one for each attempt to send a webhook, below the span of the job's submission. The receiver gets the span in its
  * `traceparent`.
  *
- * Wraps the outbox, which returns deliveries with their trace context, and the log of attempts, which has the times.
+ * Wraps the outbox, which returns deliveries with their trace context, and the log of attempts, which contains the times.
  */
 import type { SpanExport } from "@stint/otel/SpanExport"
 import { type WebhookAttempt, WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"

@@ -13,7 +13,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const CALLER = "b7ad6b7169203331"
 const trace = { traceparent: `00-${TRACE}-${CALLER}-01`, tracestate: "vendor=1" }
 
-/** The spans of a platform over a memory store, and the number of lost ones. */
+/** The spans of a platform over a memory store, and the number of lost spans. */
 class Recorder {
   readonly spans: Array<FinishedSpan> = []
   lost = 0
@@ -135,7 +135,7 @@ describe("the trace of a job", () => {
       })
     ))
 
-  it.effect("ends an attempt whose worker was silent, and one whose worker returned the job", () =>
+  it.effect("ends an attempt whose worker went silent, and one whose worker returned the job", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { endpoint, queue, started, takeOne } = yield* Scenario.make({ maxAttempts: 5 })
@@ -170,7 +170,7 @@ describe("the trace of a job", () => {
       expect(job.traceparent).toBe(`00-${attempt.traceId}-${attempt.spanId}-01`)
     }).pipe(Effect.provide(stores)))
 
-  it.effect("continues after a retry by hand, with attempts that have ids of their own", () =>
+  it.effect("continues after a manual retry, with new ids for the attempts", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { endpoint, fail, finish, queue, started, takeOne } = yield* Scenario.make({ maxAttempts: 1 })
@@ -238,7 +238,7 @@ describe("the trace of a job", () => {
       })
     ))
 
-  it.effect("names the model of a request to the OpenAI route", () =>
+  it.effect("names the model that a request to the OpenAI route asks for", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { endpoint, submit } = yield* Scenario.make()
@@ -253,7 +253,7 @@ describe("the trace of a job", () => {
 })
 
 describe("sampling", () => {
-  it.effect("records nothing when the caller does not record, and passes the caller's span to the worker", () =>
+  it.effect("records nothing when the caller does not record, but passes the caller's span to the worker", () =>
     run((recorder) =>
       Effect.gen(function*() {
         const { finish, submit, takeOne } = yield* Scenario.make()
@@ -276,7 +276,7 @@ describe("sampling", () => {
         expect(recorder.spans).toEqual([])
       }), { sampler: "parentbased_always_off", ratio: 1 }))
 
-  it("takes the share of traces that the ratio asks for", () => {
+  it("samples the share of traces that the ratio specifies", () => {
     const sample = samplerOf({ sampler: "parentbased_traceidratio", ratio: 0.25 })
     const ids = Array.from(
       { length: 1_000 },

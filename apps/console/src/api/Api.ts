@@ -1,7 +1,7 @@
 /**
  * Calls the platform that serves this page. The session's cookie authenticates the calls, so no code here has the key.
  *
- * The types are those of the contract. The responses are not validated: the page and the server are built together.
+ * The types come from the contract. The responses are not validated, because the page and the server are built together.
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
 import type { AuditPage } from "@stint/contract/AuditApi"
@@ -146,17 +146,17 @@ export const startBulk = (action: BulkAction, query: string) => call("POST", "/a
 /** Cancels or stops a bulk operation. */
 export const cancelBulk = (id: string) => call("POST", `/api/v1/bulk/${part(id)}/cancel`)
 
-/** The failures, grouped by error, last seen first. */
+/** The failures, grouped by error, most recently seen first. */
 export const errors = (query: Readonly<Record<string, string | number | undefined>>, signal?: AbortSignal) =>
   read<ErrorGroupList>(`/api/v1/errors${queryOf(query)}`, signal)
 
 const errorPath = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">) =>
   `/api/v1/errors/${part(endpoint)}/${part(fingerprint)}`
 
-/** Marks the fault of a group as corrected. Needs the scope `jobs:manage`. */
+/** Marks a group's fault as fixed. Needs the scope `jobs:manage`. */
 export const resolveError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/resolve`)
 
-/** Undoes that. */
+/** Undoes {@link resolveError}. */
 export const reopenError = (group: Pick<ErrorGroup, "endpoint" | "fingerprint">) => call("POST", `${errorPath(group)}/reopen`)
 
 /** A job, and why it has its status. */

@@ -1,5 +1,5 @@
 /**
- * What the key of the session permits, so that the console shows no button whose request the platform would reject.
+ * What the session's key permits, so that the console shows no button whose request the platform would reject.
  */
 import type { Session } from "./Api.ts"
 

@@ -1,5 +1,5 @@
 /**
- * The operations on runs of pipelines. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
+ * The operations on pipeline runs. Reading needs `jobs:read`, events need `jobs:submit`, and retries need `jobs:manage`.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
@@ -12,7 +12,7 @@ const PAGE = 1_000
 /** The maximum number of steps that are shown. The command line shows the steps of larger runs page by page. */
 const MOST_STEPS = 5_000
 
-/** The definitions of a pipeline, the newest first. Empty for an endpoint that is not a pipeline. */
+/** The definitions of a pipeline, newest first. Empty for an endpoint that is not a pipeline. */
 export const definitions = (endpoint: string, signal?: AbortSignal) =>
   read<DefinitionList>(`/v2/${part(endpoint)}/definitions`, signal)
 
@@ -31,7 +31,7 @@ export const runSteps = async (endpoint: string, id: string, signal?: AbortSigna
   }
 }
 
-/** Sends an event to the run that has waited longest for it. */
+/** Sends an event to the run that has waited for it the longest. */
 export const sendEvent = async (endpoint: string, event: SendEvent): Promise<EventReceipt> => {
   const receipt: EventReceipt = JSON.parse(await call("POST", `/v2/${part(endpoint)}/events`, { json: event }))
   return receipt

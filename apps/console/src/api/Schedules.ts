@@ -20,6 +20,6 @@ export const putSchedule = (endpoint: string, name: string, spec: ScheduleSpec) 
 /** Removes a schedule. */
 export const deleteSchedule = (endpoint: string, name: string) => call("DELETE", pathOf(endpoint, name))
 
-/** Pauses, resumes, or submits its job now. */
+/** Pauses or resumes a schedule, or submits its job now. */
 export const changeSchedule = (endpoint: string, name: string, change: "pause" | "resume" | "run-now") =>
   call("POST", `${pathOf(endpoint, name)}/${change}`)

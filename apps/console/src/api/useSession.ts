@@ -1,5 +1,5 @@
 /**
- * The session, for pages that are shown after the login.
+ * The session, for pages that require a login.
  */
 import { useQuery } from "@tanstack/react-query"
 import { createContext, useContext } from "react"

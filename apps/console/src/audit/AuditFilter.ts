@@ -1,5 +1,5 @@
 /**
- * The filter of the audit, as it is in the address.
+ * The audit page's filter, as stored in its address.
  */
 import type { AuditResult } from "@stint/contract/Audit"
 import { textAt } from "../format/AddressQuery.ts"

@@ -18,7 +18,7 @@ export interface EndpointHealth {
 /** A job that has waited this long needs attention: the default scaler adds a worker after 4 s. */
 const OLD_MILLIS = 60_000
 
-/** At least this many failures, and at least this share, need attention. */
+/** An endpoint needs attention when it has at least this many failures and at least this share of failures. */
 const MANY_FAILURES = 5
 const FAILURE_SHARE = 0.1
 
@@ -70,7 +70,7 @@ export interface RankedEndpoint {
   readonly health: EndpointHealth
 }
 
-/** All endpoints, those with problems first, then by name. */
+/** All endpoints: first those with problems, then by name. */
 export const rankEndpoints = (endpoints: ReadonlyArray<EndpointOverview>, now: number): ReadonlyArray<RankedEndpoint> =>
   endpoints.map((endpoint) => ({ endpoint, health: healthOf(endpoint, now) })).toSorted((a, b) =>
     RANK[a.health.level] - RANK[b.health.level] || (a.endpoint.id < b.endpoint.id ? -1 : 1)

@@ -3,7 +3,10 @@
  */
 import { Select } from "../ui/Choices.tsx"
 
-/** An endpoint, or all of them: an empty text. `names`: the endpoints that exist. The chosen one is offered even if it does not exist. */
+/**
+ * Chooses an endpoint, or all endpoints as an empty text. `names`: the existing endpoints. The chosen endpoint is offered even if it does not
+ * exist.
+ */
 export const EndpointSelect = ({ all = "All endpoints", names, onChoose, value }: {
   readonly names: ReadonlyArray<string>
   readonly value: string

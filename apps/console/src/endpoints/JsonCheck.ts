@@ -1,5 +1,5 @@
 /**
- * Checks the JSON of an input while it is typed.
+ * Checks the JSON of an input while the user types.
  */
 
 /** The value, or why the text is not JSON. */

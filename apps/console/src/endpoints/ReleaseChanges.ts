@@ -3,27 +3,27 @@
  */
 import type { Release } from "@stint/contract/Release"
 
-/** A setting that differs. A side is absent where the release does not have the setting. */
+/** A setting that differs. A side is absent if that release lacks the setting. */
 export interface SettingChange {
   readonly path: string
   readonly before?: string
   readonly after?: string
 }
 
-/** The differences of two releases. */
+/** The differences between two releases. */
 export interface ReleaseChanges {
   readonly settings: ReadonlyArray<SettingChange>
   readonly added: ReadonlyArray<string>
   readonly removed: ReadonlyArray<string>
   readonly changed: ReadonlyArray<string>
-  /** The code differs but none of its own files does, because an installed package changed. */
+  /** Whether the code differs only because an installed package changed, and none of the endpoint's own files did. */
   readonly packagesOnly: boolean
 }
 
 /** Values of environment variables stay hidden: they may be secrets. */
 const HIDDEN = "(hidden)"
 
-/** Each leaf of a JSON value by its path, such as `workers.max`. Lists are leaves. */
+/** The leaves of a JSON value by their paths, such as `workers.max`. Lists are leaves. */
 const leavesOf = (value: unknown, path: string, into: Map<string, string>): Map<string, string> => {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) {
     for (const [key, inner] of Object.entries(value)) leavesOf(inner, path === "" ? key : `${path}.${key}`, into)

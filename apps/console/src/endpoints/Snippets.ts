@@ -42,6 +42,6 @@ export const submitSnippet = (language: Language, baseUrl: string, endpoint: str
   }
 }
 
-/** The curl line that reads a job. */
+/** The curl command that reads a job. */
 export const statusSnippet = (baseUrl: string, endpoint: string, id: string): string =>
   `curl -s '${baseUrl}/v2/${endpoint}/status/${id}?explain' -H "Authorization: Bearer $STINT_API_KEY"`

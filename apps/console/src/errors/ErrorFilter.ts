@@ -1,5 +1,5 @@
 /**
- * The filter of the error groups in the address, and the texts for a group.
+ * The filter for error groups in the page's address, and the texts for a group.
  */
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
 import { EVERYTHING, printSearch } from "@stint/contract/JobSearch"
@@ -8,7 +8,7 @@ import { textAt } from "../format/AddressQuery.ts"
 /** The states, in the order of their buttons. */
 export const ERROR_STATES: ReadonlyArray<ErrorGroupState> = ["open", "resolved"]
 
-/** The periods, in the order of their choices. `latest`: since the release that each endpoint has now. */
+/** The periods, in the order of their choices. `latest`: since each endpoint's current release. */
 export const PERIODS = [
   ["", "Any time"],
   ["latest", "Since the last release"],
@@ -47,7 +47,7 @@ export const requestOf = (
   ...(period === "" ? {} : period === "latest" ? { sinceRelease: "latest" } : { since: now - MILLIS[period] })
 })
 
-/** The text query of a group's jobs. */
+/** The text query that finds a group's jobs. */
 export const jobsQuery = ({ endpoint, fingerprint }: Pick<ErrorGroup, "endpoint" | "fingerprint">): string =>
   printSearch({ ...EVERYTHING, endpoint: [endpoint], "error-group": [fingerprint] })
 

@@ -2,7 +2,7 @@
  * The query of a page's address, in which the page keeps its filter.
  */
 
-/** A value of the parsed query of the address, as text. */
+/** A value from the address's parsed query, as text. */
 export const textAt = (search: unknown, key: string): string => {
   const value: unknown = typeof search === "object" && search !== null ? Reflect.get(search, key) : undefined
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : ""

@@ -36,13 +36,13 @@ export const absolute = (time: number): string => {
 /** `08:00:00.123`, for log lines. */
 export const clockTime = (time: number): string => absolute(time).slice(11, 23)
 
-/** `1,234` and `12.3k`: exact as long as it fits. */
+/** `1,234` and `12.3k`: exact up to 9,999. */
 export const count = (value: number): string => value < 10_000 ? value.toLocaleString("en") : `${(value / 1_000).toFixed(1)}k`
 
 /** `1 job`, `12 jobs`. */
 export const counted = (value: number, one: string, many = `${one}s`): string => `${count(value)} ${value === 1 ? one : many}`
 
-/** `12 %`; below one percent `< 1 %`, so that no failure looks like none. */
+/** `12 %`; `< 1 %` below one percent, so that a few failures do not look like none. */
 export const percent = (part: number, whole: number): string => {
   if (part === 0 || whole === 0) return "0 %"
   const share = (part / whole) * 100

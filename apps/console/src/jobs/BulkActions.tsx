@@ -1,5 +1,5 @@
 /**
- * Bulk operations on the jobs of a query: the buttons that start them, and their progress, which the platform keeps.
+ * Bulk operations on the jobs that match a query: the buttons that start them, and their progress, which the platform stores.
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
 import type { BulkAction as ActionName, BulkOperation } from "@stint/contract/Bulk"
@@ -17,7 +17,7 @@ const KEY = ["bulk"]
 
 const numberOf = ({ count, more }: BulkOperation["matched"]): string => `${more ? "over " : ""}${counted(count, "job")}`
 
-/** The button that changes all jobs of a query, and asks for confirmation. */
+/** The button that changes all jobs that match a query, after a confirmation. */
 export const BulkAction = ({ action, query }: { readonly action: ActionName; readonly query: string }) => {
   const [isOpen, setOpen] = useState(false)
   const client = useQueryClient()
@@ -75,7 +75,7 @@ export const BulkAction = ({ action, query }: { readonly action: ActionName; rea
   )
 }
 
-/** The buttons that change all jobs of the query. Omits actions that change no job with a status of the query. */
+/** The buttons that change all jobs that match the query. Omits actions that would change no job with a status in the query. */
 export const BulkActions = ({ query, search }: { readonly query: string; readonly search: JobSearch }) => (
   <div className="actions" role="group" aria-label="All matching jobs">
     {(["retry", "rerun", "cancel"] as const).filter((action) =>
@@ -131,7 +131,7 @@ const Operation = ({ mayChange, operation }: { readonly operation: BulkOperation
   )
 }
 
-/** The operations that have not ended, and those that ended just now. Closing the page does not change them. */
+/** Unfinished operations, and those that ended recently. Closing the page does not affect them. */
 export const BulkProgress = ({ mayChange }: { readonly mayChange: boolean }) => {
   const now = useNow()
   const operations = useQuery({

@@ -34,7 +34,7 @@ const SHOWN_MILLIS = 5 * 60_000
 /** Whether an operation can still be cancelled or stopped. */
 export const isBulkOpen = ({ state }: Pick<BulkOperation, "state">): boolean => state === "held" || state === "running"
 
-/** The operations to show: open ones, and the newest of those that ended in the last few minutes. */
+/** The operations to show: open ones, and the newest that ended in the last few minutes. */
 export const shownOperations = (all: ReadonlyArray<BulkOperation>, now: number): ReadonlyArray<BulkOperation> => [
   ...all.filter(isBulkOpen),
   ...all.filter(({ endedAt }) => endedAt !== undefined && endedAt > now - SHOWN_MILLIS).slice(0, 2)

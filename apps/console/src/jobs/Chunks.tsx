@@ -4,10 +4,10 @@
 import { Copy } from "../ui/Text.tsx"
 import { type Chunk, streamedText } from "./JobFeed.ts"
 
-/** The chunks that are drawn. */
+/** The maximum number of chunks that are drawn. */
 const SHOWN = 500
 
-/** Text that streams is one text; other chunks are a list. */
+/** Shows streamed text as one text, and other chunks as a list. */
 export const Chunks = ({ chunks }: { readonly chunks: ReadonlyArray<Chunk> }) => {
   const text = streamedText(chunks)
   if (text !== undefined) {

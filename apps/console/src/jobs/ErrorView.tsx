@@ -1,5 +1,5 @@
 /**
- * The error of a job: what went wrong first, its traceback below.
+ * The error of a job: what went wrong, with the traceback below.
  */
 import { Copy } from "../ui/Text.tsx"
 import { errorParts } from "./JobError.ts"

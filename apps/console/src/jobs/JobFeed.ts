@@ -22,7 +22,7 @@ export interface JobFeed {
   readonly hasEnded: boolean
 }
 
-/** Before the first event. */
+/** The feed before the first event. */
 export const emptyFeed: JobFeed = {
   status: undefined,
   attempt: 0,
@@ -33,7 +33,7 @@ export const emptyFeed: JobFeed = {
   hasEnded: false
 }
 
-/** The page keeps the newest chunks and lines, so that a job that streams for hours does not fill the browser's memory. */
+/** The maximum number of chunks, and of lines, that the page keeps, so that a job that streams for hours does not fill the browser's memory. */
 export const MAX_KEPT = 5_000
 
 const append = <A>(
@@ -45,7 +45,7 @@ const append = <A>(
   return { list: dropped === 0 ? all : all.slice(dropped), dropped }
 }
 
-/** Adds a batch of events. A batch costs one pass, regardless of its number of events. */
+/** Adds a batch of events. A batch takes one pass over the lists, however many events it has. */
 export const addEvents = (feed: JobFeed, events: ReadonlyArray<JobEvent>): JobFeed => {
   let { attempt, hasEnded, progress, status } = feed
   const chunks: Array<Chunk> = []
@@ -88,8 +88,8 @@ export const addEvents = (feed: JobFeed, events: ReadonlyArray<JobEvent>): JobFe
 }
 
 /**
- * The streamed output as one text, if all chunks of the last attempt are text or deltas of a chat completion; undefined for other chunks, which
- * are shown one by one.
+ * The streamed output as one text, if all chunks of the last attempt are text or deltas of a chat completion. Undefined for other chunks,
+ * which are shown one by one.
  */
 export const streamedText = (chunks: ReadonlyArray<Chunk>): string | undefined => {
   const last = chunks.at(-1)?.attempt

@@ -1,6 +1,6 @@
 /**
- * The query of the job list in the address: `?q=status:failed endpoint:resize`. Links of other pages have `?endpoint=`, `?status=` and `?tag=`
- * instead.
+ * The job list's query in the page's address: `?q=status:failed endpoint:resize`. Links from other pages have `?endpoint=`, `?status=` and
+ * `?tag=` instead.
  */
 import type { JobStatus } from "@stint/contract/Job"
 import { EVERYTHING, type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
@@ -19,20 +19,20 @@ export const queryAt = (address: unknown): string => {
   })
 }
 
-/** The query with one status, or with any. */
+/** The query restricted to a status. Undefined: any status. */
 export const withStatus = (search: JobSearch, status: JobStatus | undefined): string =>
   printSearch({ ...search, status: status === undefined ? [] : [status] })
 
-/** The query with one endpoint, or with all. */
+/** The query restricted to an endpoint. Empty: all endpoints. */
 export const withEndpoint = (search: JobSearch, endpoint: string): string =>
   printSearch({ ...search, endpoint: endpoint === "" ? [] : [endpoint] })
 
-/** The query with jobs since a duration; 0: of any time. */
+/** The query restricted to jobs of the last `millis` milliseconds, or of any time for 0. */
 export const withinLast = (search: JobSearch, millis: number): string => {
   const { since: _, ...rest } = search
   return printSearch(millis === 0 ? rest : { ...rest, since: { ago: millis } })
 }
 
-/** Whether the platform must compare jobs one by one, so that the list is read less often. */
+/** Whether the platform must compare jobs one by one. If so, the list is read less often. */
 export const isScan = ({ batch, error, "error-group": group, release, worker }: JobSearch): boolean =>
   [batch, error, group, release, worker].some((values) => values.length > 0)

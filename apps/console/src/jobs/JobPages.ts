@@ -17,7 +17,7 @@ export const mergePages = (newest: ReadonlyArray<FoundJob>, older: ReadonlyArray
   return merged
 }
 
-/** The jobs that were submitted since the last look: those before the first known job. */
+/** The number of jobs on the newest page that are not shown yet. */
 export const countNew = (shown: ReadonlyArray<FoundJob>, newest: ReadonlyArray<FoundJob>): number => {
   const known = new Set(shown.map(({ id }) => id))
   return newest.filter(({ id }) => !known.has(id)).length

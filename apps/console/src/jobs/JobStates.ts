@@ -1,5 +1,5 @@
 /**
- * The statuses of jobs, in words.
+ * Job statuses as words.
  */
 import type { JobStatus } from "@stint/contract/Job"
 
@@ -26,7 +26,7 @@ const STATUSES: Readonly<Record<string, StatusText>> = BY_STATUS
 /** All statuses, in the order of a job's life. */
 export const JOB_STATUSES: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"]
 
-/** The word and the look of a status. */
+/** How a status looks, and its word. */
 export const statusText = (status: string): StatusText => STATUSES[status] ?? { tone: "ended", word: status }
 
 /** Whether the job has ended. */

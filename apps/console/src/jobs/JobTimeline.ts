@@ -8,8 +8,8 @@
  *   attempt 2                  ====
  * ```
  *
- * The platform keeps the times of the last attempt only. Earlier attempts are drawn from their first to their last log line, and are missing if they
- * logged nothing.
+ * The platform keeps only the times of the last attempt. Earlier attempts are drawn from their first to their last log line, and omitted if
+ * they logged nothing.
  */
 
 /** What is known about a job's times. Milliseconds since 1970. */
@@ -30,7 +30,7 @@ interface LoggedLine {
   readonly time: number
 }
 
-/** A bar. `open`: it has not ended. */
+/** A bar. `open`: whether it has not ended. */
 export interface TimelineBar {
   readonly label: string
   readonly kind: "wait" | "run" | "failed" | "done" | "ended"
@@ -42,7 +42,7 @@ export interface TimelineBar {
 
 const RESULT: Readonly<Record<string, TimelineBar["kind"]>> = { COMPLETED: "done", FAILED: "failed", TIMED_OUT: "failed" }
 
-/** The bars, in order of their start. */
+/** The bars, ordered by their start. */
 export const timelineOf = (job: JobTimes, lines: ReadonlyArray<LoggedLine>, now: number): ReadonlyArray<TimelineBar> => {
   const { attempts, createdAt, finishedAt, startedAt, status } = job
   const end = finishedAt ?? Math.max(now, createdAt)

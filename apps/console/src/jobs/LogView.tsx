@@ -1,5 +1,5 @@
 /**
- * The log of a job: filtered by level and attempt, and following its end.
+ * The log of a job, filtered by level and text. It follows new lines.
  */
 import type { JobLogLine } from "@stint/client"
 import { useEffect, useId, useRef, useState } from "react"
@@ -16,7 +16,7 @@ const filterLines = (lines: ReadonlyArray<JobLogLine>, level: string, text: stri
   )
 }
 
-/** The lines that are drawn. Older ones are found by the filter, or by `stint logs`. */
+/** The maximum number of lines that are drawn. The filter and `stint logs` find older lines. */
 const SHOWN = 1_000
 
 /** The lines. While the last line is visible, new lines scroll into view. */

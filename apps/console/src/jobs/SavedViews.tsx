@@ -11,7 +11,7 @@ export interface View {
 
 const KEY = "stint.views"
 
-/** More would not fit above the list. */
+/** The maximum number of views: more would not fit above the list. */
 const MAX_VIEWS = 20
 
 const isView = (value: unknown): value is View =>
@@ -28,7 +28,7 @@ export const viewsOf = (text: string | null): ReadonlyArray<View> => {
   }
 }
 
-/** The views with another one, which replaces a view with the same name. */
+/** Adds a view, which replaces a view with the same name. */
 export const withView = (views: ReadonlyArray<View>, view: View): ReadonlyArray<View> =>
   [...views.filter(({ name }) => name !== view.name), view].slice(-MAX_VIEWS)
 
@@ -44,7 +44,7 @@ const store = (views: ReadonlyArray<View>) => {
   try {
     window.localStorage.setItem(KEY, JSON.stringify(views))
   } catch {
-    // A browser without storage keeps the views until the page is left.
+    // A browser without storage keeps the views until the user leaves the page.
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * The timeline of a job, drawn.
+ * Draws the timeline of a job.
  */
 import { absolute, duration } from "../format/Format.ts"
 import { placeBars, type TimelineBar } from "./JobTimeline.ts"
 
-/** The bars on one axis. The durations are also texts, so that they can be read without the picture. */
+/** The bars on one axis. The durations are also given as text, so that they can be read without the picture. */
 export const Timeline = ({ bars }: { readonly bars: ReadonlyArray<TimelineBar> }) => {
   const places = placeBars(bars)
   return (

@@ -29,5 +29,5 @@ export const useNow = (): number => useSyncExternalStore(subscribe, () => clock.
 
 const HOUR = 3_600_000
 
-/** The beginning of this hour, for content that is too large to be drawn every second. */
+/** The start of the current hour, for content that is too large to be redrawn every second. */
 export const useHour = (): number => useSyncExternalStore(subscribe, () => Math.floor(clock.now / HOUR) * HOUR)

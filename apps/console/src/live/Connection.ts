@@ -37,5 +37,5 @@ const subscribe = (listener: () => void) => {
 /** The connection, for components. */
 export const useConnection = (): State => useSyncExternalStore(subscribe, () => store.state)
 
-/** The interval of a poll, or false while the reader has paused updates. A hidden tab does not poll at all. */
+/** The polling interval, or false while the reader has paused updates. A hidden tab does not poll at all. */
 export const usePoll = (millis: number): number | false => useConnection().isPaused ? false : millis

@@ -1,5 +1,5 @@
 /**
- * An endpoint: its queue and workers now, recent jobs, releases, settings, and programs that call it.
+ * An endpoint: its current queue and workers, recent jobs, releases, settings, and programs that call it.
  */
 import type { EndpointDetail } from "@stint/contract/OverviewApi"
 import { useQuery } from "@tanstack/react-query"
@@ -133,7 +133,7 @@ const EndpointPage = () => {
   const query = useQuery({
     queryKey: ["endpoint", endpoint],
     queryFn: ({ signal }) => Api.endpointDetail(endpoint, signal),
-    // Polled together with the recent jobs: one request every two seconds.
+    // Together with the poll of the recent jobs, this is one request every two seconds.
     refetchInterval: usePoll(4_000)
   })
   const health = query.data === undefined ? undefined : healthOf(query.data, now)

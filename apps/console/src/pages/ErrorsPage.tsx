@@ -1,5 +1,5 @@
 /**
- * Errors: failures grouped by error, last seen first.
+ * Errors: failures grouped by error, most recently seen first.
  */
 import type { ErrorGroup } from "@stint/contract/ErrorGroup"
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query"

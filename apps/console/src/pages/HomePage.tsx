@@ -48,7 +48,7 @@ const Attention = ({ ranked }: { readonly ranked: ReadonlyArray<RankedEndpoint> 
   )
 }
 
-/** A number that leads to the jobs that it counts. */
+/** A number that links to the jobs that it counts. */
 const JobCount = ({ endpoint, label, status, value }: {
   readonly endpoint: string
   readonly status: string

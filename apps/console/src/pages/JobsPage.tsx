@@ -1,5 +1,5 @@
 /**
- * Jobs: those that match the query in the address, newest first. The filters write the query, so that every view has an address.
+ * Jobs that match the query in the address, newest first. The filters write the query, so that every view has an address.
  */
 import { type JobSearch, parseSearch, printSearch, type SearchProblem } from "@stint/contract/JobSearch"
 import { keepPreviousData, useInfiniteQuery, useQuery } from "@tanstack/react-query"
@@ -50,7 +50,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
     queryFn: ({ signal }) => Api.searchJobs(query, PAGE, undefined, signal),
     refetchInterval: usePoll(isScan(search) ? SCAN_POLL_MILLIS : POLL_MILLIS)
   })
-  // New rows do not move the list while the reader has scrolled: they are counted above it.
+  // New rows do not move the list while the reader has scrolled down. Instead, they are counted above it.
   const [shown, setShown] = useState(newest.data)
   const waiting = shown === undefined || newest.data === undefined ? 0 : countNew(shown.jobs, newest.data.jobs)
   const isFrozen = !isAtTop && shown !== undefined && waiting > 0
@@ -121,7 +121,7 @@ const List = ({ query, search }: { readonly query: string; readonly search: JobS
   )
 }
 
-/** What is wrong with the query, with a mark at the position. */
+/** What is wrong with the query, with the position marked. */
 const Mistake = ({ id, problem }: { readonly id: string; readonly problem: SearchProblem }) => (
   <div className="problem" role="alert" id={id}>
     <p>

@@ -1,5 +1,5 @@
 /**
- * Keys: what each one permits, and when it was used. A leaked key is revoked here.
+ * Keys: what each key permits, and when it was last used. A leaked key is revoked here.
  */
 import type { AccessKey } from "@stint/contract/AccessKey"
 import { useQuery, useQueryClient } from "@tanstack/react-query"

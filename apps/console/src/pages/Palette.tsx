@@ -1,5 +1,5 @@
 /**
- * The command palette: finds any page, endpoint or job by a few letters.
+ * The command palette: finds a page, endpoint or job by a few letters.
  */
 import { Dialog } from "@base-ui/react/dialog"
 import { useQuery } from "@tanstack/react-query"

@@ -1,5 +1,5 @@
 /**
- * What the command palette offers for a text.
+ * The items that the command palette offers for a text.
  */
 import type { Session } from "../api/Api.ts"
 import { permits } from "../api/Permissions.ts"
@@ -15,7 +15,7 @@ export interface PaletteItem {
 /** The maximum number of items that are shown. */
 const MOST = 12
 
-/** The ids of jobs are UUIDs, with a suffix in some of them. */
+/** Job ids are UUIDs, some of them with a suffix. */
 const JOB_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(?:-[a-z0-9]+)?$/i
 
 const part = encodeURIComponent
@@ -40,8 +40,8 @@ const ofEndpoint = (session: Session, endpoint: string): ReadonlyArray<PaletteIt
 ]
 
 /**
- * The items whose label contains every word of the text; for the id of a job, the job on each endpoint that the key can read. Labels that
- * begin with the text come first.
+ * The items whose label contains every word of the text. For a job id, the job on each endpoint that the key can read. Labels that begin with
+ * the text come first.
  */
 export const paletteItems = (session: Session, endpoints: ReadonlyArray<string>, text: string): ReadonlyArray<PaletteItem> => {
   const wanted = text.trim().toLowerCase()

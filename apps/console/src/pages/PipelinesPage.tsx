@@ -1,5 +1,5 @@
 /**
- * Pipelines: their definitions with the runs that follow each, and the runs that have not ended.
+ * Pipelines: their definitions with the number of runs that follow each, and the open runs.
  */
 import { useQuery } from "@tanstack/react-query"
 import { Link } from "@tanstack/react-router"

@@ -1,5 +1,5 @@
 /**
- * A run of a pipeline: its graph with live state, and the node that was clicked.
+ * A run of a pipeline: its graph with live state, and the selected node.
  */
 import type { PipelineGraph } from "@stint/contract/RunJournal"
 import { progressOf } from "@stint/contract/RunProgress"

@@ -1,5 +1,5 @@
 /**
- * A schedule: its next five firings, its last one, its settings, and the form that changes them.
+ * A schedule: its next five firings, its last firing, its settings, and the form that changes them.
  */
 import type { Schedule } from "@stint/contract/Schedule"
 import { useQuery, useQueryClient } from "@tanstack/react-query"

@@ -118,7 +118,7 @@ const Navigation = ({ onSearch, session }: { readonly session: Api.Session; read
   )
 }
 
-/** The page of an unknown address. */
+/** The page for an unknown address. */
 export const NotFound = () => (
   <>
     <h1>There is no page at this address</h1>
@@ -128,7 +128,7 @@ export const NotFound = () => (
   </>
 )
 
-/** A page that failed: a defect of the console, or files that a newer version of the platform replaced. */
+/** Shown when a page fails: because of a defect in the console, or because a newer version of the platform has replaced its files. */
 export const Broken = ({ error }: { readonly error: unknown }) => (
   <>
     <h1>This page failed</h1>

@@ -1,5 +1,5 @@
 /**
- * Workers: those of all endpoints, the failing ones first.
+ * The workers of all endpoints, failing ones first.
  */
 import { useQuery } from "@tanstack/react-query"
 import { Link, useNavigate, useSearch } from "@tanstack/react-router"
@@ -81,7 +81,7 @@ const Empty = ({ filter, list: { overview } }: { readonly filter: WorkerFilter; 
 
 const Shown = ({ filter, list }: { readonly filter: WorkerFilter; readonly list: WorkerList }) => {
   const { left, overview, workers } = list
-  // An endpoint lists 500 workers at most.
+  // An endpoint lists at most 500 workers.
   const all = countWorkers(overview, filter.endpoint, filter.state)
   const most = mostWorkers(overview, filter.endpoint)
   const shown = workers.slice(0, MOST_WORKERS)

@@ -1,5 +1,5 @@
 /**
- * Opens the command palette by its key.
+ * Opens the command palette with its keyboard shortcut.
  */
 import { useEffect, useState } from "react"
 

@@ -10,7 +10,7 @@ import { checkJson } from "../endpoints/JsonCheck.ts"
 import { shortId } from "../format/Format.ts"
 import { Problem } from "../ui/Loaded.tsx"
 
-/** The form for one event of one name and key. */
+/** The form for an event with one name and key. */
 export const EventForm = ({ endpoint, event: { key, name }, run }: {
   readonly endpoint: string
   readonly run: string

@@ -1,5 +1,5 @@
 /**
- * A pipeline's graph. Each node is a button, so that the keyboard reaches it; the lines between them are SVG.
+ * A pipeline's graph. Each node is a button, so that it can be reached by keyboard; the lines between nodes are SVG.
  */
 import { BOX_HEIGHT, layoutOf } from "@stint/contract/GraphLayout"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
@@ -9,7 +9,7 @@ import { useNow } from "../live/Clock.ts"
 import { Icon } from "../ui/Status.tsx"
 import { lineOf, stateOf } from "./RunNodes.ts"
 
-/** Space for the texts of a box during the run, so that the layout does not move. */
+/** Reserves space for a box's texts during the run, so that the layout does not move. */
 const RESERVED = "x".repeat(10)
 
 /** The graph. `nodes`: the progress of a run, in the order of the graph. */
@@ -39,7 +39,7 @@ export const GraphView = ({ graph, nodes, onSelect, selected }: {
           {layout.edges.map(({ from, path, to }, index) => {
             const isPassed = progress.get(from)?.state === "completed" && (progress.get(to)?.state ?? "-") !== "-" &&
               progress.get(to)?.state !== "skipped"
-            // Two nodes may be joined by several lines.
+            // Several lines may join two nodes.
             return <path key={`${from} ${to} ${index}`} d={path} className={isPassed ? "edge passed" : "edge"} />
           })}
           {layout.parts.map(({ name, x, y }) => <text key={`${name} ${x} ${y}`} x={x} y={y}>{name}</text>)}

@@ -1,5 +1,5 @@
 /**
- * The nodes of a run for its graph: their looks, the texts of their boxes, and their steps.
+ * The nodes of a run, for its graph: how they look, the texts in their boxes, and their steps.
  */
 import { nodeOf } from "@stint/contract/NodeAddress"
 import type { PipelineGraph } from "@stint/contract/RunJournal"
@@ -22,7 +22,7 @@ const WAITS: ReadonlySet<string> = new Set(["waitFor", "sleep"])
 export const stateOf = ({ kind, state }: Pick<NodeProgress, "kind" | "state">): readonly [Tone | undefined, string] =>
   state === "open" && WAITS.has(kind) ? ["waiting", "Waits"] : STATES[state]
 
-/** How long a node took, or has taken until `now`. Undefined if this is not recorded, as for the first step. */
+/** How long a node took, or has taken until `now`. Undefined if this is not recorded, as is the case for the first step. */
 export const tookOf = ({ endedAt, startedAt, state }: NodeProgress, now: number): number | undefined => {
   if (startedAt === undefined || state === "-" || state === "skipped") return undefined
   const ended = endedAt ?? (state === "open" ? now : undefined)
@@ -44,7 +44,7 @@ export const lineOf = (node: NodeProgress, now: number): string => {
 export const stepsOf = (steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<RunStep> =>
   steps.filter(({ path }) => nodeOf(path) === address)
 
-/** The waits for events that are open. */
+/** The open waits for events. */
 export const openWaits = (steps: ReadonlyArray<RunStep>): ReadonlyArray<RunStep & Required<Pick<RunStep, "event">>> =>
   steps.flatMap((step) => step.state === "open" && step.event !== undefined ? [{ ...step, event: step.event }] : [])
 
@@ -59,8 +59,8 @@ export const outputOf = (steps: ReadonlyArray<RunStep>): unknown => {
 }
 
 /**
- * The nodes whose outputs are the input of a node. For a branch, only the part that ran. Nodes without their own output, such as an `all` around the
- * node or a sleep before it, pass their input on. Empty: the input of the run.
+ * The nodes whose outputs are the input of a node. For a branch, only the part that ran. Nodes without their own output, such as an `all`
+ * around the node or a sleep before it, pass on their input. An empty list stands for the input of the run.
  */
 export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, address: string): ReadonlyArray<string> => {
   const node = graph.nodes.find((one) => one.address === address)
@@ -72,13 +72,13 @@ export const sourcesOf = (graph: PipelineGraph, steps: ReadonlyArray<RunStep>, a
   return [...new Set(found)]
 }
 
-/** The job whose output is that of a node, if the node runs one job. */
+/** The job whose output is the node's output, if the node runs one job. */
 export const jobOf = (steps: ReadonlyArray<RunStep>): { readonly endpoint: string; readonly id: string } | undefined => {
   const last = steps.findLast(({ job, path }) => job !== undefined && !path.includes("["))
   return last?.job === undefined || last.endpoint === undefined ? undefined : { endpoint: last.endpoint, id: last.job }
 }
 
-/** The node to show first: one that failed, or otherwise one that waits for an event. */
+/** The node to show first: a failed one, or otherwise one that waits for an event. */
 export const mostUrgent = (nodes: ReadonlyArray<NodeProgress>): string | undefined =>
   (nodes.find(({ kind, state }) => state === "failed" && kind !== "all" && kind !== "branch") ??
     nodes.find(({ kind, state }) => state === "open" && kind === "waitFor"))?.node

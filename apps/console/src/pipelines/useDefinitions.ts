@@ -1,6 +1,6 @@
 /**
- * Which endpoints are pipelines, with their definitions. The platform has no list of them, so every endpoint is queried once, and then only the
- * pipelines.
+ * Which endpoints are pipelines, with their definitions. The platform has no list of pipelines, so this queries every endpoint once, and then
+ * only the pipelines.
  */
 import type { DefinitionList } from "@stint/contract/Definitions"
 import { useQueries } from "@tanstack/react-query"

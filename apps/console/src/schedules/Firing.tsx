@@ -10,7 +10,7 @@ import { Badge } from "../ui/Status.tsx"
 import { Time } from "../ui/Text.tsx"
 import { outcomeOf } from "./ScheduleWords.ts"
 
-/** The outcome, its time, its job or the reason why there is none. */
+/** The outcome, its time, and its job or the reason why there is none. */
 export const Firing = ({ endpoint, firing }: { readonly endpoint: string; readonly firing: ScheduleFiring | null }) => {
   const session = useSession()
   if (firing === null) return <span className="zero">never</span>

@@ -1,5 +1,5 @@
 /**
- * A schedule as it is typed into the form, and the settings that result.
+ * A schedule as typed into the form, and the resulting settings.
  */
 import type { ScheduleSpec } from "@stint/contract/Schedule"
 import { Cron } from "croner"
@@ -45,7 +45,7 @@ export const draftOf = (spec?: ScheduleSpec): ScheduleDraft => ({
   jitterSeconds: String((spec?.jitterMs ?? 0) / 1_000)
 })
 
-/** The first times of an expression after `after`, or what is wrong with it. */
+/** The first times after `after` at which an expression fires, or what is wrong with the expression. */
 export const timesOf = (
   cron: string,
   timeZone: string,
@@ -56,7 +56,7 @@ export const timesOf = (
     return { reason: "Write five fields: minute, hour, day of the month, month, day of the week. Or a name such as @daily." }
   }
   try {
-    // As the platform computes them (packages/schedule/src/CronTimes.ts).
+    // The platform computes them in the same way (packages/schedule/src/CronTimes.ts).
     const found = new Cron(cron, { mode: "5-part", timezone: timeZone, paused: true })
     const times = found.nextRuns(most, new Date(after)).map((time) => time.getTime())
     return times.length === 0 ? { reason: "This never occurs." } : { times }
@@ -104,7 +104,7 @@ export const specOf = (
   return {
     spec: {
       ...others,
-      // The field has no milliseconds: a time that was not changed is kept exactly.
+      // The field has no milliseconds, so a time that was not changed is kept exactly.
       ...(draft.repeats
         ? { cron: draft.cron.trim() }
         : { at: kept?.at !== undefined && draft.at === localTime(kept.at) ? kept.at : new Date(draft.at).getTime() }),

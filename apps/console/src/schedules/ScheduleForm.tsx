@@ -81,7 +81,7 @@ function Choice<A extends string>({ label, onChange, options, value }: {
 }
 
 const Preview = ({ cron, timeZone }: { readonly cron: string; readonly timeZone: string }) => {
-  // The times change with the minute, and computing them takes long for rare expressions.
+  // The times change every minute, and computing them takes long for expressions that rarely match.
   const minute = Math.floor(useNow() / MINUTE)
   const found = useMemo(() => timesOf(cron, timeZone, minute * MINUTE), [cron, timeZone, minute])
   if ("reason" in found) return null

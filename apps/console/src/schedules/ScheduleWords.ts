@@ -9,7 +9,7 @@ import type { Tone } from "../jobs/JobStates.ts"
 export const whenText = ({ at, cron, timeZone }: ScheduleSpec, zone: string): string =>
   cron === undefined ? `once, ${at === undefined ? "" : inZone(at, zone)}` : `${cron} (${timeZone})`
 
-/** The state of a schedule: its word and its look. */
+/** The state of a schedule: how it looks, and its word. */
 export const stateOf = ({ next, paused, waiting }: Pick<Schedule, "next" | "paused" | "waiting">): readonly [Tone, string] => {
   if (paused) return ["ended", "Paused"]
   if (waiting.length > 0) return ["waiting", "Waits for its previous job"]

@@ -1,12 +1,12 @@
 /**
- * The time zone in which the pages of schedules show times. The choice is stored in this browser.
+ * The time zone in which the pages about schedules show times. The choice is stored in this browser.
  */
 import { useId, useState } from "react"
 import { isZone, localZone } from "../format/Zones.ts"
 
 const KEY = "stint.zone"
 
-/** Each schedule in its own time zone. */
+/** Shows each schedule in its own time zone. */
 const OWN = "own"
 
 const load = (): string => {
@@ -30,13 +30,13 @@ export const useZone = (): {
     try {
       window.localStorage.setItem(KEY, zone)
     } catch {
-      // A browser without storage keeps the choice until the page is left.
+      // A browser without storage keeps the choice until the user leaves the page.
     }
   }
   return { choice, choose, zoneOf: (own) => choice === OWN ? own : choice }
 }
 
-/** The field. `zones`: those of the schedules. */
+/** The field. `zones`: the time zones of the schedules. */
 export const ZoneChoice = ({ choice, choose, zones }: {
   readonly choice: string
   readonly choose: (zone: string) => void

@@ -1,17 +1,17 @@
 /**
- * The values of a chart's lines.
+ * The values at a chart's grid lines.
  */
 
-/** The lines from zero to the top of a chart, and the size of the unit of their labels. */
+/** The lines from zero to the top of a chart, and the size of the unit in their labels. */
 export interface Axis {
   readonly top: number
   readonly ticks: ReadonlyArray<number>
 }
 
-/** About so many lines. */
+/** The approximate number of lines. */
 const LINES = 4
 
-/** Lines at round multiples of a unit, up to the largest value or above. `whole`: no fractions of the unit. */
+/** Lines at round multiples of a unit, up to or above the largest value. `whole`: no fractions of the unit. */
 export const axisOf = (largest: number, unit = 1, whole = false): Axis => {
   const rough = Math.max(largest, 0) / LINES / unit
   const power = rough === 0 ? 1 : 10 ** Math.floor(Math.log10(rough))

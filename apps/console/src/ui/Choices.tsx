@@ -1,9 +1,9 @@
 /**
- * One choice of several: as buttons beside each other, or as a list that opens.
+ * One choice of several: as buttons next to each other, or as a drop-down list.
  */
 import { type ReactNode, useId } from "react"
 
-/** Buttons, of which one is pressed. */
+/** Buttons, one of which is pressed. */
 export const Chips = <A extends string>({ choices, label, onChoose, value }: {
   readonly label: string
   readonly choices: ReadonlyArray<readonly [A, ReactNode]>
@@ -25,7 +25,7 @@ export const Chips = <A extends string>({ choices, label, onChoose, value }: {
   </div>
 )
 
-/** A list that opens, with its label. */
+/** A drop-down list with its label. */
 export const Select = <A extends string>({ choices, label, onChoose, value }: {
   readonly label: string
   readonly choices: ReadonlyArray<readonly [A, string]>

@@ -1,5 +1,5 @@
 /**
- * A button that asks before it does something that cannot be undone.
+ * A button that asks for confirmation before it does something that cannot be undone.
  */
 import { AlertDialog } from "@base-ui/react/alert-dialog"
 import { useMutation } from "@tanstack/react-query"

@@ -11,7 +11,7 @@ const save = (name: string, type: string, text: string) => {
   URL.revokeObjectURL(address)
 }
 
-/** The button. `text` is made when it is clicked. */
+/** The button. `text` is called when the button is clicked. */
 export const Download = ({ children, name, text, type }: {
   readonly children: string
   readonly name: string

@@ -11,7 +11,7 @@ import { clockTime } from "../format/Format.ts"
 export const Problem = ({ error, onRetry, since }: {
   readonly error: unknown
   readonly onRetry?: (() => void) | undefined
-  /** The time of the data that is still shown. */
+  /** When the data that is still shown was read. */
   readonly since?: number | undefined
 }) => {
   const message = error instanceof CallError ? error.detail : error instanceof Error ? error.message : String(error)
@@ -28,14 +28,14 @@ export const Problem = ({ error, onRetry, since }: {
   )
 }
 
-/** Space for content that loads, so that nothing moves when it arrives. */
+/** Space for content that is loading, so that nothing moves when it arrives. */
 export const Loading = ({ rows = 4 }: { readonly rows?: number }) => (
   <div className="loading" role="status" aria-label="Loading">
     {Array.from({ length: rows }, (_, row) => <div key={row} />)}
   </div>
 )
 
-/** The content for a query's data, or its failure, or space while it loads. */
+/** The content for a query's data, its failure, or a placeholder while it loads. */
 export function Loaded<A>({ children, query, rows }: {
   readonly query: UseQueryResult<A>
   readonly children: (data: A) => ReactNode

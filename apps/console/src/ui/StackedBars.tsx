@@ -1,6 +1,6 @@
 /**
  * A chart of stacked bars over time. The slider below the bars chooses one of them by keyboard, touch or mouse, and the legend shows its
- * values; a click on a name of the legend shows that part alone. So readers who do not see the colours can read every value and part.
+ * values; a click on a name in the legend shows only that part. So readers who cannot distinguish the colours can read every value and part.
  */
 import { type PointerEvent, useState } from "react"
 import type { Axis } from "./ChartAxis.ts"
@@ -15,13 +15,13 @@ export interface BarPart {
 /** Pixels. */
 const HEIGHT = 220
 
-/** A part that is not zero can be seen. */
+/** The minimum height of a part that is not zero, so that it is visible. */
 const LEAST = 1
 
-/** Bars of a few pixels have no gap between them: it would be a fraction of a pixel, and differ from bar to bar. */
+/** With more bars, there is no gap between them: it would be a fraction of a pixel, and differ from bar to bar. */
 const MOST_WITH_GAP = 150
 
-/** Colours of parts in style.css; the last one is that of all others. */
+/** The number of part colours in style.css. The last colour is for all other parts. */
 const COLOURS = 6
 
 const colour = (index: number) => `part-${Math.min(index, COLOURS)}`
@@ -32,7 +32,7 @@ export interface BarLabel {
   readonly text: string
 }
 
-/** The chart. `steps` are the names of the bars. A phone shows every second one of the `labels`. */
+/** The chart. `steps` are the names of the bars. A phone shows only every second label. */
 export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }: {
   readonly label: string
   readonly steps: ReadonlyArray<string>
@@ -71,7 +71,7 @@ export const StackedBars = ({ axis, format, label, labels, parts, steps, tick }:
           x={`${(column + gap) * width}%`}
           width={`${(1 - 2 * gap) * width}%`}
           y={base - height}
-          // A line of the background separates parts that have the same brightness.
+          // A line in the background colour separates parts of the same brightness.
           height={height > 3 ? height - 1 : height}
         />
       ]

@@ -19,7 +19,7 @@ export const Icon = ({ tone }: { readonly tone: Tone }) => (
   </svg>
 )
 
-/** A word with the look of a tone. */
+/** A word in the style of a tone. */
 export const Badge = ({ children, tone }: { readonly tone: Tone; readonly children: string }) => (
   <span className={`badge tone-${tone}`}>
     <Icon tone={tone} />

@@ -12,7 +12,7 @@ export interface Tab {
   readonly content: ReactNode
 }
 
-/** Tabs. At first, the tab with the name `initial` is open, or the first one. Later changes of `initial` do not switch the tab. */
+/** Tabs. The tab named `initial` is open at first, or else the first tab. Later changes to `initial` do not switch the tab. */
 export const Tabs = ({ initial, label, tabs }: {
   readonly label: string
   readonly tabs: ReadonlyArray<Tab>

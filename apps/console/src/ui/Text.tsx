@@ -19,7 +19,7 @@ export const Growing = ({ since }: { readonly since: number }) => {
 
 const COPIED_MILLIS = 1_500
 
-/** Copies a text. Without https, browsers have no clipboard for pages: the text is selected instead. */
+/** Copies a text. Without https, browsers give pages no access to the clipboard, so the text is selected instead. */
 export const Copy = (
   { children, label, text }: { readonly text: string; readonly label: string; readonly children?: string }
 ) => {
@@ -54,7 +54,7 @@ const copyText = async (text: string): Promise<boolean> => {
     area.className = "sr"
     document.body.append(area)
     area.select()
-    // The only way on http pages of other machines, which have no `navigator.clipboard`.
+    // The only way on http pages from other machines, which have no `navigator.clipboard`.
     const done = document.execCommand("copy") // oxlint-disable-line typescript/no-deprecated -- there is no other way
     area.remove()
     return done

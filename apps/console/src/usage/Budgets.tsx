@@ -1,5 +1,5 @@
 /**
- * Budgets: what is used, and when they renew.
+ * Budgets: how much is used, and when they renew.
  */
 import type { BudgetStatus } from "@stint/contract/UsageApi"
 import { costText } from "@stint/contract/UsageText"
@@ -32,7 +32,7 @@ const Name = ({ id, keys, known, scope }: {
       </>
     )
   }
-  // A budget can be that of an endpoint which does not exist.
+  // A budget's endpoint may not exist.
   return known?.includes(id) === false ? id : <Link to="/console/endpoints/$endpoint" params={{ endpoint: id }}>{id}</Link>
 }
 
@@ -79,7 +79,7 @@ export const ReachedBudgets = ({ budgets, keys }: { readonly budgets: ReadonlyAr
   )
 }
 
-/** The budgets that the key may see, those that are used up first. */
+/** The budgets that the key may see; budgets that are used up come first. */
 export const Budgets = ({ budgets, currency, keys, known }: {
   readonly budgets: ReadonlyArray<BudgetStatus>
   readonly currency: string

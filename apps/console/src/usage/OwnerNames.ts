@@ -1,5 +1,5 @@
 /**
- * The names of endpoints, releases and keys in the sums of usage.
+ * The names of endpoints, releases and keys in usage sums.
  */
 import { useQuery } from "@tanstack/react-query"
 import * as Api from "../api/Api.ts"
@@ -10,7 +10,7 @@ import type { Owner } from "./UsageSums.ts"
 /** The name of a key by its id. */
 export type KeyNames = ReadonlyMap<string, string>
 
-/** The names of the keys, for a session that may list them. Another one knows its own name only. */
+/** The names of the keys, for a session that may list them. Any other session knows only its own key's name. */
 export const useKeyNames = (isNeeded: boolean): KeyNames => {
   const session = useSession()
   const { data } = useQuery({
@@ -26,7 +26,7 @@ export const useKeyNames = (isNeeded: boolean): KeyNames => {
   ])
 }
 
-/** `hello`, `hello release 3`, `nightly`. Keys that were removed have only their id. */
+/** `hello`, `hello release 3`, `nightly`. Removed keys are shown by their id. */
 export const ownerName = (
   { endpoint, key, release }: Owner["row"],
   by: "endpoint" | "release" | "key",

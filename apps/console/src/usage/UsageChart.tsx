@@ -9,7 +9,7 @@ import { type KeyNames, ownerName } from "./OwnerNames.ts"
 import type { ChartStep, Measure } from "./UsageFilter.ts"
 import { amountText, chartOf, labelsOf, type Owner, stepText } from "./UsageSums.ts"
 
-/** The unit of the labels of the lines: hours for long times. */
+/** The unit of the axis labels: hours for long durations. */
 const unitOf = (measure: Measure, largest: number): readonly [size: number, name: string] => {
   if (measure === "cost" || measure === "attempts") return [1, ""]
   return largest >= 7_200 ? [3_600, " h"] : largest >= 120 ? [60, " min"] : [1, " s"]

@@ -1,19 +1,19 @@
 /**
- * What the page of usage shows, as it is in the address: the time, the step, what to sum by, one endpoint, and what the chart draws.
+ * What the usage page shows, as stored in its address: the period, the step, what to sum by, one endpoint, and what the chart draws.
  */
 import type { UsageBy, UsageReport, UsageStep } from "@stint/contract/UsageApi"
 import { textAt } from "../format/AddressQuery.ts"
 
-/** The times, in the order of their choices. Days are those of UTC, as in budgets. */
+/** The periods, in the order of their choices. Days are UTC days, as in budgets. */
 export const RANGES = [["7d", "7 days"], ["30d", "30 days"], ["month", "This month"], ["custom", "Custom"]] as const
 
 /** A choice of {@link RANGES}. */
 export type Range = (typeof RANGES)[number][0]
 
-/** The time of a bar. */
+/** The time span that one bar covers. */
 export type ChartStep = Exclude<UsageStep, "all">
 
-/** The steps, the shortest first. */
+/** The steps, shortest first. */
 export const STEPS = [["hour", "Hour"], ["day", "Day"], ["month", "Month"]] as const satisfies ReadonlyArray<
   readonly [ChartStep, string]
 >
@@ -39,14 +39,14 @@ export type Measure = (typeof MEASURES)[number][0]
 /** What the page shows. */
 export interface UsageFilter {
   readonly range: Range
-  /** The first and the last day of a custom time, `2026-11-22`. Otherwise empty. */
+  /** The first and the last day of a custom period, such as `2026-11-22`. Otherwise empty. */
   readonly from: string
   readonly to: string
   readonly step: ChartStep
   readonly by: UsageBy
-  /** Empty: all. */
+  /** Empty: all endpoints. */
   readonly endpoint: string
-  /** Empty: costs with prices, and otherwise execution. */
+  /** Empty: costs if prices are configured, and otherwise execution time. */
   readonly measure: Measure | ""
 }
 
@@ -68,7 +68,7 @@ export const usageFilterOf = (search: unknown): UsageFilter => {
   }
 }
 
-/** The query of the address: what differs from the defaults. */
+/** The query of the address: only what differs from the defaults. */
 export const usageSearchOf = (filter: UsageFilter): Readonly<Record<string, string>> =>
   Object.fromEntries(Object.entries({ ...filter }).filter(([key, value]) => value !== Reflect.get(DEFAULTS, key)))
 
@@ -78,7 +78,7 @@ const DAY = 24 * HOUR
 /** `2026-11-22`. */
 export const dayText = (time: number): string => new Date(time).toISOString().slice(0, 10)
 
-/** The platform is younger, and a year that is typed begins with zeros. */
+/** The platform is younger than this, and a year that is being typed begins with zeros. */
 const FIRST_DAY = Date.UTC(2020, 0, 1)
 
 const dayOf = (text: string): number | undefined => {
@@ -86,13 +86,13 @@ const dayOf = (text: string): number | undefined => {
   return Number.isNaN(time) ? undefined : time
 }
 
-/** A time. `to` is absent for a time that lasts until now. */
+/** A period. `to` is absent if the period lasts until now. */
 export interface Period {
   readonly from: number
   readonly to?: number
 }
 
-/** The time of a filter, or what is wrong with it. */
+/** The period that a filter chooses, or what is wrong with it. */
 export const periodOf = (
   { from, range, to }: UsageFilter,
   now: number
@@ -116,7 +116,7 @@ export const periodOf = (
   }
 }
 
-/** The beginning of the step that contains a time. */
+/** The start of the step that contains a time. */
 const startOf = (step: ChartStep, time: number): number => {
   if (step === "hour") return Math.floor(time / HOUR) * HOUR
   if (step === "day") return Math.floor(time / DAY) * DAY
@@ -130,21 +130,21 @@ const nextOf = (step: ChartStep, start: number): number => {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1)
 }
 
-/** The beginnings of all steps of a time, also of those in which nothing ran. */
+/** The starts of all steps in a period, including steps in which nothing ran. */
 export const stepsBetween = (step: ChartStep, from: number, to: number): ReadonlyArray<number> => {
   const steps: Array<number> = []
   for (let start = startOf(step, from); start < to; start = nextOf(step, start)) steps.push(start)
   return steps
 }
 
-/** With more bars, a bar would be too narrow to see. A month has up to 744 hours. */
+/** The maximum number of bars: with more, a bar would be too narrow to see. A month has up to 744 hours. */
 const MOST_STEPS = 750
 
-/** Whether a step gives few enough bars. Months always do. */
+/** Whether a step results in few enough bars. Months always do. */
 export const isPossible = (step: ChartStep, { from, to }: Period, now: number): boolean =>
   step === "month" || ((to ?? now) - from) / (step === "hour" ? HOUR : DAY) <= MOST_STEPS
 
-/** The step, or the shortest longer one that gives few enough bars. */
+/** The chosen step, or the shortest longer step that results in few enough bars. */
 export const stepOf = ({ step }: UsageFilter, period: Period, now: number): ChartStep =>
   STEPS.slice(STEPS.findIndex(([one]) => one === step)).find(([one]) => isPossible(one, period, now))?.[0] ?? "month"
 
@@ -161,6 +161,6 @@ export const requestOf = (
   to: period.to
 })
 
-/** What the chart draws: costs only with prices. */
+/** What the chart draws: costs only if prices are configured. */
 export const measureOf = ({ measure }: UsageFilter, { currency }: UsageReport): Measure =>
   currency === undefined ? measure === "" || measure === "cost" ? "execution" : measure : measure === "" ? "cost" : measure

@@ -5,15 +5,15 @@ import type { UsageReport, UsageRow, UsageSums } from "@stint/contract/UsageApi"
 import { costText, timeText } from "@stint/contract/UsageText"
 import { type ChartStep, type Measure, stepsBetween } from "./UsageFilter.ts"
 
-/** What the sums of some rows belong to. */
+/** The endpoint, release or key to which the sums of some rows belong. */
 export interface Owner {
-  /** Different for different owners of a report. */
+  /** Unique among the owners in a report. */
   readonly id: string
   readonly row: Pick<UsageRow, "endpoint" | "release" | "key">
   readonly sums: UsageSums
 }
 
-/** The amount of a measure. */
+/** The amount for a measure. */
 export const amountOf = (sums: UsageSums, measure: Measure): number => {
   switch (measure) {
     case "cost":
@@ -50,7 +50,7 @@ const add = (a: UsageSums, b: UsageSums): UsageSums => ({
 
 const idOf = ({ endpoint = "", key = "", release = 0 }: Owner["row"]): string => `${endpoint} ${release} ${key}`
 
-/** The owners of a report, the largest amount first, then by name. */
+/** The owners in a report, ordered by amount, largest first, and then by name. */
 export const ownersOf = ({ rows }: UsageReport, measure: Measure): ReadonlyArray<Owner> => {
   const owners = new Map<string, Owner>()
   for (const { endpoint, key, release, ...sums } of rows) {
@@ -66,7 +66,7 @@ export const ownersOf = ({ rows }: UsageReport, measure: Measure): ReadonlyArray
   return [...owners.values()].toSorted((a, b) => amountOf(b.sums, measure) - amountOf(a.sums, measure) || (a.id < b.id ? -1 : 1))
 }
 
-/** The amounts of an owner, or of all owners without a colour of their own, in each step. */
+/** The amounts in each step, of one owner or of all owners without a colour of their own. */
 export interface Series {
   /** Undefined: all others. */
   readonly owner: Owner | undefined
@@ -76,7 +76,7 @@ export interface Series {
 /** The maximum number of owners with a colour of their own: a reader cannot distinguish more colours. */
 const MOST_SERIES = 6
 
-/** The steps of a report, and the amounts of its owners in each. Owners with nothing have no series. */
+/** The steps of a report, and its owners' amounts in each step. Owners without amounts have no series. */
 export const chartOf = (
   report: UsageReport,
   step: ChartStep,
@@ -100,18 +100,21 @@ export const chartOf = (
 
 const LENGTHS = { hour: 16, day: 10, month: 7 } as const
 
-/** The step in words: `2026-11-22 14:00`, `2026-11-22`, `2026-11`. In UTC. */
+/** The step as text, in UTC: `2026-11-22 14:00`, `2026-11-22`, `2026-11`. */
 export const stepText = (step: ChartStep, start: number): string =>
   new Date(start).toISOString().replace("T", " ").slice(0, LENGTHS[step])
 
-/** The distances between labels: hours at the same times of each day, days at the same days of some weeks, months of each year. */
+/**
+ * The possible distances between labels, in steps. Hours fall on the same times of each day, days on the same days of some weeks, and months
+ * on the same months of each year.
+ */
 const DISTANCES: Readonly<Record<ChartStep, ReadonlyArray<number>>> = {
   hour: [1, 2, 3, 6, 12, 24, 48, 96],
   day: [1, 2, 4, 7, 14, 28, 56, 112],
   month: [1, 2, 3, 6, 12, 24]
 }
 
-/** The most labels below the bars. */
+/** The maximum number of labels below the bars. */
 const MOST_LABELS = 8
 
 /** `22 Nov`, `14:00`, `Nov 2026`: short names of some steps, in UTC. */
@@ -128,14 +131,14 @@ export const labelsOf = (
   })
 }
 
-/** Fields with a comma, a quotation mark or a line break are quoted. A field that a spreadsheet would compute is text. */
+/** Quotes fields with a comma, a quotation mark or a line break. Turns a field that a spreadsheet would evaluate into text. */
 const field = (value: string | number | undefined): string => {
   if (typeof value !== "string") return String(value ?? "")
   const text = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value
   return /[",\r\n]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text
 }
 
-/** The rows of a report as CSV (RFC 4180), with a line of names. Times are in UTC, and costs are exact. */
+/** The rows of a report as CSV (RFC 4180), with a header line. Times are in UTC, and costs are exact. */
 export const csvOf = ({ by, currency, rows }: UsageReport): string => {
   const owners = by === "key" ? ["key"] as const : by === "release" ? ["endpoint", "release"] as const : ["endpoint"] as const
   const amounts = ["attempts", "executionSeconds", "workerSeconds", "cpuSeconds", "gpuSeconds"] as const

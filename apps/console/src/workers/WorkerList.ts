@@ -1,12 +1,12 @@
 /**
- * The workers of all endpoints. The platform lists those of one endpoint at a time, and counts those of all. So the page asks the endpoints that
- * have a worker in the chosen state, and only so many of them.
+ * The workers of all endpoints. The platform lists the workers of one endpoint at a time, and counts the workers of all endpoints. So the
+ * page queries only endpoints that have a worker in the chosen state, and only a limited number of them.
  */
 import type { EndpointDetail, EndpointOverview, Overview, WorkerOverview } from "@stint/contract/OverviewApi"
 import * as Api from "../api/Api.ts"
 import { textAt } from "../format/AddressQuery.ts"
 
-/** The states, those that need attention first. */
+/** The states; those that need attention come first. */
 export const WORKER_STATES = [
   ["unhealthy", "Unhealthy"],
   ["throttled", "No capacity"],
@@ -22,7 +22,7 @@ export interface EndpointWorker {
   readonly worker: WorkerOverview
 }
 
-/** Which workers are shown, as it is in the address. An empty text does not filter. */
+/** Which workers are shown, as stored in the address. An empty text does not filter. */
 export interface WorkerFilter {
   readonly endpoint: string
   readonly state: WorkerOverview["state"] | ""
@@ -34,35 +34,35 @@ export const workerFilterOf = (search: unknown): WorkerFilter => ({
   state: WORKER_STATES.find(([state]) => state === textAt(search, "state"))?.[0] ?? ""
 })
 
-/** The number of workers of an endpoint: in a state, or in any. */
+/** The number of an endpoint's workers, in one state or in all states. */
 const workersOf = ({ workers }: EndpointOverview, state: WorkerFilter["state"]): number =>
   state === "" ? WORKER_STATES.reduce((sum, [one]) => sum + workers[one], 0) : workers[state]
 
-/** The number of workers in a state, or in any, of the chosen endpoint or of all. */
+/** The number of workers, in one state or in all states, of one endpoint or of all endpoints. */
 export const countWorkers = ({ endpoints }: Overview, endpoint: string, state: WorkerFilter["state"]): number =>
   endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + workersOf(one, state) : sum, 0)
 
-/** The most workers that the platform starts for the chosen endpoint, or for all. External workers are not limited. */
+/** The maximum number of workers that the platform starts, for the chosen endpoint or for all endpoints. External workers are not limited. */
 export const mostWorkers = ({ endpoints }: Overview, endpoint: string): number =>
   endpoints.reduce((sum, one) => endpoint === "" || one.id === endpoint ? sum + (one.workers.max ?? 0) : sum, 0)
 
-/** The endpoints that have such a worker: those with failing workers first, then those with running ones. */
+/** The endpoints with matching workers: first those with failing workers, then those with running ones. */
 export const endpointsOf = ({ endpoints }: Overview, { endpoint, state }: WorkerFilter): ReadonlyArray<string> =>
   endpoints.filter((one) => (endpoint === "" || one.id === endpoint) && workersOf(one, state) > 0).toSorted((a, b) =>
     b.workers.unhealthy + b.workers.throttled - a.workers.unhealthy - a.workers.throttled ||
     b.workers.running - a.workers.running || (a.id < b.id ? -1 : 1)
   ).map(({ id }) => id)
 
-/** The most endpoints that are asked. */
+/** The maximum number of endpoints that are queried. */
 export const MOST_ENDPOINTS = 24
 
-/** Requests at a time, so that other requests of the page need not wait. */
+/** The number of concurrent requests, limited so that the page's other requests need not wait. */
 const AT_ONCE = 4
 
-/** The most workers that are shown. */
+/** The maximum number of workers that are shown. */
 export const MOST_WORKERS = 500
 
-/** The workers that match, by state and endpoint. */
+/** The matching workers, ordered by state and endpoint. */
 export const matching = (details: ReadonlyArray<EndpointDetail>, { state }: WorkerFilter): ReadonlyArray<EndpointWorker> => {
   const rank = ({ worker }: EndpointWorker) => WORKER_STATES.findIndex(([one]) => one === worker.state)
   return details.flatMap(({ id, list }) =>
@@ -73,11 +73,11 @@ export const matching = (details: ReadonlyArray<EndpointDetail>, { state }: Work
   )
 }
 
-/** Workers, and what is known about those that are not among them. */
+/** The listed workers, and what is known about the others. */
 export interface WorkerList {
   readonly overview: Overview
   readonly workers: ReadonlyArray<EndpointWorker>
-  /** Endpoints with such workers that were not asked. */
+  /** The number of endpoints with matching workers that were not queried. */
   readonly left: number
 }
 
@@ -85,13 +85,13 @@ const unlessRemoved = async (endpoint: string, signal: AbortSignal | undefined):
   try {
     return [await Api.endpointDetail(endpoint, signal)]
   } catch (error) {
-    // It was removed after the count.
+    // The endpoint was removed after the count.
     if (error instanceof Api.ApiError && error.status === 404) return []
     throw error
   }
 }
 
-/** Reads the workers. Fails when one of the requests fails: a part would look like all. */
+/** Reads the workers. Fails when one of the requests fails, because a partial list would look complete. */
 export const readWorkers = async (filter: WorkerFilter, signal?: AbortSignal): Promise<WorkerList> => {
   const overview = await Api.overview(signal)
   const endpoints = endpointsOf(overview, filter)

@@ -10,7 +10,7 @@ import { WorkerStateBadge } from "../ui/Status.tsx"
 import { Id, Time } from "../ui/Text.tsx"
 import type { EndpointWorker } from "./WorkerList.ts"
 
-/** A worker may run hundreds of jobs at a time. */
+/** The maximum number of jobs shown per worker, which may run hundreds at a time. */
 const SHOWN_JOBS = 6
 
 const Job = ({ endpoint, id, mayRead }: { readonly endpoint: string; readonly id: string; readonly mayRead: boolean }) =>
@@ -75,7 +75,7 @@ const Row = ({ isOfMany, one: { endpoint, worker } }: { readonly one: EndpointWo
   )
 }
 
-/** The table. With workers of several endpoints, `isOfMany` adds a column that says of which. */
+/** The table. `isOfMany` adds a column with the endpoint, for workers of several endpoints. */
 export const WorkerTable = ({ isOfMany = false, workers }: {
   readonly workers: ReadonlyArray<EndpointWorker>
   readonly isOfMany?: boolean

@@ -148,7 +148,7 @@ export const authorization = (it: ServerIt): void => {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      // This warning is always logged right after the key was used.
+      // This warning is always logged right after the key has been used.
       yield* worker.call(`${worker.addresses.ping}&status=unhealthy&check=logged-for-sure&reason=x`)
       const logs = (yield* server.logs).join("\n")
       expect(logs).toContain("logged-for-sure")

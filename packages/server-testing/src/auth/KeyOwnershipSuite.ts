@@ -35,7 +35,7 @@ const make = Effect.gen(function*() {
 
 /** Registers the tests. */
 export const keyOwnership = (it: ServerIt): void => {
-  it.effect("an idempotency key belongs to the access key: the same idempotency key of another access key is another job", () =>
+  it.effect("an idempotency key belongs to the access key: the same idempotency key sent with another access key creates another job", () =>
     Effect.gen(function*() {
       const { ann, bob, endpoint } = yield* make
       const run = { headers: { "idempotency-key": "order 17" }, json: { input: { card: "4111" } } }
@@ -128,7 +128,7 @@ export const keyOwnership = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("the open batches of one key do not use up those of another", () =>
+  it.effect("one key's open batches do not count against another key's limit", () =>
     Effect.gen(function*() {
       const { ann, bob } = yield* make
       const create = (caller: typeof ann) => caller("batch", { json: [] })

@@ -201,7 +201,7 @@ const issuing = (it: ServerIt) => {
       }
     }))
 
-  it.effect("revoke: lists the keys that were issued with a key, also through other keys, and revokes them on request", () =>
+  it.effect("revoke: lists the keys that were issued with a key, directly or through other keys, and revokes them on request", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const make = (authorization: string, name: string) =>
@@ -247,7 +247,7 @@ const issuing = (it: ServerIt) => {
       yield* Effect.flatMap(call(`/api/v1/keys/${leaked.key.id}/revoke`, { json: { withissued: true } }), expectProblem(400))
     }))
 
-  it.effect("rotate: a rotation by the operator without grace ends what earlier issuers of a key know", () =>
+  it.effect("rotate: when the operator rotates a key without a grace period, the secret that its earlier issuers know stops working", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const issuer = yield* create({ scopes: ["admin"] })
@@ -329,7 +329,7 @@ const ending = (it: ServerIt) => {
       expect((yield* health).status).toBe(200)
     }))
 
-  it.effect("patch: changes name, scopes, endpoints and limit at once, keeps omitted members, and rejects unknown ones", () =>
+  it.effect("patch: changes name, scopes, endpoints and limit at once, keeps omitted members, and rejects unknown members", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]

@@ -101,7 +101,7 @@ export const scopes = (it: ServerIt): void => {
           }), { concurrency: 8 }), { concurrency: 4, discard: true })
     }))
 
-  it.effect("a key with two of the three scopes can do what both of them permit, and nothing else", () =>
+  it.effect("a key with two of the three scopes can do what either scope permits, and nothing else", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()

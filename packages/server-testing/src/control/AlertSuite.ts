@@ -1,5 +1,5 @@
 /**
- * Tests the operations on alerts of a platform without receivers (docs/operations/alerts.md).
+ * Tests the alert operations of a platform without receivers (docs/operations/alerts.md).
  */
 import { expect } from "@effect/vitest"
 import { AlertList } from "@stint/contract/Alert"

@@ -122,7 +122,7 @@ export const audits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("records who did what to which target, and never a value or an input", () =>
+  it.effect("records who did what to which target, and never records a value or an input", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const admin = yield* newKey(["admin"])
@@ -178,7 +178,7 @@ export const audits = (it: ServerIt): void => {
       const text = JSON.stringify(entries)
       for (const one of [value, madeSecret, "whsec_", "stint_worker_"]) expect(text).not.toContain(one)
 
-      // A key that revokes itself is still the one that did it.
+      // A key that revokes itself is still recorded as the one that did so.
       yield* json("POST", `/api/v1/keys/${admin.id}/revoke`, {})
       expect((yield* entriesOf(admin.id))[0]).toMatchObject({
         action: "keys.revokeKey",
@@ -236,7 +236,7 @@ export const audits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("records which model was downloaded and which one was removed, so that one filter finds both", () =>
+  it.effect("records the downloads and the removal of a model under targets that one filter finds", () =>
     Effect.gen(function*() {
       const admin = yield* newKey(["admin"])
       const model = `acme/m-${randomUUID()}`

@@ -1,5 +1,5 @@
 /**
- * Tests the operations on builds on a server whose machine has no container engine. `packages/builder` tests builds.
+ * Tests the build operations of a server whose machine has no container engine. `packages/builder` tests the builds themselves.
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -40,7 +40,7 @@ export const builds = (it: ServerIt): void => {
       yield* Effect.flatMap(call("/api/v1/endpoints/no%20id/build-settings"), expectProblem(400))
     }))
 
-  it.effect("refuses a build with the reason when the machine has no engine, and does not list it", () =>
+  it.effect("refuses a build and gives the reason when the machine has no engine, and does not list the build", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const path = `/api/v1/endpoints/build-${randomUUID()}`
@@ -78,7 +78,7 @@ export const builds = (it: ServerIt): void => {
       const hook = (headers: Readonly<Record<string, string>>) =>
         call(`${path}/build-hook`, { method: "POST", json: body, authorization: null, headers })
       const signed = { "x-github-event": "push", "x-hub-signature-256": `sha256=${signature}` }
-      // Without settings, without a secret in them, and with the secret: only the last one accepts the signature.
+      // Without settings, with settings that lack a secret, and with a secret: only the last case accepts the signature.
       yield* Effect.flatMap(hook(signed), expectProblem(403))
       yield* call(`${path}/build-settings`, { method: "PUT", json: { repository } })
       yield* Effect.flatMap(hook(signed), expectProblem(403))

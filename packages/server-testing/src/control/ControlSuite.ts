@@ -158,7 +158,7 @@ const reading = (it: ServerIt) => {
       yield* Effect.flatMap(call("/api/v1/endpoints/a"), expectProblem(404))
     }))
 
-  it.effect("create: the error for a spec with very many invalid values lists the first ones", () =>
+  it.effect("create: the error for a spec with very many invalid values lists only the first of them", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const env = Object.fromEntries(Array.from({ length: 9_000 }, (_, i) => [`KEY_${i}`, i]))

@@ -1,5 +1,5 @@
 /**
- * Tests the events of the platform over HTTP (docs/operations/alerts.md#follow-what-happens).
+ * Tests the platform's events over HTTP (docs/operations/alerts.md#follow-what-happens).
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -44,7 +44,7 @@ const withoutTime = ({ at, ...rest }: PlatformEvent) => {
 
 /** Registers the tests. */
 export const platformEvents = (it: ServerIt): void => {
-  it.effect("events: reports the life of a job and of its worker in order, only for the endpoint that the reader asks for", () =>
+  it.effect("events: reports the life of a job and its worker in order, only for the requested endpoint", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 2 })
@@ -66,7 +66,7 @@ export const platformEvents = (it: ServerIt): void => {
       ])
     }).pipe(Effect.scoped))
 
-  it.effect("events: reports the jobs of a batch by their number, and the end of jobs that never ran", () =>
+  it.effect("events: reports the number of jobs in a batch, and the end of jobs that never ran", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -101,7 +101,7 @@ export const platformEvents = (it: ServerIt): void => {
       expect((yield* unknown.next).event).toMatchObject({ type: "missed", count: null })
     }).pipe(Effect.scoped))
 
-  it.effect("events: shows a key its own endpoints only, and requires a scope that reads", () =>
+  it.effect("events: shows a key only its own endpoints, and requires a scope that permits reading", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const mine = yield* endpoint()

@@ -1,5 +1,5 @@
 /**
- * Tests the operations on the cache of models. `packages/models` tests downloads.
+ * Tests the operations on the model cache. `packages/models` tests downloads.
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -30,7 +30,7 @@ const pull = Effect.fnUntraced(function*(model: string) {
   return yield* Effect.flatMap(call(PATH, { json: { model } }), startedOf)
 })
 
-/** The download of this model, when `wanted` is true for it. */
+/** Waits until `wanted` is true for the download of this model, and returns the download. */
 const download = (model: string, wanted: (one: ModelDownload) => boolean) =>
   until(
     Effect.map(cache, ({ downloads }) => downloads.find((one) => one.model === model)),
@@ -39,7 +39,7 @@ const download = (model: string, wanted: (one: ModelDownload) => boolean) =>
 
 /** Registers the tests for models. */
 export const models = (it: ServerIt): void => {
-  it.effect("downloads a model, shows its progress and its endpoints, and removes it when it is not being downloaded", () =>
+  it.effect("downloads a model, shows its progress and its endpoints, and removes it once it is no longer being downloaded", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const hub = yield* (yield* TestModels).hub

@@ -56,7 +56,7 @@ export const overviews = (it: ServerIt): void => {
       yield* Effect.flatMap(call("/api/v1/overview/no-such-endpoint"), expectProblem(404))
     }))
 
-  it.effect("overview: shows a key its own endpoints only, and requires a scope that reads", () =>
+  it.effect("overview: shows a key only its own endpoints, and requires a scope that permits reading", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const mine = yield* endpoint()

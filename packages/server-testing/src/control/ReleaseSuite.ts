@@ -28,7 +28,7 @@ export const releases = (it: ServerIt) => {
     }
   })
 
-  it.effect("deploy: creates the endpoint with release 1, returns 201, and 200 with the same release when nothing differs", () =>
+  it.effect("deploy: creates the endpoint with release 1 and returns 201; returns 200 with the existing release when nothing differs", () =>
     Effect.gen(function*() {
       const { call, deploy, list, path } = yield* world
       const first = yield* Effect.flatMap(deploy({ maxAttempts: 4 }, { message: "hello" }), expectJson(201, Release))
@@ -44,7 +44,7 @@ export const releases = (it: ServerIt) => {
       expect((yield* call(`${path}/releases/1`)).json).toEqual(all[1])
     }))
 
-  it.effect("canary: is deployed beside the active release, promoted once, and ended by a rollback", () =>
+  it.effect("canary: is deployed next to the active release, promoted once, and ended by a rollback", () =>
     Effect.gen(function*() {
       const { call, list, path } = yield* world
       const spec = (command: string) => ({ source: { type: "command", command: [command] }, workers: { min: 0, max: 2 } })
@@ -80,7 +80,7 @@ export const releases = (it: ServerIt) => {
       yield* Effect.flatMap(deploy("d", { canary: { percent: 51 } }), expectProblem(400))
     }))
 
-  it.effect("PUT and POST of an endpoint make releases, too", () =>
+  it.effect("PUT and POST of an endpoint also make releases", () =>
     Effect.gen(function*() {
       const { call, list, path } = yield* world
       const put = (json: object) => call(path, { method: "PUT", json: { source, ...json } })
@@ -103,7 +103,7 @@ export const releases = (it: ServerIt) => {
       expect(yield* list()).toHaveLength(2)
     }))
 
-  it.effect("gives concurrent deployments different numbers, and keeps the settings of the last one", () =>
+  it.effect("gives concurrent deployments different numbers, and keeps the last deployment's settings", () =>
     Effect.gen(function*() {
       const { call, deploy, list, path } = yield* world
       yield* Effect.forEach([3, 4, 5, 6, 7, 8], (maxAttempts) => deploy({ maxAttempts }), { concurrency: "unbounded" })
@@ -138,7 +138,7 @@ export const releases = (it: ServerIt) => {
       expect(yield* list()).toHaveLength(1)
     }))
 
-  it.effect("rollback: makes a release with the settings of the one before, or of a named one", () =>
+  it.effect("rollback: makes a release with the settings of the previous release, or of a named one", () =>
     Effect.gen(function*() {
       const { call, deploy, path } = yield* world
       const rollback = (json?: object) => call(`${path}/rollback`, { method: "POST", ...(json === undefined ? {} : { json }) })

@@ -18,7 +18,7 @@ const listed = expectJson(200, Schema.Struct({ schedules: Schema.Array(Schedule)
 /** Far in the future, so that the schedule does not fire during the test. */
 const YEARLY = { cron: "0 3 29 2 *", timeZone: "Europe/Berlin" }
 
-/** An endpoint, and the path of a schedule of it. */
+/** An endpoint, and the path of one of its schedules. */
 const make = Effect.gen(function*() {
   const { call, endpoint } = yield* ServerTest
   const one = yield* endpoint()
@@ -79,7 +79,7 @@ export const schedules = (it: ServerIt): void => {
       yield* call(path, { method: "DELETE" })
     }))
 
-  it.effect("fires a schedule when its time has come", () =>
+  it.effect("fires a schedule at its time", () =>
     Effect.gen(function*() {
       const { one, put } = yield* make
       yield* Effect.flatMap(put({ at: Date.now() + 1_000, input: "once" }), created)
@@ -112,7 +112,7 @@ export const schedules = (it: ServerIt): void => {
       yield* Effect.flatMap(call("/api/v1/endpoints/none/schedules/x", { method: "PUT", json: YEARLY }), expectProblem(404))
     }))
 
-  it.effect("keeps the schedules of a deleted endpoint, to be changed or deleted", () =>
+  it.effect("keeps the schedules of a deleted endpoint, which can still be changed or deleted", () =>
     Effect.gen(function*() {
       const { call, one, path, post, put } = yield* make
       yield* put(YEARLY)

@@ -95,7 +95,7 @@ export const secrets = (it: ServerIt): void => {
       )
     }))
 
-  it.effect("requires the scope deploy, and for a rotation of the key the scope admin, which keeps values and versions", () =>
+  it.effect("requires the scope deploy, and the scope admin to rotate the key, which keeps values and versions", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const { name, one, value } = yield* endpointWithSecret
@@ -132,7 +132,7 @@ export const secrets = (it: ServerIt): void => {
       yield* Effect.flatMap(call("/api/v1/secrets", { authorization: null }), expectProblem(401))
     }))
 
-  it.effect("masks values in the errors that workers report, also with an earlier value, and in no output, chunk or progress", () =>
+  it.effect("masks current and earlier values in the errors that workers report, but not in an output, a chunk or progress", () =>
     Effect.gen(function*() {
       const { call, logs } = yield* ServerTest
       const { name, one, value } = yield* endpointWithSecret

@@ -1,5 +1,5 @@
 /**
- * Tests the report of what ran (docs/operations/usage.md).
+ * Tests usage reports (docs/operations/usage.md).
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -15,7 +15,7 @@ const created = expectJson(201, NewKey)
 
 /** Registers the tests. */
 export const usage = (it: ServerIt): void => {
-  it.effect("usage: sums attempts by endpoint and by key, and keeps those of a removed endpoint", () =>
+  it.effect("usage: sums attempts by endpoint and by key, and keeps the attempts of a removed endpoint", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ retry: { onError: true, maxAttempts: 2 } })
@@ -43,7 +43,7 @@ export const usage = (it: ServerIt): void => {
       expect((yield* report("&step=month")).total).toEqual(all.total)
     }))
 
-  it.effect("usage: shows a limited key its endpoints only, and of the keys only itself", () =>
+  it.effect("usage: shows a limited key only its endpoints, and no other keys", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const mine = yield* endpoint()

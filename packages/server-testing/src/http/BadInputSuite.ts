@@ -67,7 +67,7 @@ const understanding = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("returns 400 with the path of a value of a wrong type or out of range", () =>
+  it.effect("returns 400 with the path of a value that has the wrong type or is out of range", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const cases: ReadonlyArray<readonly [rest: object, path: ReadonlyArray<string>]> = [
@@ -97,7 +97,7 @@ const understanding = (it: ServerIt) => {
       expect(problem.errors).toHaveLength(3)
     }))
 
-  it.effect("shortens the values that an error message repeats", () =>
+  it.effect("shortens the values that an error message quotes", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const long = "x".repeat(MEBIBYTE)

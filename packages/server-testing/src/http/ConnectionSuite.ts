@@ -38,7 +38,7 @@ export const connections = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("returns 400 in JSON for a request of HTTP/1.1 without a Host header, and accepts one of HTTP/1.0", () =>
+  it.effect("returns 400 in JSON for an HTTP/1.1 request without a Host header, and accepts an HTTP/1.0 request without one", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -68,7 +68,7 @@ export const connections = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("every response forbids browsers to guess its content type", () =>
+  it.effect("every response forbids browsers from guessing its content type", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

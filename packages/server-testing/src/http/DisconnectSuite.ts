@@ -16,8 +16,8 @@ import { until } from "../TestEndpoint.ts"
 const VERBS = ["reset", "halfClose"] as const
 
 /**
- * Number of event loop turns between a submit and the disconnect, so that the disconnect comes before, during and after the job is
- * delivered.
+ * Number of event loop turns between a submit and the disconnect, so that the disconnect happens before, during or after the delivery of the
+ * job.
  */
 const MOST_TURNS = 8
 

@@ -1,5 +1,5 @@
 /**
- * Tests the probes of the process.
+ * Tests the health probes.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import { expectProblem } from "../WireClient.ts"
 
 /** Registers the tests for probes. */
 export const probes = (it: ServerIt): void => {
-  it.effect("/healthz and /readyz return 200 without a key, also to HEAD, and return no data of the platform", () =>
+  it.effect("/healthz and /readyz return 200 to GET and HEAD without a key, and return no data of the platform", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       yield* server.endpoint()

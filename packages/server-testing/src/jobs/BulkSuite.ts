@@ -53,7 +53,7 @@ const newKey = Effect.fnUntraced(function*(scopes: ReadonlyArray<KeyScope>, endp
 
 /** Registers the tests. */
 export const bulkOperations = (it: ServerIt): void => {
-  it.effect("finds jobs by a text query on one endpoint, on several, and counts them", () =>
+  it.effect("finds and counts jobs by a text query on one or several endpoints", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]
@@ -133,7 +133,7 @@ export const bulkOperations = (it: ServerIt): void => {
       yield* one.purge
     }))
 
-  it.effect("changes nothing during the hold, and nothing after it was taken back", () =>
+  it.effect("changes nothing during the hold, and nothing once the operation has been cancelled", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()

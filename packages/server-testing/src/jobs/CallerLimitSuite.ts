@@ -1,5 +1,5 @@
 /**
- * Tests the operator's maxima of what callers may ask for (docs/spec/endpoints.md#limits-for-callers).
+ * Tests the maxima that an operator sets for callers' requests (docs/spec/endpoints.md#limits-for-callers).
  */
 import { expect } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -16,7 +16,7 @@ const WEEK = 604_800_000
 
 /** Registers the tests. */
 export const callerLimits = (it: ServerIt): void => {
-  it.effect("the execution timeout and the ttl that an operator sets are the most that a caller may ask for, in every submission", () =>
+  it.effect("the execution timeout and the ttl that an operator sets are the maxima that a caller may request, in every submission", () =>
     Effect.gen(function*() {
       const { call, path } = yield* (yield* ServerTest).endpoint({ executionTimeoutMs: 5_000, ttlMs: 10_000 })
       const { id } = yield* Effect.flatMap(call(path("batch"), { json: [] }), expectJson(200, BatchReceipt))
@@ -47,7 +47,7 @@ export const callerLimits = (it: ServerIt): void => {
       expect((yield* call(path("run"), { json: most })).status).toBe(200)
     }))
 
-  it.effect("callers may ask for up to 7 days if the operator sets neither, because RunPod's clients do", () =>
+  it.effect("callers may request up to 7 days if the operator sets neither, because RunPod's clients do so", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       expect(endpoint.endpoint).toMatchObject({ executionTimeoutMs: 600_000, limits: { executionTimeoutMs: WEEK, ttlMs: WEEK } })
@@ -76,7 +76,7 @@ export const callerLimits = (it: ServerIt): void => {
       yield* run(3)
     }))
 
-  it.effect("a submission beyond the stored bytes of its endpoint is rejected with 507, but results, cancels and repeats are accepted", () =>
+  it.effect("a submission beyond its endpoint's limit on stored bytes is rejected with 507, but results, cancels and repeats are accepted", () =>
     Effect.gen(function*() {
       const { call, id, path, run, status, worker } = yield* (yield* ServerTest).endpoint({
         limits: { storedBytes: 1_000 }
@@ -102,7 +102,7 @@ export const callerLimits = (it: ServerIt): void => {
       yield* Effect.flatMap(call(path("run"), { json: { input: 1 } }), expectProblem(507))
     }))
 
-  it.effect("the quotas of a key apply to its jobs on all endpoints, change with the key, and do not concern other keys", () =>
+  it.effect("a key's quotas apply to its jobs on all endpoints, change with the key, and do not affect other keys", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]
@@ -143,7 +143,7 @@ export const callerLimits = (it: ServerIt): void => {
       )
     }))
 
-  it.effect("a batch does not start while its requests exceed the queue, and its remaining requests wait for a full quota", () =>
+  it.effect("a batch does not start while its requests exceed the queue's limit, and its remaining requests wait while a quota is full", () =>
     Effect.gen(function*() {
       const { call, path, run, worker } = yield* (yield* ServerTest).endpoint({
         limits: { waitingJobs: 2, storedBytes: 1_000_000 }
@@ -188,7 +188,7 @@ export const callerLimits = (it: ServerIt): void => {
       yield* run(1)
     }))
 
-  it.effect("limits may allow more than the defaults of the endpoint, and survive a change of the endpoint", () =>
+  it.effect("limits may allow more than the endpoint's defaults, and survive a change to the endpoint", () =>
     Effect.gen(function*() {
       const { call, endpoint, id, run } = yield* (yield* ServerTest).endpoint({
         executionTimeoutMs: 5_000,
@@ -227,7 +227,7 @@ export const callerLimits = (it: ServerIt): void => {
       expect(yield* batch(0)).toBe(409)
     }))
 
-  it.effect("the jobs of a batch, which may wait for a week by default, stay within the limit of the endpoint", () =>
+  it.effect("batch jobs, which may wait for a week by default, stay within the endpoint's limit", () =>
     Effect.gen(function*() {
       const { call, endpoint, path } = yield* (yield* ServerTest).endpoint({ ttlMs: 60_000 })
       const queue = yield* JobQueue

@@ -33,7 +33,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect(yield* endpoint.cancel(id)).toEqual({ id, status: "CANCELLED" })
       expect(yield* Fiber.join(waiting)).toMatchObject({ id, status: "CANCELLED", executionTime: expect.any(Number) })
       expect(yield* Fiber.join(stopping)).toEqual([id])
-      // A result that was in flight changes nothing and is not treated as the worker's error.
+      // A result in flight changes nothing and is not treated as an error of the worker.
       expect((yield* worker.deliver(id, { output: "late" })).status).toBe(200)
       expect((yield* endpoint.status(id)).status).toBe("CANCELLED")
     }))

@@ -62,7 +62,7 @@ const newKey = Effect.fnUntraced(function*(scopes: ReadonlyArray<KeyScope>, endp
 
 /** Registers the tests. */
 export const errorGroups = (it: ServerIt): void => {
-  it.effect("groups failures by their error, and shows a group with its last jobs as they are now", () =>
+  it.effect("groups failures by their error, and shows a group with its latest jobs in their current state", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -99,7 +99,7 @@ export const errorGroups = (it: ServerIt): void => {
       yield* one.purge
     }))
 
-  it.effect("shows no frames of an endpoint that shows no tracebacks", () =>
+  it.effect("shows no stack frames for an endpoint that hides tracebacks", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ errorTraceback: "none" })
@@ -116,7 +116,7 @@ export const errorGroups = (it: ServerIt): void => {
       const lastSeen = before?.lastSeen ?? 0
       const since = (query: string) => Effect.map(groupsOf(one.id, query), (groups) => groups.map(({ message }) => message))
       expect(yield* since("&sinceRelease=latest")).toEqual(["before"])
-      // The workers of the endpoint are external, so the times decide.
+      // The endpoint's workers are external and report no release, so the times decide.
       yield* Effect.sleep(5)
       const spec = { id: one.id, source: { type: "external" }, maxAttempts: 4 }
       expect((yield* call(`/api/v1/endpoints/${one.id}`, { method: "PUT", json: spec })).status).toBe(200)
@@ -133,7 +133,7 @@ export const errorGroups = (it: ServerIt): void => {
       expect([page.groups.map(({ message }) => message), page.more, page.removed]).toEqual([["after"], true, []])
     }))
 
-  it.effect("resolves a group up to a release, opens it by hand, and by a failure that the resolution did not expect", () =>
+  it.effect("resolves a group up to a release, and reopens it by hand or on a failure that the resolution did not expect", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -162,7 +162,7 @@ export const errorGroups = (it: ServerIt): void => {
       ).toEqual([["errors.resolveError", "done"], ["errors.reopenError", "done"], ["errors.resolveError", "done"]])
     }))
 
-  it.effect("shows a limited key only the groups of its endpoints, and lets only a key that manages jobs resolve them", () =>
+  it.effect("shows a limited key only the groups of its endpoints, and lets only a key that may manage jobs resolve them", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [mine, theirs] = [yield* endpoint(), yield* endpoint()]
@@ -191,7 +191,7 @@ export const errorGroups = (it: ServerIt): void => {
       yield* Effect.flatMap(call("/api/v1/errors", { authorization: submitter }), expectProblem(403))
     }))
 
-  it.effect("refuses unknown endpoints and groups, and filters and bodies that mean nothing", () =>
+  it.effect("refuses unknown endpoints and groups, and invalid filters and bodies", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()

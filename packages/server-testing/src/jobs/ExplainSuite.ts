@@ -38,7 +38,7 @@ export const explanations = (it: ServerIt): void => {
       expect(posted.explain?.reason).toBe("external")
     }))
 
-  it.effect("explain: contains the times of the job, and input returns what the caller sent, also after the end", () =>
+  it.effect("explain: contains the job's times, and `input` returns what the caller sent, even after the job has ended", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const input = { text: "a\u0000b", list: [1, { deep: null }] }
@@ -163,7 +163,7 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))
 
-  it.effect("explain: names the concurrency key of a held job and the limit, until a job of the key ends", () =>
+  it.effect("explain: names the concurrency key of a held job and the limit, until a job with that key ends", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ concurrency: { key: "input.customer", limit: 1 } })
       const worker = yield* endpoint.worker()

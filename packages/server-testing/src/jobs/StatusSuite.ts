@@ -50,7 +50,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Number.isInteger(done.delayTime) && Number.isInteger(done.executionTime)).toBe(true)
     }))
 
-  it.effect("status: a job whose result has no output shows none, not even the last progress", () =>
+  it.effect("status: a job whose result has no output shows no output, not even the last progress", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

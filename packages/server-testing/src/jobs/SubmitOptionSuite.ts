@@ -35,7 +35,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: "second", retries: 1 })
     }))
 
-  it.effect("run and batch: a job waits in the queue until its start time, and its explanation says until when", () =>
+  it.effect("run and batch: a job waits in the queue until its start time, and its explanation gives that time", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -221,7 +221,7 @@ export const submitOptions = (it: ServerIt): void => {
       for (const executionTimeout of [5_000, 604_800_000]) yield* endpoint.run(1, { policy: { executionTimeout } })
     }))
 
-  it.effect("run: the worker receives an s3Config exactly as it was sent, also without a bucket and with unknown keys", () =>
+  it.effect("run: the worker receives an s3Config exactly as it was sent, even without a bucket or with unknown keys", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

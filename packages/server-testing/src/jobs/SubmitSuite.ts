@@ -151,7 +151,7 @@ export const submits = (it: ServerIt): void => {
       expect(yield* endpoint.status(job.id)).toEqual(job)
     }))
 
-  it.effect("runsync: returns IN_QUEUE when no worker took the job in time", () =>
+  it.effect("runsync: returns IN_QUEUE when no worker takes the job in time", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { millis, value } = yield* took(endpoint.runsync({}, 60))

@@ -131,7 +131,7 @@ export const openAiStreams = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a failure before the first chunk is returned as an error status, as without a stream", () =>
+  it.effect("a failure before the first chunk is returned as an error status, just like without a stream", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([])
       const error = { message: "max_tokens is too large", type: "BadRequestError", param: "max_tokens", code: 400 }

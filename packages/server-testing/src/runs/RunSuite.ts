@@ -35,7 +35,7 @@ export const runCallers = (it: ServerIt): void => {
       expect((yield* pipeline.call(pipeline.path(`steps/${id}`))).text).toContain("\"output\":{\"order\":18446744073709551615}")
     }))
 
-  it.effect("events: keeps an event until a run waits, and delivers an id once", () =>
+  it.effect("events: keeps an event until a run waits for it, and delivers each event id once", () =>
     Effect.gen(function*() {
       const { journal, pipeline, start } = yield* make
       yield* start()
@@ -48,7 +48,7 @@ export const runCallers = (it: ServerIt): void => {
       ])
     }))
 
-  it.effect("events: rejects an event beyond those that an endpoint keeps, and delivers one that a run waits for", () =>
+  it.effect("events: rejects an event when the endpoint already keeps the maximum, but delivers an event that a run waits for", () =>
     Effect.gen(function*() {
       const { id, journal, pipeline, start } = yield* make
       yield* start()
@@ -64,7 +64,7 @@ export const runCallers = (it: ServerIt): void => {
       expect(waited).toEqual({ delivered: id })
     }))
 
-  it.effect("events: rejects a body that is not an event, and one that is too large", () =>
+  it.effect("events: rejects a body that is not an event or is too large", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* make
       for (const body of [[], {}, { name: "" }, { name: 1 }, { name: "a", key: "k".repeat(256) }, { name: "a", ttlMs: -1 }]) {
@@ -107,7 +107,7 @@ export const runCallers = (it: ServerIt): void => {
       expect((yield* stepsOf(pipeline, id)).steps.map(({ state }) => state)).not.toContain("open")
     }))
 
-  it.effect("steps: tells an unknown run from a job that is not a run", () =>
+  it.effect("steps: distinguishes an unknown run from a job that is not a run", () =>
     Effect.gen(function*() {
       const { id, pipeline } = yield* make
       yield* Effect.flatMap(pipeline.call(pipeline.path("steps/no-such-run")), expectProblem(404))
@@ -116,7 +116,7 @@ export const runCallers = (it: ServerIt): void => {
       expect(problem.hint).toContain(`/status/${id}?explain`)
     }))
 
-  it.effect("explain: says what a parked run waits for, and that a held one waits for another definition", () =>
+  it.effect("explain: says what a parked run waits for, and that a held run waits for another definition", () =>
     Effect.gen(function*() {
       const { id, journal, pipeline, post, start, worker } = yield* make
       const why = Effect.flatMap(pipeline.call(pipeline.path(`status/${id}?explain`)), expectJson(200, ExplainedJob)).pipe(
@@ -151,11 +151,11 @@ export const runCallers = (it: ServerIt): void => {
       const resumed = yield* journal({ attempt: 3, start: { definition: hash }, after: 0 })
       // The wait is in neither graph.
       expect(resumed).toMatchObject({ state: "running", entries: [{ path: "approve" }, { path: "approve" }] })
-      // It follows the new definition from now on, so it is not held any more.
+      // The run follows the new definition from now on, so it is no longer held.
       yield* Effect.flatMap(retry("stamp"), expectProblem(409))
     }))
 
-  it.effect("cancel, purge-queue: can be repeated while a run undoes what it did", () =>
+  it.effect("cancel, purge-queue: can be repeated while a run is running its compensations", () =>
     Effect.gen(function*() {
       const { id, journal, pipeline, worker } = yield* make
       const start = { definition: HASH, undo: true }
@@ -189,7 +189,7 @@ export const runCallers = (it: ServerIt): void => {
       yield* Effect.flatMap(post({ definitions: [{ hash: "b".repeat(64), graph: { nodes: 1 } }], runs: [] }), expectProblem(400))
     }))
 
-  it.effect("definitions: counts the open runs of each, and says what a new definition would do to them", () =>
+  it.effect("definitions: counts the open runs of each definition, and says what a new definition would do to them", () =>
     Effect.gen(function*() {
       const { children, id, journal, pipeline, post, start, worker } = yield* make
       const list = Effect.flatMap(pipeline.call(pipeline.path("definitions")), expectJson(200, DefinitionList))
@@ -206,7 +206,7 @@ export const runCallers = (it: ServerIt): void => {
       yield* worker.next
       yield* post({ runs: [{ run: second, attempt: 1, start: { definition: HASH }, records: [WAIT], park: { seen: 1 } }] })
       expect(yield* list).toMatchObject({ definitions: [{ hash: HASH, open: 2, held: 0, definedAt: expect.any(Number) }] })
-      // Only one of them has recorded the node that changes, and none the node that is gone.
+      // Only one of the runs has recorded the node that changes, and none has recorded the removed node.
       expect(yield* compare([{ address: "write", kind: "run" }, { address: "seal", kind: "step" }])).toEqual({
         open: 2,
         continuing: 1,
@@ -240,7 +240,7 @@ export const runCallers = (it: ServerIt): void => {
       expect(yield* list).toMatchObject({ definitions: [{ open: 1 }] })
     }))
 
-  it.effect("retry: runs a failed run again from a node, and names the nodes when there is no such node", () =>
+  it.effect("retry: runs a failed run again from a node, and lists the nodes when there is no such node", () =>
     Effect.gen(function*() {
       const { id, journal, pipeline, start, worker } = yield* make
       yield* start()

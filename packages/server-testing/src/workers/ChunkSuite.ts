@@ -56,7 +56,7 @@ export const chunks = (it: ServerIt): void => {
       expect((yield* endpoint.stream(id)).stream).toHaveLength(2)
     }))
 
-  it.effect("job-stream: splits a text over the limit into chunks that together are the text", () =>
+  it.effect("job-stream: splits a text over the limit into chunks that together form the text", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -72,7 +72,7 @@ export const chunks = (it: ServerIt): void => {
       for (const output of outputs) expect(Buffer.byteLength(JSON.stringify(output))).toBeLessThanOrEqual(1024 * 1024)
     }))
 
-  it.effect("job-stream: fails and stops the job of a chunk that it cannot store, because the worker would complete it without the chunk", () =>
+  it.effect("job-stream: fails and stops a job when it cannot store one of its chunks, because the worker would complete the job without that chunk", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -87,7 +87,7 @@ export const chunks = (it: ServerIt): void => {
           worker.call(`${worker.addresses.stream(id)}&isStream=false`, { body, headers: SDK_LABELS }),
           expectProblem(status)
         )
-        // The worker ignores the answer.
+        // The worker ignores the response.
         yield* worker.stream(id, ["after"])
         expect(yield* worker.stops).toContain(id)
         yield* worker.finish(id, [])

@@ -45,7 +45,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: returns 200 for a repeated result, and neither a repeated nor a different result changes the job", () =>
+  it.effect("job-done: returns 200 for a repeated result, and a repeated or different result does not change the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -96,7 +96,7 @@ const results = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "new" })
     }))
 
-  it.effect("job-done: returns 404 for an unknown job with any id", () =>
+  it.effect("job-done: returns 404 for an unknown job, whatever its id looks like", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -177,7 +177,7 @@ const results = (it: ServerIt) => {
       expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
     }))
 
-  it.effect("job-done: rejects a result that is not JSON and fails its job, because a retry would send the same", () =>
+  it.effect("job-done: rejects a result that is not JSON and fails its job, because a retry would send the same result", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -327,7 +327,7 @@ const heartbeats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: a setup keeps the worker initializing until it asks for a job, and its failure has a reason of its own", () =>
+  it.effect("ping: a worker in setup stays initializing until it asks for a job, and a failed setup is reported with its own reason", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const form of ["query", "body"] as const) {
@@ -355,7 +355,7 @@ const heartbeats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue unstarted, and it finishes the others", () =>
+  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue unstarted, and it finishes the jobs that it names", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const worker = yield* endpoint.worker()
@@ -394,7 +394,7 @@ const largeResults = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED" })
     }))
 
-  it.effect("job-done: accepts a repeated large result, and rejects one of a worker that does not hold the job", () =>
+  it.effect("job-done: accepts a repeated large result, and rejects one from a worker that does not hold the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -120,7 +120,7 @@ export const jobTakes = (it: ServerIt): void => {
       const base = `${new URL((yield* endpoint.worker()).addresses.take).origin}/v2/${endpoint.id}`
       for (let i = 0; i < 8; i++) yield* endpoint.run(i)
       expect((yield* call(`${base}/job-take-batch/w&batch_size=1?batch_size=3&job_in_progress=1`)).json).toHaveLength(3)
-      // With job_in_progress=0, the worker would lose its three jobs, and would get one of them.
+      // With job_in_progress=0, the worker would lose its three jobs and get one of them again.
       expect((yield* call(`${base}/job-take-batch/w&job_in_progress=1?batch_size=9`)).json).toHaveLength(5)
     }))
 

@@ -10,7 +10,7 @@ import { expectProblem } from "../WireClient.ts"
 
 /** Registers the tests. */
 export const runJournals = (it: ServerIt): void => {
-  it.effect("run-journal: stores the records of a run once and ends it with the last of them", () =>
+  it.effect("run-journal: stores each record of a run once, and ends the run with the last record", () =>
     Effect.gen(function*() {
       const { id, journal, pipeline } = yield* make
       expect(yield* journal({ start: { definition: HASH } })).toMatchObject({ state: "running", definition: "unknown", n: 0 })
@@ -30,7 +30,7 @@ export const runJournals = (it: ServerIt): void => {
       expect(yield* journal({ finish: {} })).toMatchObject({ state: "ended" })
     }))
 
-  it.effect("run-journal: refuses a worker that does not hold the run, and stores nothing of it", () =>
+  it.effect("run-journal: refuses a worker that does not hold the run, and stores nothing from it", () =>
     Effect.gen(function*() {
       const { journal, start } = yield* make
       yield* start()
@@ -63,7 +63,7 @@ export const runJournals = (it: ServerIt): void => {
       ])
     }))
 
-  it.effect("run-journal: returns the outputs of children in parts of a bounded size, and its own records in any case", () =>
+  it.effect("run-journal: returns the outputs of children in parts of bounded size, and always returns the request's own records", () =>
     Effect.gen(function*() {
       const { children, journal, start } = yield* make
       yield* start()
@@ -83,7 +83,7 @@ export const runJournals = (it: ServerIt): void => {
       expect(second.entries[0]).toMatchObject({ path: "stamp[2]", kind: "end", body: { output } })
     }))
 
-  it.effect("run-journal: holds the answer of a run that would park until its child ends", () =>
+  it.effect("run-journal: delays the response for a run that would park, until the run's child ends", () =>
     Effect.gen(function*() {
       const { children, journal, start } = yield* make
       yield* start()
@@ -102,7 +102,7 @@ export const runJournals = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("run-journal: parks after the hold, and a sleep wakes the run", () =>
+  it.effect("run-journal: parks the run after the delay, and wakes it when its sleep ends", () =>
     Effect.gen(function*() {
       const { id, journal, start, worker } = yield* make
       yield* start()

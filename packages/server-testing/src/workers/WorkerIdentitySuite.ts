@@ -14,7 +14,7 @@ import { make as makeWorker, type WireWorker } from "../WireWorker.ts"
 
 const taken = expectJson(200, TakenJob)
 
-/** A worker with the key that is valid only for its id, as the workers of a pool have. */
+/** A worker with a key that is valid only for its id, like the keys of a pool's workers. */
 const ownKeyWorker = Effect.fnUntraced(function*({ call, id }: TestEndpoint, worker: string) {
   const { variables } = yield* Effect.flatMap(
     call(`/api/v1/endpoints/${id}/worker-env?worker=${encodeURIComponent(worker)}`),
@@ -47,7 +47,7 @@ const writes = (job: string) =>
   ] as const
 
 const keys = (it: ServerIt) => {
-  it.effect("a key of one worker is valid for that worker id in every operation, and for no other", () =>
+  it.effect("a worker's own key is valid for that worker id in every operation, and for no other id", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* make()
       // The server splits the id at `&` before it decodes it (docs/spec/worker-protocol.md#appended-queries).
@@ -86,7 +86,7 @@ const keys = (it: ServerIt) => {
       for (const worker of [w1, w2]) expect((yield* worker.call(worker.addresses.ping)).status).toBe(200)
     }))
 
-  it.effect("a worker with its own key needs no lease token, also where the endpoint requires one", () =>
+  it.effect("a worker with its own key needs no lease token, even when the endpoint requires one", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* make({ leaseToken: "required" })
       const worker = yield* ownKeyWorker(endpoint, "w1")
@@ -95,7 +95,7 @@ const keys = (it: ServerIt) => {
       yield* worker.ping([id])
       for (const [name, write] of writes(id)) expect((yield* write(worker, "")).status, name).toBe(200)
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED" })
-      // It may also give back a job that it does not hold any more.
+      // It may also return a job that it no longer holds.
       const { id: dropped } = yield* endpoint.run({})
       yield* worker.next
       yield* worker.call(`${worker.addresses.ping}&status=exiting`)
@@ -146,7 +146,7 @@ const tokens = (it: ServerIt) => {
           const problem = yield* Effect.flatMap(write(w1, query), expectProblem(409))
           expect(problem.error, `${name} ${query}`).toMatch(/lease token/)
         }
-        // Nor under its own name with the token of worker 1.
+        // Worker 2 cannot write under its own name with the token of worker 1 either.
         yield* Effect.flatMap(write(w2, `&lease_token=${leaseToken}`), expectProblem(409))
       }
       expect(yield* endpoint.status(id)).toMatchObject({ status: "IN_PROGRESS" })
@@ -174,7 +174,7 @@ const tokens = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "IN_PROGRESS" })
     }))
 
-  it.effect("no worker can give back, lose or extend the jobs that another worker took with a token", () =>
+  it.effect("no worker can return, lose or extend the jobs that another worker took with a token", () =>
     Effect.gen(function*() {
       const { endpoint, w1 } = yield* make({ leaseMs: 3_600_000 })
       const { id } = yield* endpoint.run({})
@@ -190,7 +190,7 @@ const tokens = (it: ServerIt) => {
         expect(yield* endpoint.status(id), url).toMatchObject({ status: "IN_PROGRESS" })
       }
       yield* w1.call(`${w1.addresses.ping}&job_id=${id}`)
-      // A heartbeat without the token stops no handler either.
+      // A heartbeat without the token does not stop a handler either.
       expect(yield* w1.stops).toEqual([])
       expect((yield* w1.call(`${w1.addresses.done(id)}&lease_token=${leaseToken}`, { json: { output: 1 } })).status).toBe(200)
     }))
@@ -221,11 +221,11 @@ const tokens = (it: ServerIt) => {
       expect(yield* endpoint.status(two)).toMatchObject({ status: "IN_PROGRESS" })
     }))
 
-  it.effect("an endpoint that requires tokens refuses writes without one, and says how to change that", () =>
+  it.effect("an endpoint that requires tokens refuses writes without one, and says what to change", () =>
     Effect.gen(function*() {
       const { endpoint, w1 } = yield* make({ leaseToken: "required" })
       const { id } = yield* endpoint.run({})
-      // The worker does not announce that it sends tokens, as other SDKs do not.
+      // Like other SDKs, the worker does not announce that it sends tokens.
       const { leaseToken } = yield* w1.next
       for (const [name, write] of writes(id)) {
         const problem = yield* Effect.flatMap(write(w1, "&attempt=1"), expectProblem(409))
@@ -235,7 +235,7 @@ const tokens = (it: ServerIt) => {
       for (const [, write] of writes(id)) expect((yield* write(w1, `&lease_token=${leaseToken}`)).status).toBe(200)
     }))
 
-  it.effect("a worker of another SDK sends no tokens and works as before, beside a worker that sends them", () =>
+  it.effect("a worker with another SDK sends no tokens and works as before, next to a worker that sends them", () =>
     Effect.gen(function*() {
       const { endpoint, w1, w2 } = yield* make()
       const first = yield* endpoint.run({})
@@ -248,7 +248,7 @@ const tokens = (it: ServerIt) => {
       yield* w1.call(`${w1.addresses.done(first.id)}&lease_token=${leaseToken}`, { json: { output: "ours" } })
       expect(yield* endpoint.status(first.id)).toMatchObject({ output: "ours" })
       expect(yield* endpoint.status(second.id)).toMatchObject({ output: "foreign" })
-      // The exit notice and `job_in_progress=0` of such a worker work as before as well.
+      // Such a worker's exit notice and `job_in_progress=0` also work as before.
       const third = yield* endpoint.run({})
       yield* w2.next
       yield* w2.call(`${w2.addresses.ping}&status=exiting`)

@@ -1,14 +1,14 @@
 /**
- * The audit of a server: stores what `AuditMiddleware` records, and removes old entries.
+ * A server's audit log: stores what `AuditMiddleware` records, and removes old entries.
  *
  * | setting | default | meaning and trade-off |
  * |---|---|---|
  * | `entries` | 20000 | stored entries of each kind (`AuditKind`). An entry takes about 200 bytes. A filtered list reads all entries, which takes 5
  * ms for 60000 entries in SQLite |
- * | `keep` | 400 days | older entries are removed. The default covers a year and the time of a yearly review |
+ * | `keep` | 400 days | older entries are removed. The default covers a year, plus time for a yearly review |
  *
- * Each entry is a separate write, and any key can cause entries of refused and failed operations. Their number per key is therefore limited, and the
- * platform's log says how many were omitted.
+ * Each entry is a separate write, and any key can cause entries for refused and failed operations. The number of such entries per key is
+ * therefore limited, and the platform's log says how many were omitted.
  */
 import type { AuditEntry } from "@stint/contract/Audit"
 import type { AuditKind, AuditQuery, NewAuditEntry } from "@stint/store/AuditStore"
@@ -22,19 +22,19 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import * as LeakyBucket from "../auth/LeakyBucket.ts"
 
-/** The bounds of the audit. */
+/** The limits of the audit log. */
 export interface AuditSettings {
   readonly entries: number
   readonly keep: Duration.Duration
 }
 
-/** The default bounds. */
+/** The default limits. */
 export const defaults: AuditSettings = { entries: 20_000, keep: Duration.days(400) }
 
-/** The audit. Default: a server that records nothing. */
+/** The audit log. By default, a server records nothing. */
 export const AuditLog = Context.Reference<{
   /**
-   * Stores an entry. An error of the store is only logged, with the entry, because the operation has already taken effect and an error response would
+   * Stores an entry. A store error is only logged, with the entry, because the operation has already taken effect and an error response would
    * be wrong.
    */
   readonly record: (kind: AuditKind, entry: NewAuditEntry) => Effect.Effect<void>
@@ -52,7 +52,7 @@ const TRIM_LIMIT = 500
 /** Old entries are also removed after this number of new ones, so that a flood of refused operations cannot fill the disk within the interval. */
 const TRIM_EVERY = 1_000
 
-/** The limit of recorded refused and failed operations per key: 300 at once, then one every 12 seconds. */
+/** The limit on recorded refused and failed operations per key: 300 at once, then one every 12 seconds. */
 const UNSUCCESSFUL: LeakyBucket.Rate = { limit: 300, perMs: 3_600_000 }
 
 /** The refused and failed operations of a key. */
@@ -63,7 +63,7 @@ interface Unsuccessful {
   readonly omitted: number
 }
 
-/** The audit in the `AuditStore`. */
+/** An audit log that is kept in the `AuditStore`. */
 export const layer = ({ entries, keep }: AuditSettings = defaults): Layer.Layer<never, never, AuditStore> =>
   Layer.effect(
     AuditLog,

@@ -7,8 +7,8 @@
  * ```
  *
  * It wraps the guards, so that it also records the operations that they refuse. A request with an unknown key is not recorded: anyone could fill the
- * audit with such requests. Nor is a call beyond a rate limit, because such a call must be cheap. The operations that each job uses are not audited.
- * The middleware returns them unchanged, and the fast path never runs it.
+ * audit with such requests. A call beyond a rate limit is not recorded either, because rejecting it must be cheap. The operations that every
+ * job uses are not audited. The middleware passes them through unchanged, and the fast path never runs it.
  */
 import { auditActionOf, AuditedOperations, type AuditResult, CALLER_GONE } from "@stint/contract/Audit"
 import { KeyStore } from "@stint/store/KeyStore"
@@ -41,7 +41,7 @@ const AuditTarget = Context.Reference<(part: string, id: string | number) => voi
 export const auditTarget = (part: string, id: string | number): Effect.Effect<void> =>
   Effect.map(AuditTarget, (add) => add(part, id))
 
-/** Names for path parameters whose own names do not say what they identify. Empty: the value continues the previous one. */
+/** Names for path parameters whose own names do not say what they identify. An empty name: the value continues the previous one. */
 const PARTS: Readonly<Record<string, string>> = {
   "builds.number": "build",
   "jobs.id": "job",
@@ -70,7 +70,7 @@ interface AuditOptions {
   readonly group: HttpApiGroup.Top
 }
 
-/** The status of a response. The errors of operations contain their status; errors of the schemas have none. */
+/** The status of a response. Errors of operations contain their status; schema errors have none. */
 const statusOf = (exit: Exit.Exit<HttpServerResponse.HttpServerResponse, unknown>): number => {
   if (Exit.isSuccess(exit)) return exit.value.status
   if (Cause.hasInterruptsOnly(exit.cause)) return CALLER_GONE
@@ -85,7 +85,7 @@ const TOO_MANY_REQUESTS = 429
 
 const resultOf = (status: number): AuditResult => status < 400 ? "done" : status === FORBIDDEN ? "refused" : "failed"
 
-/** The key of a request that has a signature instead of a key. */
+/** Recorded as the key of a request that is signed instead. */
 const WEBHOOK = { id: "webhook", name: "a signed webhook" }
 
 const make = Effect.gen(function*() {
@@ -102,7 +102,7 @@ const make = Effect.gen(function*() {
   })
 
   const audit = (action: string, options: AuditOptions) => {
-    // Programs may send many of these operations. Their entries must not displace those of changes by operators.
+    // Programs may call these operations often. Their entries must not displace the entries for operators' changes.
     const kind = options.endpoint.method === "GET" || options.endpoint.path.startsWith("/v2/") ? "routine" : "platform"
 
     return <E>(respond: Effect.Effect<HttpServerResponse.HttpServerResponse, E>) =>

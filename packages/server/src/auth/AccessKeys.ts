@@ -3,7 +3,7 @@
  *
  * ```
  *   the platform's key    known by its digest              valid for the jobs API and the control API
- *   worker keys           derived from a secret            valid for the worker API of their endpoint, or of one worker of it
+ *   worker keys           derived from a secret            valid for the worker API of their endpoint, or of one of its workers
  *   lease tokens          derived from the same secret    prove that a worker took a job (docs/decisions/0024-worker-identity.md)
  *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
@@ -69,11 +69,11 @@ export class AccessKeys extends Context.Service<AccessKeys, {
   readonly identifyWorker: (endpoint: string, worker: string, key: Redacted.Redacted) => WorkerIdentity | undefined
   /** Whether a key has the format of a derived worker key. Used in error messages when a worker key is used on another API. */
   readonly hasWorkerKeyPrefix: (key: Redacted.Redacted) => boolean
-  /** The derived worker key for an endpoint, or for one worker of it. */
+  /** The derived worker key for an endpoint, or for one of its workers. */
   readonly workerKey: (endpoint: string, worker?: string) => Redacted.Redacted
   /** The token that the platform gives to the worker that takes a job: `ATTEMPT.MAC`. */
   readonly leaseToken: (take: Take) => string
-  /** The attempt of a presented lease token; undefined when the token does not belong to this job and worker. */
+  /** The attempt that a presented lease token belongs to; undefined when the token does not belong to this job and worker. */
   readonly attemptOfLeaseToken: (token: string, take: Omit<Take, "attempt">) => number | undefined
 }>()("@stint/server/AccessKeys") {}
 
@@ -110,13 +110,13 @@ const LEASE_MAC_LENGTH = 22
 const LEASE_TOKEN = /^(\d{1,9})\.[A-Za-z0-9_-]{22}$/
 
 /**
- * At least this many of the worker keys that were used last are cached, and at most twice as many. Deriving a key costs more than the rest of a
- * worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for endpoints that do not
- * exist can do no more than evict cached keys. A key takes about 300 bytes.
+ * The most recently used worker keys are cached: at least this many, and at most twice as many. Deriving a key costs more than everything
+ * else in a worker's authentication, and a worker sends a heartbeat every few seconds, so the keys of all workers must fit. Requests for
+ * endpoints that do not exist can only evict cached keys. A key takes about 300 bytes.
  */
 const CACHED_KEYS = 10_000
 
-/** The bytes of a text that is cached. `Buffer.from` would return a slice of a pool, which would keep all 64 KiB of the pool in memory. */
+/** The bytes of a text, for the cache. `Buffer.from` would return a slice of a pool, which would keep all 64 KiB of the pool in memory. */
 const ownBytes = (text: string): Buffer => {
   const bytes = Buffer.alloc(Buffer.byteLength(text))
   bytes.write(text)

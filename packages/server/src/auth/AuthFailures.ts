@@ -19,7 +19,7 @@ import * as Effect from "effect/Effect"
 import { isIPv6 } from "node:net"
 import * as LeakyBucket from "./LeakyBucket.ts"
 
-/** When more addresses than this are known, the one that was added first is forgotten. */
+/** The maximum number of known addresses. Beyond it, the one that was added first is forgotten. */
 export const MAX_ADDRESSES = 10_000
 
 const WINDOW_MILLIS = 60_000
@@ -38,7 +38,7 @@ export const subjectOf = (address: string): string => {
 /** The failures of one address. */
 interface Failures {
   meter: LeakyBucket.Meter | undefined
-  /** Whether the log says that the address is throttled. */
+  /** Whether the throttling has been logged. */
   logged: boolean
 }
 
@@ -62,7 +62,7 @@ export const make = (limit: number): Effect.Effect<AuthFailures> =>
         const reading = LeakyBucket.consume(rate, failures.meter, Math.floor(clock.currentTimeMillisUnsafe()))
         failures.meter = reading.meter
         if (reading.admitted) {
-          // The address was quiet for so long that its next excess is worth another line.
+          // The address was quiet for so long that it is worth another line when it exceeds the limit again.
           if (reading.remaining > limit / 2) failures.logged = false
           return Effect.succeed(0)
         }

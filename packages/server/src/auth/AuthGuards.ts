@@ -3,7 +3,7 @@
  *
  * ```
  *   a request --> valid key?  --> scope?  --> endpoint?  --> exists?  --> rate limit?  --> the operation
- *                   401            403         403            404          429             last two: jobs API and OpenAI route only
+ *                   401            403         403            404          429             rate limit: jobs API and OpenAI route only
  * ```
  *
  * `AuthMiddleware` runs them before the operations of the `HttpApi`; `FastPath` runs them before the operations that it serves.
@@ -54,7 +54,7 @@ const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** Counts a request with a wrong key, and fails when its address sent too many. All guards share one count. */
+/** Counts a request with a wrong key, and fails when its address has sent too many. All guards share one count. */
 const makeCountFailure = Effect.gen(function*() {
   const failures = yield* AuthFailures.make((yield* Limits).authFailures)
   return Effect.fnUntraced(function*(key: Redacted.Redacted) {
@@ -365,7 +365,8 @@ const make = Effect.gen(function*() {
  * - `viewer`: requires a key that can read jobs or manage endpoints, and that is valid for the endpoint if one is given. Passes the caller to
  *   the effect.
  * - `operator`: requires the scope `admin`, or `deploy` for operations that do not manage keys. Passes the caller to the effect.
- * - `worker`: requires a worker key for the endpoint or for this worker, and tells the effect which of them it is. Delays its errors, because SDKs retry at once.
+ * - `worker`: requires a worker key for the endpoint or for this worker, and tells the effect which of the two it is. Delays its errors,
+ *   because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 

@@ -2,7 +2,7 @@
  * Rate limits of the jobs API, per key, endpoint and operation.
  *
  * Usage is counted in this process's memory: a restart resets it, and several servers in front of one queue count independently. A shared
- * count would cost a database write per request, which is more than the rest of most requests costs (docs/decisions/0009-keys-at-rest.md).
+ * count would cost a database write per request, which would cost more than everything else in most requests (docs/decisions/0009-keys-at-rest.md).
  *
  * The endpoint's limit applies to every key, and a key's own limit applies as well: a call must be within both. A call that is rejected by
  * either limit does not count against the other.

@@ -63,10 +63,10 @@ const DRAFT_MEMBERS: ReadonlySet<string> = new Set(Object.keys(BatchDraft.fields
 
 const REQUESTS: ReadonlySet<string> = new Set(["requests"])
 
-/** Other requests to the server are served after about this many characters of a batch's requests. */
+/** The server pauses to serve other requests after about this many characters of a batch's requests. */
 const SLICE = 65_536
 
-/** Rejects an idempotency key, because each request in a batch is already exactly one job. */
+/** Rejects an idempotency key, because each request in a batch already becomes exactly one job. */
 const keyNotAllowed = (at: number): InvalidRequest =>
   new InvalidRequest({
     ...problemMembers(
@@ -127,10 +127,10 @@ export const layer = HttpApiBuilder.group(
       queued: Math.min(limits.batchQueued, waitingJobs)
     })
 
-    /** Whose batches a caller sees: those of its own key; an admin key sees all. */
+    /** The key whose batches a caller sees: its own. Undefined for an admin key, which sees all batches. */
     const visibleOwner = Effect.map(CurrentCaller, ({ isAdmin, key }) => isAdmin ? undefined : key)
 
-    /** The requests of a body, each as the text that was sent. */
+    /** The requests in a body, each as the text that was sent. */
     const requestTexts = Effect.fnUntraced(function*(body: JsonBody, hint: string, most: number) {
       // One more than allowed, to find out whether there are too many.
       const wanted = { elements: most + 1 }

@@ -68,7 +68,7 @@ const make = Effect.gen(function*() {
     return undefined
   }
 
-  /** A cookie of this request's host. `__Host-` names would require https, which a platform on a private network often lacks. */
+  /** A cookie for this request's host. `__Host-` names would require https, which a platform on a private network often lacks. */
   const cookie = ({ headers }: Request, value: string, seconds: number): string => {
     const isSecure = headers["origin"]?.startsWith("https:") === true || publicOrigin.startsWith("https:")
     return `${cookieName(headers["host"])}=${value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=${seconds}${
@@ -137,13 +137,13 @@ export const foreignOriginResponse = (origin: string): HttpServerResponse.HttpSe
     { status: 403, contentType: PROBLEM_CONTENT_TYPE }
   )
 
-/** Whether the request has the cookie of a session instead of a key. */
+/** Whether the request has a session cookie instead of a key. */
 export const IsConsoleSession: Context.Reference<boolean> = Context.Reference<boolean>("@stint/server/IsConsoleSession", {
   defaultValue: () => false
 })
 
 /**
- * Replaces the cookie of a session with its key, before the guards and the fast path. A request without a cookie only costs the read of one header. A
+ * Replaces a session's cookie with its key, before the guards and the fast path. For a request without a cookie, this only reads one header. A
  * 401 ends the session, because its key was revoked, rotated, or expired.
  */
 export const layerMiddleware = HttpRouter.middleware(

@@ -2,8 +2,8 @@
  * The built files of the web console, which `apps/console` builds and the command line's package contains.
  *
  * ```
- *   /                       index.html, for browsers (pages/HomePage.ts)        revalidated by each visit
- *   /console/jobs/...       index.html: the console shows the page of the path
+ *   /                       index.html, for browsers (pages/HomePage.ts)        revalidated on each visit
+ *   /console/jobs/...       index.html: the console shows the page for the path
  *   /console/assets/NAME    a script or a style, whose name contains its hash   cached for a year
  * ```
  *

@@ -11,9 +11,9 @@ export class AlertsOff extends Schema.TaggedError<AlertsOff>()("AlertsOff", {}) 
 
 /** Default: alerts are off. */
 export const Alerts = Context.Reference<{
-  /** The alerts that fire now, and the state of the receivers. */
+  /** The alerts that are firing, and the state of the receivers. */
   readonly list: Effect.Effect<AlertList>
-  /** Sends a test to every receiver, once. */
+  /** Sends one test alert to every receiver. */
   readonly test: Effect.Effect<AlertTest, AlertsOff>
 }>("@stint/server/Alerts", {
   defaultValue: () => ({

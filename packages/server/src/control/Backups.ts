@@ -1,5 +1,5 @@
 /**
- * Backups of the platform. The program that composes the platform implements them, because only it knows the database, the folder of the payloads and
+ * Backups of the platform. The program that composes the platform implements them, because only it knows the database, the payload folder and
  * the keys.
  */
 import * as Context from "effect/Context"
@@ -11,8 +11,8 @@ import type * as Stream from "effect/Stream"
 /** Why there is no backup. */
 export class BackupError extends Schema.TaggedError<BackupError>()("BackupError", {
   /**
-   * `in-memory`: there is nothing to back up. `database`: the jobs are in a database that has its own backup tools. `running`: one backup at a time.
-   * `failed`: see the message.
+   * `in-memory`: there is nothing to back up. `database`: the jobs are in a database that has its own backup tools. `running`: another backup
+   * is in progress. `failed`: see the message.
    */
   reason: Schema.Literals(["in-memory", "database", "running", "failed"]),
   message: Schema.String

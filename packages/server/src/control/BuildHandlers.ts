@@ -130,7 +130,7 @@ export const layer = HttpApiBuilder.group(
         "buildLogs",
         Effect.fnUntraced(function*({ params, query: { after = 0, limit = DEFAULT_LINES } }) {
           const endpoint = yield* idOf(params.endpoint)
-          // Read before the lines, because a build that has ended appends no more.
+          // Read before the lines, because a build that has ended appends no more lines.
           const build = yield* mapErrors(builds.get(endpoint, params.number))
           const lines = yield* mapStoreErrors(builds.log(endpoint, params.number, after, limit))
           return { lines, cursor: lines.at(-1)?.number ?? after, more: lines.length === limit || !hasEnded(build) }
@@ -172,7 +172,7 @@ export const layer = HttpApiBuilder.group(
             "Set the same secret at the Git host and in the build settings: stint builds settings ENDPOINT --webhook-secret NAME. A webhook needs the " +
               "header X-Hub-Signature-256, X-Gitea-Signature or X-Gitlab-Token."
           ))
-          // Hosts send many commits with the names of their files, so this limit is higher than that of settings.
+          // Hosts list many commits with the names of the changed files, so this limit is higher than the one for settings.
           const text = yield* readText(request, limits.runBytes, "Webhooks are small. Check that the Git host sends only JSON.")
           if (!isEndpointId(params.endpoint)) return yield* unsigned
           const endpoint = params.endpoint

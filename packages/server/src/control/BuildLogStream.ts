@@ -6,8 +6,9 @@
  *                                  ^ a full connection stops the pulls, so the server reads and buffers nothing
  * ```
  *
- * The lines come from the store and not from the running build, so that every node can serve them, even after a restart. The response ends after a
- * few minutes without an event `end`. The reader reconnects after its last line, so a revoked key cannot read further.
+ * The lines come from the store and not from the running build, so that every node can serve them, even after a restart. After a few minutes,
+ * the response ends without an event `end`, and the reader reconnects and continues after its last line. So a reader whose key was revoked
+ * cannot read further.
  */
 import type { BuildsService } from "@stint/builder/Builds"
 import { Build, BuildLogLine, hasEnded } from "@stint/contract/Build"
@@ -23,7 +24,7 @@ import { dataLines } from "../jobs/JobEventStream.ts"
 /** How often the log of a running build is read. It is stored at the same interval. */
 const INTERVAL = "250 millis"
 
-/** After this time, a response ends. Milliseconds. */
+/** The maximum duration of a response, in milliseconds. */
 export const LONGEST_MILLIS = 300_000
 
 const encodeLine = Schema.encodeSync(Schema.fromJsonString(BuildLogLine))
@@ -36,7 +37,7 @@ export const END = "end"
 
 const endEvent = (build: Build): string => `id: ${END}\nevent: end\n${dataLines(encodeBuild(build))}\n\n`
 
-/** The lines of a build after this number, as text. */
+/** A build's lines after the one with the number `after`, as text. */
 export const follow = (
   builds: Pick<BuildsService, "get" | "log">,
   { endpoint, number }: Pick<Build, "endpoint" | "number">,
@@ -47,7 +48,7 @@ export const follow = (
     return Stream.paginate({ after, isWaiting: false }, (state) =>
       Effect.gen(function*() {
         if (state.isWaiting) yield* Effect.sleep(INTERVAL)
-        // Read before the lines, because a build that has ended appends no more.
+        // Read before the lines, because a build that has ended appends no more lines.
         const build = yield* builds.get(endpoint, number)
         const lines = yield* builds.log(endpoint, number, state.after, BUILD_LOG_LIMIT)
         const events = lines.map(lineEvent)

@@ -1,5 +1,5 @@
 /**
- * Sends the events of the platform as Server-Sent Events (contract, PlatformEvent.ts).
+ * Sends the platform's events as Server-Sent Events (contract, PlatformEvent.ts).
  *
  * ```
  *   PlatformEvents --pulled--> text --pulled--> the connection
@@ -7,7 +7,8 @@
  *                     +-- a full connection stops the pulls: the reader falls behind, and receives the number of events that it missed
  * ```
  *
- * The response ends after a few minutes with the position of the reader, which reconnects. So a revoked key cannot read further.
+ * After a few minutes, the response ends with the reader's position, and the reader reconnects. So a reader whose key was revoked cannot read
+ * further.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentViewer } from "@stint/contract/OverviewApi"
@@ -39,7 +40,7 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
-    /** Whether the key permits events of this endpoint; undefined: an event of the whole platform. */
+    /** Whether the key permits events of an endpoint. An undefined endpoint stands for an event of the whole platform. */
     const filterFor = Effect.fnUntraced(function*(only: string | undefined) {
       const { endpoints } = yield* CurrentViewer
       const permits = (endpoint: string | undefined) => endpoints === "all" || endpoints.some((one) => one === endpoint)

@@ -87,10 +87,10 @@ const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
 /** The id of the platform's own key, whose holder may know every secret. */
 const PLATFORM = "platform"
 
-/** The keys whose holders may know the secret of a key that is rotated by `issuer`. */
+/** The keys whose holders may know the secret of a key after `issuer` has rotated it. */
 const issuersAfterRotation = (key: KeyRecord, issuer: string, graceMs: number): ReadonlyArray<string> => {
   const before = key.issuedBy ?? []
-  // Only a rotation without grace by the operator ends what the earlier issuers know.
+  // The secrets that earlier issuers know become invalid only when the operator rotates the key without a grace period.
   if (issuer === PLATFORM) return graceMs === 0 ? [] : before
   return issuer === key.id || before.includes(issuer) ? before : [...before, issuer]
 }

@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 
-/** The beginning of a worker's reason, which may contain the worker's whole output. */
+/** The maximum length of a worker's reason in a response. The whole reason may contain all of the worker's output. */
 const REASON_LENGTH = 2_000
 
 const overviewOf = (

@@ -80,7 +80,7 @@ const sumsOf = ({ attempts, cost, cpuMs, executionMs, gpuMs, workerMs }: Sums, p
   workerSeconds: seconds(workerMs),
   cpuSeconds: seconds(cpuMs),
   gpuSeconds: seconds(gpuMs),
-  // Removes digits that are only rounding errors of the addition.
+  // Removes digits that are only rounding errors from the addition.
   ...(prices === undefined ? {} : { cost: Number(cost.toFixed(6)) })
 })
 

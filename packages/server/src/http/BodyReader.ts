@@ -7,8 +7,8 @@
  * ```
  *
  * Every job has a body, so this reads Node's stream directly, which takes a third of the time that reading through the platform's adapter
- * takes (docs/decisions/0014-fast-path.md). The adapter still reads the body if the client sent `Expect: 100-continue`, and without Node,
- * where bodies are not decompressed.
+ * takes (docs/decisions/0014-fast-path.md). The adapter still reads the body if the client sent `Expect: 100-continue`, or if the server does
+ * not run on Node, in which case bodies are not decompressed.
  */
 import * as NodeStream from "@effect/platform-node/NodeStream"
 import * as ByteSize from "effect/ByteSize"
@@ -33,13 +33,16 @@ export interface ReadOptions {
   /** The maximum number of bytes, both as sent and decompressed. */
   readonly limit: number
   readonly encoding?: BodyEncoding | undefined
-  /** Called with the number of bytes read so far. False: there is no memory for them, and reading fails. */
+  /** Called with the number of bytes read so far. Returns false when there is no memory for them; reading then fails. */
   readonly admit?: ((bytes: number) => boolean) | undefined
 }
 
 const BYTE_ORDER_MARK = 0xFEFF
 
-/** Decodes UTF-8, replaces invalid bytes and drops the byte order mark. Decodes piece by piece, so that a large body blocks nothing. */
+/**
+ * Decodes UTF-8, replaces invalid bytes and drops the byte order mark. Decodes piece by piece, so that a large body does not block other
+ * requests.
+ */
 const makeText = () => {
   const pieces: Array<string> = []
   let first: Buffer | undefined

@@ -41,7 +41,7 @@ export const jsonWithEarlyHeaders = (
 }
 
 /**
- * 200 with these headers now and the JSON text later, preceded by white space as long as `next` is empty: JSON allows leading
+ * 200 with these headers now and the JSON text later, preceded by white space while `next` returns an empty text: JSON allows leading
  * white space, and proxies do not close a connection that carries data.
  */
 export const jsonWithKeepAlive = (

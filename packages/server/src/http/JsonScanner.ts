@@ -23,7 +23,7 @@ import { JsonText } from "@stint/contract/Json"
 /** The maximum nesting of arrays and objects. Half of the depth at which Python's `json` fails by default. */
 export const MAX_DEPTH = 512
 
-/** The maximum length of a number. Every shorter number is converted in no time, and no program prints longer ones. */
+/** The maximum length of a number. Every shorter number is converted in no time, and no program prints a longer number. */
 const MAX_NUMBER_LENGTH = 1_000
 
 /** Every finite number without an exponent is shorter than this. */
@@ -45,7 +45,7 @@ export interface JsonFault {
 /** A part of a text. */
 export interface JsonPart {
   readonly text: JsonText
-  /** The number of values in it, including itself and, for objects, without the keys. */
+  /** The number of values in it, including itself but not the keys of objects. */
   readonly values: number
 }
 

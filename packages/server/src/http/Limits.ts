@@ -23,7 +23,7 @@ export interface LimitSettings {
   readonly batchBytes: number
   /** Number of requests in one batch. Default 5,000. */
   readonly batchRequests: number
-  /** Number of batches of one key on one endpoint that have not ended, including drafts. Default 10. */
+  /** Number of unfinished batches per key and endpoint, including drafts. Default 10. */
   readonly openBatches: number
   /**
    * Number of an endpoint's waiting jobs when a batch is finalized, including the batch's own requests. Default 50,000. Waiting jobs use

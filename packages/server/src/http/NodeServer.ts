@@ -8,7 +8,7 @@
  *     v  the routes are ready                   held requests are served
  *
  *   the scope closes
- *     |  waits complete                         every long poll is answered            (Server.ts)
+ *     |  waits complete                         every long poll gets its response       (Server.ts)
  *     |  responses carry `connection: close`    keep-alive connections end with them
  *     |  the listener closes                    new connections are refused
  *     v  requests in flight may finish          gracefulShutdownTimeout
@@ -155,8 +155,8 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   server.on("connection", (socket) => {
     socket.once("close", () => latest.delete(socket))
   })
-  // Other parts of the platform need the address to start, so the server listens before its routes are ready. Node would never answer a
-  // request that has no listener.
+  // Other parts of the platform need the address to start, so the server listens before its routes are ready. Node would never respond to a
+  // request that arrives while there is no listener.
   let held: Array<() => void> | undefined = []
   const track = (event: "request" | "checkContinue") => (request: IncomingMessage, response: ServerResponse) => {
     held?.push(() => server.emit(event, request, response))

@@ -32,7 +32,7 @@ import * as Effect from "effect/Effect"
 import { memoryFull, setRetryAfter } from "./BodyAdmission.ts"
 import { excerpt } from "./ProblemJson.ts"
 
-/** Seconds until a caller should retry while the store cannot be reached. Most outages are the restart of a database. */
+/** Seconds until a caller should retry while the store cannot be reached. Most outages are database restarts. */
 const AWAY_RETRY_AFTER = 5
 
 const storeUnavailable = ({ cause, logged = false, operation }: StoreUnavailable) =>
@@ -179,7 +179,7 @@ const decimalSize = (bytes: number): string => {
   return `${Math.round(bytes / size * 10) / 10} ${unit}`
 }
 
-/** 507: unlike a full queue, a full quota of bytes does not end within seconds, so the caller must not wait and retry. */
+/** 507: unlike a full queue, a full byte quota does not clear within seconds, so the caller must not wait and retry. */
 const tooManyBytes = ({ endpoint, key, limit, scope, size, used }: QuotaExceeded) => {
   const name = excerpt(endpoint)
   const [whose, setting] = scope === "endpoint"
@@ -278,8 +278,8 @@ export const mapListErrors = <A, R>(
   })
 
 /**
- * Looks up the endpoint that a request names. `lists`: whether the error for an unknown endpoint names the others. Only for callers whose key
- * is valid for all endpoints.
+ * Looks up the endpoint that a request names. `lists`: whether the error for an unknown endpoint names the others. Set it only for callers
+ * whose key is valid for all endpoints.
  */
 export const endpointFinder = Effect.map(
   EndpointStore,

@@ -11,7 +11,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** How long one result is returned. Anyone can send this request without a key, so the number of checks must not depend on the number of requests. */
+/** How long a result is reused. Anyone can send this request without a key, so the number of checks must not depend on the number of requests. */
 const REUSE = "1 second"
 
 /** A store that takes longer counts as unavailable. */
@@ -22,7 +22,7 @@ const NOWHERE = EndpointId.make("0-readyz-0")
 export class Readiness extends Context.Service<Readiness, {
   /** Why the platform is not ready; undefined if it is. */
   readonly check: Effect.Effect<string | undefined>
-  /** From now on, the platform is not ready, because it shuts down. */
+  /** Reports the platform as not ready from now on, because it is shutting down. */
   readonly close: Effect.Effect<void>
 }>()("@stint/server/Readiness") {}
 

@@ -39,7 +39,7 @@ import { excerpt } from "./ProblemJson.ts"
 export const MAX_ISSUES = 20
 
 /**
- * Maximum number of values in JSON that is parsed for decoding: settings, options, ids of a heartbeat. Payloads are not parsed and may have
+ * Maximum number of values in JSON that is parsed for decoding: settings, options, the ids in a heartbeat. Payloads are not parsed and may have
  * any number. Decoding this many takes about 20 ms at worst, whatever the schema.
  */
 export const MAX_VALUES = 10_000
@@ -128,7 +128,7 @@ const admitWhileReading = Effect.map(
   }
 )
 
-/** Whether a body may have this many bytes: it is announced to have them, or its size is unknown. */
+/** Whether a body may have this many bytes: its headers announce them, or its size is unknown. */
 export const mayBeLarge = ({ headers }: HttpServerRequest.HttpServerRequest, bytes: number): boolean => {
   const { "content-encoding": encoding, "content-length": length } = headers
   if (encoding !== undefined && encodingOf(encoding) !== undefined) return encodingOf(encoding) !== "other"
@@ -180,7 +180,7 @@ export interface JsonBody extends JsonScan {
   readonly text: string
 }
 
-/** How much of a text around a fault an error repeats. */
+/** The number of characters before and after a fault that an error quotes. */
 const FAULT_CONTEXT = 20
 
 const faultInWords = (text: string, { at, reason }: JsonFault): string => {

@@ -1,11 +1,11 @@
 /**
- * Finds what a request asks for beyond the limits that the operator of an endpoint set (docs/spec/endpoints.md#limits-for-callers).
+ * Finds the options of a request that exceed the limits that the endpoint's operator has set (docs/spec/endpoints.md#limits-for-callers).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Policy } from "@stint/contract/Job"
 import type { BodyIssue } from "../http/RequestBody.ts"
 
-/** What a request asks for. */
+/** The requested options. */
 export interface RequestedOptions {
   readonly policy?: Policy | undefined
   readonly priority?: number | undefined

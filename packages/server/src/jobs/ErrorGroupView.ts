@@ -5,7 +5,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { ErrorGroup, ErrorGroupState } from "@stint/contract/ErrorGroup"
 import type { ErrorGroupRecord } from "@stint/store/ErrorGroupStore"
 
-/** The filters. Those that are undefined match every group. */
+/** The filters. An undefined filter matches every group. */
 export interface ErrorFilter {
   readonly state: ErrorGroupState | undefined
   readonly release: number | undefined

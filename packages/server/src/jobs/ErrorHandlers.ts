@@ -76,7 +76,7 @@ export const layer = HttpApiBuilder.group(
       return { release, at: known === undefined ? Infinity : known.createdAt }
     })
 
-    /** The last failed jobs of a group that still exist. */
+    /** The most recent failed jobs of a group, as far as they still exist. */
     const samplesOf = (endpoint: Endpoint, group: ErrorGroupRecord) =>
       Effect.map(
         Effect.forEach(group.jobs, (id) =>

@@ -37,7 +37,7 @@ export interface ExplainInput {
   readonly job: JobReport
   /** The number of ready jobs ahead of this one; null if this job is not ready. */
   readonly ahead: Ahead | null
-  /** The jobs of the same concurrency key, if this job is held because of them. */
+  /** The jobs with the same concurrency key, if this job is held because of them. */
   readonly key?: KeyUsage | undefined
   /** What the job waits for, if it is a parked run of a pipeline. */
   readonly run?: ParkedRun | undefined
@@ -46,14 +46,14 @@ export interface ExplainInput {
   /** The state of the endpoint's model. Undefined for an endpoint without one. */
   readonly model: ModelState | undefined
   readonly workers: ReadonlyArray<Pick<WorkerStatus, "state" | "reason" | "retryAt" | "firstSeenAt" | "idleSince" | "setup">>
-  /** The endpoint's roll that is in progress, or the last one, if it failed. */
+  /** The endpoint's rollout in progress, or its last rollout if that failed. */
   readonly roll?: RollState | undefined
-  /** The start of the worker of the last attempt. */
+  /** How the worker of the last attempt started. */
   readonly workerStart: KnownStart
   readonly now: number
 }
 
-/** A live worker takes a waiting job within milliseconds; one that does not for this long is probably stuck. Milliseconds. */
+/** A live worker takes a waiting job within milliseconds. One that has not taken it after this time, in milliseconds, is probably stuck. */
 const UNUSED_MILLIS = 3_000
 
 const count = (amount: number, one: string, many = `${one}s`): string => `${amount} ${amount === 1 ? one : many}`
@@ -80,7 +80,7 @@ const inLine = (ahead: Ahead | null): string => {
 
 /** The explanation while the endpoint's model is missing; undefined if the job waits for something else. */
 const waitingForModel = (line: string, { endpoint, model, now }: ExplainInput): WaitCause | undefined => {
-  // During a roll, workers of the previous release may start without the model of the new one.
+  // During a rollout, workers of the previous release may start without the model of the new one.
   if (model === undefined || model._tag === "Ready" || endpoint.previousRelease !== undefined) return undefined
   if (model._tag === "Downloading") {
     return waitCause(
@@ -238,7 +238,7 @@ const heldWords = ({ ahead, key, limit, ready, running }: NonNullable<Explanatio
     "It becomes ready when one of them ends; the endpoint's concurrency.limit sets their number."
 }
 
-/** The run woke while its steps were read. */
+/** Used when the run woke while its steps were being read. */
 const NO_STEPS: ParkedRun = { definition: "", phase: "doing", held: null, steps: [], more: false }
 
 const waitCauseOf = (facts: ExplainInput): WaitCause => {

@@ -56,7 +56,7 @@ export const layer = HttpApiBuilder.group(
 
     const receipt = (job: JobHead) => json(receiptJson(job))
 
-    /** The roll that is in progress, or the last one, if it failed. */
+    /** The rollout in progress, or the last rollout if it failed. */
     const rollOf = Effect.fnUntraced(function*({ canary, id, previousRelease, release }: Endpoint) {
       if (release === undefined) return undefined
       if (canary !== undefined) return { state: "canary", release: canary.release, serving: release } as const
@@ -67,7 +67,7 @@ export const layer = HttpApiBuilder.group(
       return { state: "failed", release: number, serving: release, ...(reason === undefined ? {} : { reason }) } as const
     })
 
-    /** What a parked run waits for. Undefined when the run has been removed meanwhile. */
+    /** What a parked run waits for. Undefined when the run has been removed in the meantime. */
     const parkedRun = Effect.fnUntraced(function*({ endpoint, id }: JobHead) {
       const found = yield* mapStoreErrors(
         Effect.catchTag(runs.get(endpoint, id), "JobMissing", () => Effect.succeed(undefined))

@@ -41,7 +41,7 @@ const INPUT_ALONE: Options = { input: null }
 /** Whether an option counts as absent: some clients send `null` or `""` for options that their caller did not set. */
 const isAbsent = (value: unknown): boolean => value === null || value === ""
 
-/** The same for a member's text. */
+/** Like {@link isAbsent}, for a member's text. */
 export const isAbsentText = (text: string | undefined): boolean => text === undefined || text === "null" || text === "\"\""
 
 /** Removes absent options, also from the objects among the options. */
@@ -50,7 +50,7 @@ const omitAbsent = (value: unknown): unknown =>
     ? Object.fromEntries(Object.entries(value).flatMap(([name, option]) => isAbsent(option) ? [] : [[name, omitAbsent(option)]]))
     : value
 
-/** The options in a body as values, without those that are absent. `payloads` stay, and their values are null. */
+/** The options in a body as values, without those that are absent. The members in `payloads` stay, with the value null. */
 export const parseOptions = (
   body: Pick<JsonScan, "kind" | "members">,
   payloads: ReadonlySet<string> = INPUT

@@ -1,5 +1,5 @@
 /**
- * What the wait of a job's last attempt was spent on (docs/spec/jobs-api.md#the-parts-of-a-wait). Pure.
+ * How the time that a job waited for its last attempt was spent (docs/spec/jobs-api.md#the-parts-of-a-wait). Pure.
  *
  * ```
  *   ready to run --queue--> worker requested --create--> created --start--> first call --prepare--> asks for a job --take--> claimed

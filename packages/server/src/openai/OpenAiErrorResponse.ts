@@ -62,7 +62,7 @@ export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
     param: problem.errors?.[0]?.path.join(".") ?? null,
     code: codeOf(problem)
   },
-  // Space is freed only when a retention ends or by an operator.
+  // Space is freed only when a retention period ends or an operator acts.
   ...(problem.status === 507 ? { final: true } : {})
 })
 

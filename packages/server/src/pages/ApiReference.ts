@@ -3,8 +3,8 @@
  * `/openapi.json`, with the Scalar script that the installed `effect` package contains.
  *
  * The page works on machines without network access, and keeps keys on them: the Content-Security-Policy allows the page's own two scripts,
- * by their hashes, and requests to this server only. So the page's external fonts are turned off, and so are the proxy and the
- * services of Scalar that the page would otherwise offer.
+ * by their hashes, and requests to this server only. So the page's external fonts are turned off, as are Scalar's proxy and services, which
+ * the page would otherwise offer.
  */
 import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"

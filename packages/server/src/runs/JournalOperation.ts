@@ -60,7 +60,7 @@ const RESPONSE_CHARACTERS = 32 * 1024 * 1024
 
 const textOf = (body: unknown) => body === undefined ? jsonNull : toJsonText(body)
 
-/** A journal entry as the worker receives it. `output`: of the child that ended. */
+/** A journal entry as the worker receives it. `output`: the output of the child that ended. */
 const entryJson = ({ at, body, kind, n, path }: RunEntry, output: string | undefined): string => {
   const text = body === null || output === undefined ? body : `${body.slice(0, -1)},"output":${output}}`
   const head = `{"path":${JSON.stringify(path)},"kind":"${kind}","n":${n},"at":${at}`
@@ -121,7 +121,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  /** The output of the child that ended with an entry. */
+  /** The output of the child whose end an entry records. */
   const outputOf = Effect.fnUntraced(function*(entry: RunEntry) {
     const [job, endpoint] = entry.kind === "end" && memberOf(entry, "status") === "COMPLETED"
       ? [memberOf(entry, "job"), memberOf(entry, "endpoint")]
@@ -194,7 +194,7 @@ const make = Effect.gen(function*() {
     }
     const mask = secrets.maskOf(endpoint) ?? ((error: string) => error)
     if (definitions.length > 0) {
-      // Members that the schema does not list are stored, too.
+      // Members that the schema does not list are stored too.
       yield* Effect.forEach(definitions, ({ graph }) => decodeGraph(graph), { discard: true })
       yield* mapStoreErrors(
         runs.define(endpoint.id, definitions.map(({ graph, hash }) => ({ hash, graph: textOf(graph) })))

@@ -1,5 +1,5 @@
 /**
- * The runs of a pipeline that have not ended: how many follow each definition, and how a new definition would affect them. Changes nothing.
+ * The open runs of a pipeline: how many follow each definition, and how a new definition would affect them. Read-only.
  */
 import { changes, met, type NodeChange } from "@stint/contract/DefinitionFit"
 import type { ComparedNode, DefinitionComparison, DefinitionList } from "@stint/contract/Definitions"

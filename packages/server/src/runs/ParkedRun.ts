@@ -16,14 +16,14 @@ export interface ParkedRun {
   readonly held: string | null
   /** The open steps, in the order in which they began. */
   readonly steps: ReadonlyArray<RunStep>
-  /** There are more open steps. */
+  /** Whether there are more open steps. */
   readonly more: boolean
 }
 
-/** How many open steps an explanation contains at most. */
+/** The maximum number of open steps in an explanation. */
 export const MOST_STEPS = 20
 
-/** How many open steps the text names at most. */
+/** The maximum number of open steps that the text names. */
 const MOST_NAMED = 3
 
 const timeText = (millis: number, now: number): string => `${new Date(millis).toISOString()}, in ${span(millis - now)}`
@@ -42,7 +42,7 @@ const phrase = ({ endpoint, event, job, path, until }: RunStep, now: number): st
 /** How many characters of a hash identify a definition in a text. */
 const SHORT_HASH = 12
 
-/** Why a run waits for another definition, and what to do. A run that is running its compensations can neither be retried nor cancelled again. */
+/** Why a run waits for another definition, and what to do. A run that is running its compensations cannot be retried or cancelled again. */
 const heldWords = (held: string, { definition, phase }: ParkedRun, endpoint: EndpointId, run: JobId): string =>
   `${held} It follows the definition ${
     definition.slice(0, SHORT_HASH)

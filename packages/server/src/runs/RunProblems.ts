@@ -17,7 +17,7 @@ export const notARun = (id: string, endpoint: EndpointId): Conflict =>
     `Read the job: GET /v2/${endpoint}/status/${excerpt(id)}?explain. Steps exist only on endpoints whose worker runs a pipeline.`
   ))
 
-/** 507: space becomes free only when runs wait for the kept events, or when these expire. */
+/** 507: space becomes free only when runs wait for the kept events, or when the events expire. */
 export const tooManyEvents = ({ endpoint }: TooManyEvents): InsufficientStorage =>
   new InsufficientStorage(problemMembers(
     `No run of "${

@@ -1,7 +1,7 @@
 /**
  * The steps of a run, computed from its journal: one for each path. Pure.
  *
- * Outputs stay text. A page has a maximum number of characters, so a page may end before its number of steps.
+ * Outputs stay text. A page has a maximum number of characters, so it may contain fewer steps than requested.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"

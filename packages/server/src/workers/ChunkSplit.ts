@@ -1,5 +1,5 @@
 /**
- * Splits a streamed text that is larger than one chunk may be (docs/spec/streaming.md#chunks).
+ * Splits a streamed text that exceeds the maximum size of a chunk (docs/spec/streaming.md#chunks).
  *
  * It cuts the JSON text that the worker sent, and does not parse it: the cost is a few comparisons per piece, so that a text of many
  * megabytes does not hold up other requests.
@@ -25,14 +25,14 @@ const outsideEscape = (json: string, at: number): number => {
   return end > at ? last : at
 }
 
-/** The last position up to `at` that separates neither an escape sequence nor the halves of a surrogate pair. */
+/** The last position up to `at` that does not split an escape sequence or a surrogate pair. */
 const cutBefore = (json: string, at: number): number => {
   const cut = outsideEscape(json, at)
   if (isHighSurrogate(json.charCodeAt(cut - 1))) return cut - 1
   return HIGH_SURROGATE_ESCAPE.test(json.slice(cut - ESCAPE_LENGTH, cut)) ? outsideEscape(json, cut - ESCAPE_LENGTH) : cut
 }
 
-/** The JSON text of a string as JSON texts of at most `limit` bytes each, in order. Together they are the string. `limit` is 50 or more. */
+/** The JSON text of a string as JSON texts of at most `limit` bytes each, in order. Joined, they are the string. `limit` is 50 or more. */
 export const splitText = (json: JsonText, limit: number): ReadonlyArray<JsonText> => {
   const ascii = Buffer.byteLength(json) === json.length
   // A UTF-16 code unit has at most three bytes in UTF-8.

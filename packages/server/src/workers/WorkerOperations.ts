@@ -59,13 +59,13 @@ import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 const resultHint =
   "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
 
-/** The members of a body of job-done. Each may be any JSON value, or absent. */
+/** The members of a job-done body. Each may be any JSON value, or absent. */
 const RESULT = { members: new Set(Object.keys(JobDone.fields)) }
 
 /** Before the server reads a result or chunk that is larger than this, it checks that the job exists. Most are smaller and skip the check. */
 const LARGE_RESULT_BYTES = 256 * 1024
 
-/** Whether an invalid body was meant as progress rather than as a result. Longer texts than a valid progress are not searched to their end. */
+/** Whether an invalid body was meant as progress rather than as a result. Texts longer than any valid progress are not searched to their end. */
 const looksLikeProgress = (text: string, limit: number): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text.slice(0, limit))
 
 const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
@@ -296,7 +296,7 @@ const make = Effect.gen(function*() {
     return { ...holder, attempt: proven }
   })
 
-  /** Masks the endpoint's secrets in an error of a worker. Outputs and results without an error are not searched. */
+  /** Masks the endpoint's secrets in a worker's error. Outputs and results without an error are not searched. */
   const maskError = Effect.fnUntraced(function*(endpointId: string, text: string) {
     const endpoint = yield* findEndpointNow(endpointId)
     return secrets.maskOf(endpoint)?.(text) ?? text
@@ -387,7 +387,7 @@ const make = Effect.gen(function*() {
     return accepted
   })
 
-  /** The jobs of a heartbeat for which the worker proves its lease. The others are ignored: another worker may have named them. */
+  /** The jobs in a heartbeat for which the worker proves its lease. The others are ignored, because another worker may have named them. */
   const provenJobs = (
     endpoint: Endpoint,
     worker: string,

@@ -15,9 +15,9 @@
 export interface WorkerUrl {
   /** The last path segment without the appended query: a worker's or a job's id. */
   readonly last: string
-  /** The last value of a key. The real query takes precedence over the appended one. */
+  /** The last value of a key. The real query takes precedence over the appended query. */
   readonly get: (key: string) => string | undefined
-  /** All values of a key: those of the real query if it has the key, otherwise those of the appended one. */
+  /** All values of a key: from the real query if it has the key, otherwise from the appended query. */
   readonly all: (key: string) => ReadonlyArray<string>
 }
 
