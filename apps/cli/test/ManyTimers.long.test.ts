@@ -180,7 +180,7 @@ describe("100,000 sleeps", () => {
       const held = memory() - memoryBefore
       const resident = process.memoryUsage.rss() - residentBefore
 
-      // Nothing is due: a sweep is one read of an index.
+      // While nothing is due, a sweep is one read of an index.
       const cpuBefore = process.cpuUsage()
       const idle: Array<number> = []
       for (let at = 0; at < 1_000; at++) idle.push((yield* sweep).millis)

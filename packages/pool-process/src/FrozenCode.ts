@@ -32,7 +32,7 @@ const REBUILDS = { times: 4, pause: "50 millis" } as const
 export interface FrozenCode extends Pick<CodeArtifacts["Service"], "freeze" | "retain"> {
   /**
    * The program of frozen code. Missing code is rebuilt from `handler`, because another node may have made the release; the result is the same if its
-   * files have not changed. Fails if the code remains missing.
+   * files have not changed. Fails if the code is still missing.
    */
   readonly programOf: (hash: string, endpoint: string, handler?: string) => Effect.Effect<string, PoolError>
 }

@@ -126,7 +126,7 @@ describe("the events of a platform", () => {
       }
     }).pipe(Effect.provide(layer({ capacity: 2 }))))
 
-  it.effect("give a reader of an earlier platform an id from which it can resume, before there is any event", () =>
+  it.effect("give a reader that was connected before a restart an id from which it can resume, before there is any event", () =>
     Effect.gen(function*() {
       const events = yield* PlatformEvents
       const first = yield* openReader({ after: "another-1-3" })

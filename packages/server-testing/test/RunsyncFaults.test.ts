@@ -52,7 +52,7 @@ layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)),
         reads.broken = true
         yield* worker.finish(id, "done")
         expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
-        expect((yield* server.logs).join("\n")).toContain(`Waiting for the end of job ${id} failed`)
+        expect((yield* server.logs).join("\n")).toContain(`The wait for job ${id} to end failed`)
         yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
         // The result is the same when the store fails immediately.
         const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })

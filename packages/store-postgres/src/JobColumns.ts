@@ -87,7 +87,7 @@ const list = (payload: ReadonlyArray<string>) => `${stateList}, j.spec, j.owner,
 /** With all payloads. */
 export const RECORD = list(PAYLOAD)
 
-/** With the payloads only of jobs with a webhook, whose deliveries contain them. */
+/** Includes payloads only for jobs that have a webhook, because their deliveries contain them. */
 export const WITH_WEBHOOK_PAYLOADS = list(PAYLOAD.map((column) => `CASE WHEN j.hooked THEN ${column} END`))
 
 /** With the outcome but without the input. */

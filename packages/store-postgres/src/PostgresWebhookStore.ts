@@ -1,5 +1,5 @@
 /**
- * The webhook outbox in PostgreSQL. `PostgresJobStore` writes a delivery in the transaction of the change that causes it. Senders of several
+ * The webhook outbox in PostgreSQL. `PostgresJobStore` writes a delivery in the same transaction as the change that causes it. Senders of several
  * nodes claim by `SKIP LOCKED`, so they need no leader.
  */
 import type { EndpointId } from "@stint/contract/Ids"

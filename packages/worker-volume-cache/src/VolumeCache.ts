@@ -71,7 +71,7 @@ export const sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>, never, Volum
   (cache) => cache.sync
 )
 
-/** The cache without a volume: it does nothing. */
+/** The cache that is used without a volume: it does nothing. */
 const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
 
 const messageOf = (cause: Cause.Cause<unknown>): string => {

@@ -58,7 +58,7 @@ const planOne = Effect.fnUntraced(function*(spec: EndpointSpec): Effect.fn.Retur
   return { action: preview.active === undefined ? "create" : preview.changes ? "change" : "none", id: spec.id, spec, preview }
 })
 
-/** Fails with all mistakes at once, because all of them must be corrected before anything is deployed. */
+/** Fails with all errors at once, because all of them must be corrected before anything is deployed. */
 const failTogether = (failures: ReadonlyArray<readonly [string, CliFailure]>): CliFailure => {
   const [first] = failures
   if (first === undefined || failures.length === 1) return first?.[1] ?? new CliFailure({ message: "", hint: "" })

@@ -131,7 +131,7 @@ const dropOldest = <K, V>(entries: Map<K, V>, limit: number): void => {
 /** The topic of {@link JobNotifier.followers} between nodes. `JobLogs` makes the list. */
 export const FOLLOWERS = "followers"
 
-/** The wait list key of a worker's stop polls. */
+/** The wait list key for a worker's long polls for stop requests. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
 
 /** `followers` is shared with `JobLogs`, which wakes followers when it stores log lines. */

@@ -26,6 +26,6 @@ export const trackedJson = (
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   text.length < BUDGET_THRESHOLD_BYTES ? Effect.succeed(json(text, headers)) : Effect.as(reserve(text), json(text, headers))
 
-/** Counts a text that is produced after the response headers, in the same way as {@link trackedJson}. */
+/** Counts the bytes of a body that is generated after the response headers are sent, as {@link trackedJson} does. */
 export const trackMemory = <E, R>(late: Effect.Effect<string, E, R>): Effect.Effect<string, E, R | Scope.Scope> =>
   Effect.tap(late, (text) => text.length < BUDGET_THRESHOLD_BYTES ? Effect.void : reserve(text))

@@ -54,7 +54,7 @@ const make = Effect.gen(function*() {
         Effect.match(
           Effect.tapError(
             queue.awaitEnd(endpoint.id, submitted.id, millis),
-            (error) => Effect.logError(`Waiting for the end of job ${submitted.id} failed: ${error.message}.`)
+            (error) => Effect.logError(`The wait for job ${submitted.id} to end failed: ${error.message}.`)
           ),
           {
             onSuccess: (job) => ({ final: isTerminal(job.status), text: jobJson(job, endpoint) }),

@@ -50,7 +50,7 @@ export const BatchRecord = Schema.Struct({
   finalizedAt: Schema.NullOr(Schema.Int),
   /** Set only while the batch is not a draft and no request waits or runs. */
   endedAt: Schema.NullOr(Schema.Int),
-  /** The retention of the endpoint when the batch was created. */
+  /** The endpoint's retention setting when the batch was created. */
   retentionMs: Schema.Int,
   total: Schema.Int,
   /** Number of requests of a finalized batch that are not jobs yet. */
