@@ -6,7 +6,7 @@ import { assert, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import type { JobStore } from "@stint/store/JobStore"
+import { JobStore } from "@stint/store/JobStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -107,6 +107,46 @@ export const clockRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       yield* Scenario.pass(2_500)
       assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, waiting: 1 })
     }))
+
+  rule(
+    "R5: ends a backoff in time when the clock is set forward an hour and back two, between two sweeps",
+    (set) =>
+      Effect.gen(function*() {
+        const retry = { maxAttempts: 2, onError: true, backoff: { initialMs: 2_000, maxMs: 2_000 } }
+        const { endpoint, fail, queue, started } = yield* Scenario.make({ retry, ttlMs: 24 * HOUR })
+        const job = yield* started("ann")
+        yield* set(HOUR)
+        yield* fail(job, "no such city")
+        yield* set(-2 * HOUR)
+        yield* Scenario.pass(3_000)
+        assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, waiting: 1 })
+      })
+  )
+
+  rule(
+    "R5: ends a backoff in time when the failure read the clock before it was set back, and is stored afterwards",
+    (set) =>
+      Effect.gen(function*() {
+        const retry = { maxAttempts: 2, onError: true, backoff: { initialMs: 2_000, maxMs: 2_000 } }
+        const { endpoint, queue, started } = yield* Scenario.make({ retry, ttlMs: 24 * HOUR })
+        const store = yield* JobStore
+        const job = yield* started("ann")
+        const before = yield* Clock.currentTimeMillis
+        yield* set(-HOUR)
+        // The timers move.
+        yield* Scenario.pass(100)
+        yield* store.apply(endpoint.id, job.id, {
+          _tag: "Finish",
+          now: before,
+          endpoint: endpoint.id,
+          worker: "ann",
+          output: null,
+          error: "no such city"
+        })
+        yield* Scenario.pass(3_000)
+        assert.deepInclude(yield* queue.depth(endpoint.id), { delayed: 0, waiting: 1 })
+      })
+  )
 
   rule(
     "starts a job with a start time when the clock shows that time, even after it was set back",

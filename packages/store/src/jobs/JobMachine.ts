@@ -277,11 +277,16 @@ const hashFraction = (id: string): number => {
   return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32
 }
 
+/** The longest backoff after `failed` attempts, in milliseconds; null: none. */
+const longestBackoff = ({ retry }: JobHead, failed: number): number | null => {
+  const backoff = retry?.backoff ?? null
+  return backoff === null ? null : Math.min(backoff.maxMs, backoff.initialMs * backoff.factor ** (failed - 1))
+}
+
 /** When the next attempt may start after `failed` attempts; null: at once. */
 const nextAttemptAt = (job: JobHead, now: number, failed: number, random: number | undefined): number | null => {
-  const backoff = job.retry?.backoff ?? null
-  if (backoff === null) return null
-  const longest = Math.min(backoff.maxMs, backoff.initialMs * backoff.factor ** (failed - 1))
+  const longest = longestBackoff(job, failed)
+  if (longest === null) return null
   const shortened = random === undefined ? 1 : 1 - ((random + hashFraction(job.id)) % 1) / 2
   const wait = Math.round(longest * shortened)
   return wait === 0 ? null : now + wait
@@ -456,10 +461,13 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
       // A run sleeps until a wall-clock time, which does not move.
       if (isParked(job)) return reject({ _tag: "NotDue" })
       if (job.notBefore !== null) {
-        // A backoff that began after the clock was set already uses the new time, so moving it makes it end too early. A start time is a wall-clock
-        // time that the caller chose, so it does not move.
-        const isStale = by < 0 && !isScheduled(job) && job.notBefore - now > -by / 2
-        return isStale ? put({ ...job, notBefore: job.notBefore + by }) : reject({ _tag: "NotDue" })
+        // A start time is a wall-clock time that the caller chose, so it does not move.
+        if (isScheduled(job)) return reject({ _tag: "NotDue" })
+        // A backoff that began after the clock was set already uses the new time, so moving it makes it end too early.
+        const moved = by < 0 && job.notBefore - now > -by / 2 ? job.notBefore + by : job.notBefore
+        // The clock may have been set several times, or set back before a failure was stored that had read it: no backoff lasts longer than its settings say.
+        const notBefore = Math.min(moved, now + (longestBackoff(job, job.retries) ?? Number.POSITIVE_INFINITY))
+        return notBefore === job.notBefore ? reject({ _tag: "NotDue" }) : put({ ...job, notBefore })
       }
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })
       // Not the later of the two leases: when the clock was set back, the old lease ends too late.
