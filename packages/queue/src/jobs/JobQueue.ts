@@ -200,6 +200,9 @@ export class JobQueue extends Context.Service<
      */
     readonly recover: (by: number) => Effect.Effect<number, StoreError>
 
+    /** Shortens the backoffs that last longer than their settings say, because the wall clock was set back. */
+    readonly recoverBackoffs: Effect.Effect<void, StoreError>
+
     /** Completes every wait at once, for server shutdown: takes return no job, and result requests return the current state. */
     readonly completeWaits: Effect.Effect<void>
   }
@@ -445,6 +448,10 @@ const make = Effect.gen(function*() {
     }).pipe(Effect.uninterruptible),
     // While this node or its clock stood still, time passed for the other nodes and their workers.
     recover: (by) => nodes?.hasOthers() === true ? Effect.succeed(0) : Effect.map(recover(by), (jobs) => jobs.length),
+    recoverBackoffs: Effect.suspend(() => store.applyRunning("timed", { _tag: "Recover", now: now(), onlyBackoffs: true })).pipe(
+      Effect.asVoid,
+      Effect.uninterruptible
+    ),
     completeWaits: Effect.sync(notifier.close)
   })
 })

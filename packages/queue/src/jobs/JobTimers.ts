@@ -4,7 +4,7 @@
  * ```
  *   every interval: clock set, or process suspended? --yes--> renew the leases and move the timers of running jobs
  *                                                    --no---> fire what is due
- *   one interval after that                                    once more: a failure that read the old time may have been stored after it
+ *   one interval after that                                    backoffs once more: a failure that read the old time may have been stored after it
  * ```
  *
  * Every `interval`, this layer queries the store for due work, which costs one index read when nothing is due. With a shorter interval, a
@@ -39,19 +39,22 @@ const describe = ({ _tag, by }: ClockWatch.ClockJump): string =>
 /** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { recover, tick } = yield* JobQueue
+    const { recover, recoverBackoffs, tick } = yield* JobQueue
     const clock = yield* Clock.Clock
     const watch = ClockWatch.make(clock)
     const interval = options.interval ?? "250 millis"
     const planned = Duration.toMillis(interval)
-    /** When to recover once more, in monotonic milliseconds. */
+    /** When to recover backoffs once more, in monotonic milliseconds. */
     let repeatAt = Number.POSITIVE_INFINITY
     yield* Sweeper.start({
       sweep: Effect.suspend(() => {
         const jump = watch.check(planned)
         if (jump === undefined) {
           if (ClockWatch.monotonicMillis(clock) < repeatAt) return tick
-          return recover(0).pipe(Effect.tap(() => Effect.sync(() => repeatAt = Number.POSITIVE_INFINITY)), Effect.andThen(tick))
+          return recoverBackoffs.pipe(
+            Effect.tap(() => Effect.sync(() => repeatAt = Number.POSITIVE_INFINITY)),
+            Effect.andThen(tick)
+          )
         }
         return recover(jump.by).pipe(
           Effect.tap(() =>

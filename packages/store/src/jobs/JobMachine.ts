@@ -124,8 +124,9 @@ export type JobMachineEvent =
    * Workers could not send heartbeats, because the platform was down or suspended, or the wall clock was set: the running job gets a full
    * lease from now. `by`: the number of milliseconds to ignore, negative if the clock was set back. The timers of a running job move by this amount.
    * A backoff only moves back: its end is a wall-clock time, which a clock that was set back would postpone. A start time does not move.
+   * `onlyBackoffs`: running jobs stay as they are.
    */
-  | { readonly _tag: "Recover"; readonly now: number; readonly by?: number }
+  | { readonly _tag: "Recover"; readonly now: number; readonly by?: number; readonly onlyBackoffs?: true }
 
 /** The change that the store must persist. */
 export type Transition =
@@ -469,6 +470,7 @@ export const transition = (job: JobHead, event: JobMachineEvent, isRun = false):
         const notBefore = Math.min(moved, now + (longestBackoff(job, job.retries) ?? Number.POSITIVE_INFINITY))
         return notBefore === job.notBefore ? reject({ _tag: "NotDue" }) : put({ ...job, notBefore })
       }
+      if (event.onlyBackoffs === true) return reject({ _tag: "NotDue" })
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })
       // Not the later of the two leases: when the clock was set back, the old lease ends too late.
       const renewed = { ...job, leaseExpiresAt: now + job.leaseMs }
