@@ -133,7 +133,7 @@ describe("stint keys", () => {
   })
 
   it(
-    "an update that says nothing, contradicts itself or would grant too much is refused with a reason; a valid one never shows the secret",
+    "rejects an update that is empty, contradictory or grants too much, with a reason; the response to a valid update never contains the secret",
     async () => {
       const { key, secret } = await make("create", "words", "--endpoint", "slow")
       const words = await stint(platform, ["keys", "patch", secret, "--scope", "admin"])

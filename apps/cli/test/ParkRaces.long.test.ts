@@ -43,7 +43,7 @@ const race = Effect.fnUntraced(function*(id: JobId, attempt: number, dice: () =>
   const wait = { kind: "wait" as const, path: "approved", name: "approved", key: id }
   const start = { definition: HASH, ttlMs: 1_000_000_000, undo: false }
   yield* runs.journal(ENDPOINT, "ann", [{ run: id, attempt, start, records: [wait] }], 0)
-  // The worker may be told at once, or its call may be held for up to a second, as the platform does.
+  // The platform may respond to the worker's call immediately, or hold it for up to a second.
   const hold = dice() < 0.5 ? 0 : LONGEST
   const parking = { run: id, attempt, records: [], park: { seen: 1, wakeAfter: 1, until: null } }
   const early = Math.floor(dice() * 20) - 10

@@ -196,7 +196,7 @@ describe.concurrent("a cancelled run", () => {
     expect((await platform.request("POST", `/v2/waiting/cancel/${id}`)).status).toBe(200)
     expect(await endOf(platform, "waiting", id)).toMatchObject({ status: "CANCELLED" })
     expect(await endOf(platform, "slow", child)).toMatchObject({ status: "CANCELLED" })
-    // The job's handler is told, too.
+    // The job's handler is interrupted, too.
     await until("the handler to be aborted", async () => (await events()).find(({ event }) => event === "aborted"), GENEROUS)
   }, 3 * GENEROUS)
 })

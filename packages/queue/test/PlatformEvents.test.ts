@@ -105,7 +105,7 @@ describe("the events of a platform", () => {
       assert.deepStrictEqual(jobsOf(yield* second.next), ["2"])
       yield* second.end
       yield* TestClock.adjust("1 minute")
-      // Nobody has watched for a minute, so events are no longer kept.
+      // No reader has been connected for a minute, so events are no longer kept.
       events.publish(submitted(3))
       const third = yield* openReader({ after: id })
       events.publish(submitted(4))

@@ -448,10 +448,11 @@ const make = Effect.gen(function*() {
     }).pipe(Effect.uninterruptible),
     // While this node or its clock stood still, time passed for the other nodes and their workers.
     recover: (by) => nodes?.hasOthers() === true ? Effect.succeed(0) : Effect.map(recover(by), (jobs) => jobs.length),
-    recoverBackoffs: Effect.suspend(() => store.applyRunning("timed", { _tag: "Recover", now: now(), onlyBackoffs: true })).pipe(
-      Effect.asVoid,
-      Effect.uninterruptible
-    ),
+    recoverBackoffs: Effect.suspend(() =>
+      nodes?.hasOthers() === true
+        ? Effect.void
+        : Effect.asVoid(store.applyRunning("timed", { _tag: "Recover", now: now(), onlyBackoffs: true }))
+    ).pipe(Effect.uninterruptible),
     completeWaits: Effect.sync(notifier.close)
   })
 })
