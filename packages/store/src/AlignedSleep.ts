@@ -38,11 +38,11 @@ export const schedule = (interval: Duration.Input): Schedule.Schedule<number> =>
   )
 }
 
-/** Sleeps for 1/4 to 5/4 of the interval, until the monotonic time is a multiple of the interval. */
-export const sleep = (interval: Duration.Input): Effect.Effect<void> => {
+/** Sleeps for 1/4 to 5/4 of the interval, until the monotonic time is a multiple of the interval, but at most for the limit in milliseconds. */
+export const sleep = (interval: Duration.Input, limit = Infinity): Effect.Effect<void> => {
   const millis = Duration.toMillis(interval)
   return Effect.flatMap(
     Clock.monotonicTimeNanos,
-    (now) => Effect.sleep(alignedMillis(Number(now) / 1_000_000, millis))
+    (now) => Effect.sleep(Math.min(alignedMillis(Number(now) / 1_000_000, millis), limit))
   )
 }

@@ -8,6 +8,7 @@ import { layerServices, start, type SuiteServices, TestReceiver } from "@stint/w
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
 import { forbidden, notResolved } from "./GuardedHttpErrors.ts"
@@ -128,6 +129,19 @@ describe("when a receiver fails", () => {
         }
       })
   )
+
+  for (const random of [0, 0.25, 0.5, 0.75, 1]) {
+    scoped(
+      `attempts a delivery exactly when it is due, with the random number ${random} in its delays`,
+      () =>
+        Effect.gen(function*() {
+          const { ended, next, receiver } = yield* world
+          receiver.respondWith(TestReceiver.answer(500))
+          yield* ended()
+          for (const pause of PLAN) assert.closeTo(yield* next, pause * (0.8 + 0.4 * random), 1)
+        }).pipe(Effect.provideService(Random.Random, { nextIntUnsafe: () => 0, nextDoubleUnsafe: () => random }))
+    )
+  }
 
   scoped(
     "gives a resent delivery all its attempts again, and keeps the earlier ones in the log",

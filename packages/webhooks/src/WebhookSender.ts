@@ -245,10 +245,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return claimed.length > 0
   }).pipe(Effect.uninterruptible)
 
-  /** Sleeps until the next delivery is due, but not much longer than the interval. */
+  /** Sleeps until the next delivery is due, but at most for 5/4 of the interval. */
   const untilDue = Effect.gen(function*() {
     const [now, next] = yield* Effect.all([Clock.currentTimeMillis, isFull() ? Effect.succeed(null) : store.nextDueAt])
-    yield* next !== null && next - now < interval ? Effect.sleep(Math.max(1, next - now)) : AlignedSleep.sleep(interval)
+    yield* AlignedSleep.sleep(interval, next === null ? undefined : Math.max(1, next - now))
   })
 
   const once = Effect.gen(function*() {
