@@ -6,9 +6,10 @@
  * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI, a
  * skipped test is a failure too: `.ci/run` installs everything that the tests need, so a skipped test means that something is missing.
  *
- * In CI, a file with a failed test is run a second time, because many tests kill, freeze and restart real processes on a machine with two
- * cores. The whole file runs again, because the tests in a file often share a platform, and a failed test leaves its state behind. The output
- * names each test that failed on the first try, with its first error. When more than {@link MAX_SECOND_TRIES} files fail, none is run again.
+ * In CI, a file with a failed test is run again, three times at most, because many tests kill, freeze and restart real
+ * processes on a machine with two cores. The whole file runs again, because the tests in a file often share a platform, and a failed test
+ * leaves its state behind. Repeated files run one after another. The output names each failed test of each try, with its first error. When
+ * more than {@link MAX_REPEATED_FILES} files fail, none is run again.
  */
 import { relative } from "node:path"
 import process from "node:process"
@@ -20,8 +21,11 @@ const isLong = process.argv.includes("--long")
 const isCi = process.env["CI"] === "true"
 process.env["STINT_TIER"] = isLong ? "long" : "quick"
 
-/** The number of a tier's files that may fail on the first try. */
-const MAX_SECOND_TRIES = 4
+/** How often a file that fails runs. */
+const maxTries = isCi ? 3 : 1
+
+/** The number of a tier's files that are run again. */
+const MAX_REPEATED_FILES = 4
 
 interface Counts {
   passed: number
@@ -69,23 +73,25 @@ const failedChecks = outside.failed
 try {
   // Loaded after the checks, because loading takes a while.
   const { startVitest } = await import("vitest/node")
-  const run = async (files: Array<string>): Promise<void> => {
+  const run = async (files: Array<string>, oneByOne: boolean): Promise<void> => {
     const vitest = await startVitest(files, {
       root,
       watch: false,
       reporters: ["minimal", counter],
-      // The long tier measures durations in real processes, and two files running at the same time would slow each other down.
-      ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
+      ...(oneByOne ? { maxWorkers: 1 } : {}),
+      ...(isLong ? { passWithNoTests: false } : {})
     })
     await vitest.close()
   }
-  await run([])
-  const first = [...failures]
-  if (isCi && first.length > 0 && first.length <= MAX_SECOND_TRIES) {
-    for (const [file, tests] of first) {
-      for (const test of tests) console.log(`Failed at the first try: ${relative(root, file)} > ${test}`)
+  // The long tier measures durations in real processes, and two files running at the same time would slow each other down.
+  await run([], isLong)
+  for (let tries = 1; tries < maxTries; tries++) {
+    const again = [...failures]
+    if (again.length === 0 || again.length > MAX_REPEATED_FILES) break
+    for (const [file, tests] of again) {
+      for (const test of tests) console.log(`Failed at try ${tries} of ${maxTries}: ${relative(root, file)} > ${test}`)
     }
-    await run(first.map(([file]) => file))
+    await run(again.map(([file]) => file), true)
   }
 } catch (error) {
   outside.failed += 1
