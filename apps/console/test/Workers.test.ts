@@ -1,6 +1,14 @@
 import type { EndpointDetail, EndpointOverview, WorkerOverview } from "@stint/contract/OverviewApi"
 import { describe, expect, it } from "vitest"
-import { countWorkers, endpointsOf, matching, mostWorkers, workerFilterOf } from "../src/workers/WorkerList.ts"
+import {
+  countWorkers,
+  endpointsOf,
+  matching,
+  mostWorkers,
+  removable,
+  removalText,
+  workerFilterOf
+} from "../src/workers/WorkerList.ts"
 
 const NONE = { max: 3, idle: 0, initializing: 0, running: 0, draining: 0, throttled: 0, unhealthy: 0 }
 
@@ -28,6 +36,28 @@ const overview = {
     endpoint("sick", { unhealthy: 1 })
   ]
 }
+
+describe("the buttons of a worker", () => {
+  it("offer what is left to ask: nothing of a worker that is being stopped or could not start, no drain of one that drains", () => {
+    for (const state of ["initializing", "idle", "running"] as const) {
+      expect(removable(worker("a", state))).toEqual(["drain", "stop"])
+    }
+    for (const state of ["draining", "unhealthy"] as const) expect(removable(worker("a", state))).toEqual(["stop"])
+    expect(removable(worker("a", "throttled"))).toEqual([])
+    expect(removable({ ...worker("a", "draining"), leaving: "stop" })).toEqual([])
+  })
+
+  it("say before they are pressed what becomes of the jobs and of the process", () => {
+    const busy = { ...worker("a", "running"), jobs: ["1", "2"] }
+    expect(removalText("drain", busy)).toBe(
+      "It runs 2 jobs. It takes no more jobs, and ends after those that it has. The platform starts another one if the endpoint needs it."
+    )
+    expect(removalText("stop", { ...busy, external: true })).toBe(
+      "It runs 2 jobs. It is told to stop its jobs and takes no more. Each of its jobs loses an attempt: it runs again, or fails if no " +
+        "attempt is left. The platform did not start it: end its process yourself."
+    )
+  })
+})
 
 describe("the workers of all endpoints", () => {
   it("are filtered by what the address says, and an unknown state does not filter", () => {

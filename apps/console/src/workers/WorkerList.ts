@@ -22,6 +22,27 @@ export interface EndpointWorker {
   readonly worker: WorkerOverview
 }
 
+/** What an operator can ask of a worker. A start that failed is no worker, and a worker cannot be asked twice. */
+export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"drain" | "stop"> =>
+  state === "throttled" || leaving === "stop"
+    ? []
+    : state === "draining" || state === "unhealthy"
+    ? ["stop"]
+    : ["drain", "stop"]
+
+/** What happens to a worker that is drained or stopped, before the operator agrees. */
+export const removalText = (how: "drain" | "stop", { external, jobs }: WorkerOverview): string => {
+  const its = jobs.length === 0 ? "It runs no job." : jobs.length === 1 ? "It runs 1 job." : `It runs ${jobs.length} jobs.`
+  const next = external === true
+    ? "The platform did not start it: end its process yourself."
+    : "The platform starts another one if the endpoint needs it."
+  return how === "drain"
+    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "ends"} after those that it has. ${next}`
+    : `${its} ${
+      external === true ? "It is told to stop its jobs and takes no more." : "It is killed at once."
+    } Each of its jobs loses an attempt: it runs again, or fails if no attempt is left. ${next}`
+}
+
 /** Which workers are shown, as it is in the address. An empty text does not filter. */
 export interface WorkerFilter {
   readonly endpoint: string
