@@ -77,9 +77,7 @@ const contains = (outer: SearchRange, inner: SearchRange): boolean =>
 
 /** The ranges without those that another one contains. Of equal ranges, the first one remains. */
 const withoutContained = (ranges: ReadonlyArray<SearchRange>): ReadonlyArray<SearchRange> =>
-  ranges.filter((one, index) =>
-    !ranges.some((other, at) => at !== index && contains(other, one) && (at < index || !contains(one, other)))
-  )
+  ranges.filter((one, index) => !ranges.some((other, at) => contains(other, one) && (at < index || !contains(one, other))))
 
 /** One range that contains all of them. */
 const union = (ranges: ReadonlyArray<SearchRange>): SearchRange => ({
