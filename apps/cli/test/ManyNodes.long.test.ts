@@ -147,7 +147,10 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
       expect((await stint("workers", "stop", "slow", victim, "--yes")).code).toBe(0)
       expect(await near.ended("slow", stopped, LIMIT)).toMatchObject({ status: "COMPLETED", retries: 1 })
       expect((await near.job("slow", stopped)).workerId).not.toBe(victim)
-      expect(await stint("workers", "stop", "slow", victim, "--yes")).toMatchObject({ code: 1, stderr: expect.stringContaining("has no worker") })
+      expect(await stint("workers", "stop", "slow", victim, "--yes")).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining("has no worker")
+      })
     }
   }, LIMIT)
 

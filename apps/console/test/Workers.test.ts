@@ -38,16 +38,19 @@ const overview = {
 }
 
 describe("the buttons of a worker", () => {
-  it("offer what is left to ask: nothing of a worker that is being stopped or could not start, no drain of one that drains", () => {
+  it("offer what is left to ask: nothing of a worker that is being stopped or has failed, no drain of one that drains", () => {
     for (const state of ["initializing", "idle", "running"] as const) {
       expect(removable(worker("a", state))).toEqual(["drain", "stop"])
     }
-    for (const state of ["draining", "unhealthy"] as const) expect(removable(worker("a", state))).toEqual(["stop"])
-    expect(removable(worker("a", "throttled"))).toEqual([])
+    expect(removable(worker("a", "draining"))).toEqual(["stop"])
+    for (const state of ["throttled", "unhealthy"] as const) expect(removable(worker("a", state))).toEqual([])
     expect(removable({ ...worker("a", "draining"), leaving: "stop" })).toEqual([])
   })
 
   it("say before they are pressed what becomes of the jobs and of the process", () => {
+    expect(removalText("drain", worker("a", "idle"))).toBe(
+      "It runs no job. It takes no more jobs, and ends. The platform starts another one if the endpoint needs it."
+    )
     const busy = { ...worker("a", "running"), jobs: ["1", "2"] }
     expect(removalText("drain", busy)).toBe(
       "It runs 2 jobs. It takes no more jobs, and ends after those that it has. The platform starts another one if the endpoint needs it."

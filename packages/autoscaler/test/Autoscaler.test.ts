@@ -382,6 +382,19 @@ describe("Autoscaler: workers that an operator removes", () => {
       assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1, retries: 0 })
     }))
 
+  test("a start that has failed is no worker that could be drained or stopped", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
+      yield* submit(endpoint)
+      yield* after(100)
+      const [failed] = yield* registry.list(endpoint.id)
+      assert.strictEqual(failed?.state, "unhealthy")
+      for (const how of ["drain", "stop"] as const) {
+        assert.strictEqual((yield* Effect.flip(remove(endpoint, failed?.id ?? "", how)))._tag, "WorkerMissing")
+      }
+    }))
+
   test("a stop fails a job without another attempt, with the stop as the cause", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ maxAttempts: 1 })

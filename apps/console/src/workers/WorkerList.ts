@@ -22,11 +22,14 @@ export interface EndpointWorker {
   readonly worker: WorkerOverview
 }
 
-/** What an operator can ask of a worker. A start that failed is no worker, and a worker cannot be asked twice. */
+/**
+ * What an operator can ask of a worker. A worker cannot be asked twice. An unhealthy one has ended, or the platform ends it; without capacity, none was
+ * started.
+ */
 export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"drain" | "stop"> =>
-  state === "throttled" || leaving === "stop"
+  state === "unhealthy" || state === "throttled" || leaving === "stop"
     ? []
-    : state === "draining" || state === "unhealthy"
+    : state === "draining"
     ? ["stop"]
     : ["drain", "stop"]
 
@@ -37,7 +40,9 @@ export const removalText = (how: "drain" | "stop", { external, jobs }: WorkerOve
     ? "The platform did not start it: end its process yourself."
     : "The platform starts another one if the endpoint needs it."
   return how === "drain"
-    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "ends"} after those that it has. ${next}`
+    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "ends"}${
+      jobs.length === 0 ? "" : " after those that it has"
+    }. ${next}`
     : `${its} ${
       external === true ? "It is told to stop its jobs and takes no more." : "It is killed at once."
     } Each of its jobs loses an attempt: it runs again, or fails if no attempt is left. ${next}`

@@ -67,6 +67,10 @@ const CONFIRMATION = { schedule: Schedule.spaced("250 millis"), times: 20 }
 
 const isEndpointId = Schema.is(EndpointId)
 
+/** A start that has failed is shown as a worker, but there is none. */
+const isFailedStart = ({ jobs, pooled, state }: WorkerStatus): boolean =>
+  state === "throttled" || (state === "unhealthy" && pooled === undefined && jobs.length === 0)
+
 /** Creates the operation. */
 export const make = ({ nodes, notifier, now, random, registry, store }: Dependencies): WorkerRemoval => {
   const leave = (endpoint: EndpointId, worker: string, leaving: Leaving) => {
@@ -108,8 +112,7 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
   return {
     removeWorker: Effect.fnUntraced(function*(endpoint, worker, leaving) {
       const found = yield* find(endpoint, worker)
-      // There was no capacity to start it.
-      if (found === undefined || found.state === "throttled") return yield* new WorkerMissing({ worker })
+      if (found === undefined || isFailedStart(found)) return yield* new WorkerMissing({ worker })
       leave(endpoint, worker, leaving)
       nodes?.publish(LEAVING, `${endpoint}\n${worker}\n${leaving}`)
       if (leaving === "stop" && found.pooled === undefined) yield* loseJobs(endpoint, worker)
