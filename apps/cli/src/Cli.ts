@@ -37,6 +37,7 @@ import * as TopCommand from "./commands/TopCommand.ts"
 import * as TraceCommand from "./commands/TraceCommand.ts"
 import * as UsageCommand from "./commands/UsageCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
+import * as WorkersCommand from "./commands/WorkersCommand.ts"
 
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const
@@ -65,6 +66,7 @@ const client = [
   StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  WorkersCommand.workers.pipe(Command.provide(PlatformClient.layer)),
   BuildCommand.command.pipe(Command.provide(PlatformClient.layer)),
   BuildsCommand.builds.pipe(Command.provide(PlatformClient.layer)),
   BenchCommand.bench.pipe(Command.provide(PlatformClient.layer)),

@@ -28,7 +28,8 @@ const GROUPS = [
   "usage",
   "events",
   "alerts",
-  "schedules"
+  "schedules",
+  "overview"
 ]
 
 /** An operation of the OpenAPI document. */
@@ -200,6 +201,22 @@ const errorGroup = {
   resolved: { at: 2, by: "the key \"ops\"", release: 2 },
   reopenedAt: 1
 }
+const worker = {
+  id: "w",
+  state: "draining",
+  jobs: [ID, ID, ID],
+  firstSeenAt: 0,
+  lastSeenAt: 0,
+  leaving: "drain",
+  external: true,
+  results: 1
+}
+const overview = {
+  id: "e",
+  source: "external",
+  jobs: { waiting: 0, delayed: 0, running: 3, completed: 1, failed: 0 },
+  workers: { max: null, idle: 0, initializing: 0, running: 0, draining: 1, throttled: 0, unhealthy: 0 }
+}
 const counts = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
 const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
 
@@ -268,6 +285,10 @@ export const RESPONSES: Readonly<Record<string, unknown>> = {
   "control.createEndpoint": endpoint,
   "control.getEndpoint": endpoint,
   "control.putEndpoint": endpoint,
+  "control.drainWorker": worker,
+  "control.stopWorker": { ...worker, external: undefined, leaving: "stop" },
+  "overview.overview": { endpoints: [overview] },
+  "overview.overviewOfEndpoint": { ...overview, list: [worker] },
   "control.workerEnv": { variables: { PLATFORM_POD_ID: "w" } },
   "releases.listReleases": { releases: [release, { ...release, number: 1 }] },
   "releases.getRelease": release,
@@ -549,6 +570,10 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
     ],
     ...["--webhook-secret", "hook", "--on-push", "--timeout", "2h"]
   ],
+  ["workers", "list"],
+  ["workers", "list", "e"],
+  ["workers", "drain", "e", "w"],
+  ["workers", "stop", "e", "w", "--yes"],
   ["worker-env", "e", "--prefix", "RUNPOD_", "--worker", "w"],
   ["keys", "list"],
   ["keys", "show", KEY],

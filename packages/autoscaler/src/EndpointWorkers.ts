@@ -136,15 +136,12 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /** Workers that had ended before the platform started: the machine has probably ended both, so none of the worker's jobs is to blame. */
-  const endedEarlier = new Set<string>()
-
   /**
    * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
    * expire.
    */
-  const reportWorkerGone = (worker: string, cause: string | undefined) =>
-    queue.workerGone(id, worker, cause, endedEarlier.delete(worker) ? "blameless" : undefined).pipe(
+  const reportWorkerGone = ({ blameless, id: worker }: WorkerLifecycle.WorkerLifecycle, cause: string | undefined) =>
+    queue.workerGone(id, worker, cause, blameless ? "blameless" : undefined).pipe(
       Effect.tapError((error) =>
         Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
       ),
@@ -167,7 +164,7 @@ export const make = Effect.fnUntraced(function*(
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
-    const returned = reportWorkerGone(life.id, cause)
+    const returned = reportWorkerGone(life, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
@@ -258,7 +255,7 @@ export const make = Effect.fnUntraced(function*(
       yield* Effect.logInfo(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
-    } else endedEarlier.add(orphan.id)
+    }
     // The worker is already running, so its model may have changed or been removed. If the platform stops meanwhile, it must end this worker, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(
@@ -271,6 +268,8 @@ export const make = Effect.fnUntraced(function*(
       ADOPTED
     )
     life.ready = true
+    // The machine has probably ended both the earlier platform and this worker, not one of the worker's jobs.
+    life.blameless = !orphan.isRunning
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
     lifecycles.set(orphan.id, life)
     yield* FiberSet.run(fibers, runWorker(life))
@@ -300,6 +299,7 @@ export const make = Effect.fnUntraced(function*(
       if (!roll.isTrying(target, life.fingerprint)) yield* failures.ready
     }
     countResults(life, status)
+    if (status?.leaving === "stop") return yield* life.stop(now())
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt, tookJob } = life
       // A canary's worker may be idle while jobs wait for the other workers.

@@ -96,6 +96,13 @@ export class ScheduleNotFound extends HttpApiError.Problem<ScheduleNotFound>()("
   title: "Schedule not found"
 }, members) {}
 
+/** 404: the platform knows no such worker. It has exited, or has never called. */
+export class WorkerNotFound extends HttpApiError.Problem<WorkerNotFound>()("WorkerNotFound", {
+  type: "/problems/worker-not-found",
+  status: 404,
+  title: "Worker not found"
+}, members) {}
+
 /** 404: the bulk operation does not exist, or belongs to another key. */
 export class BulkNotFound extends HttpApiError.Problem<BulkNotFound>()("BulkNotFound", {
   type: "/problems/bulk-not-found",

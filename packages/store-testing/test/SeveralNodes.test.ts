@@ -135,6 +135,66 @@ describe("several nodes", () => {
     }))
   )
 
+  const seen = (node: Effect.Success<ReturnType<typeof queueOf>>) => node.registry.list(node.endpoint.id)
+
+  rule(
+    "a drain at one node reaches the worker's open take at the other, and every node that the worker calls later",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      const taking = yield* Effect.forkChild(second.take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const drained = yield* first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      assert.deepInclude(drained, { id: "ann", state: "draining", leaving: "drain" })
+      assert.deepStrictEqual(yield* Fiber.join(taking), [])
+      yield* first.submit()
+      const third = yield* queueOf(stores, join())
+      for (const node of [first, second, third]) {
+        const again = yield* Effect.forkChild(node.take("ann", { waitMs: 60_000 }))
+        yield* TestClock.adjust("2 seconds")
+        assert.deepStrictEqual(yield* Fiber.join(again), [])
+        assert.deepInclude((yield* seen(node))[0], { state: "draining", leaving: "drain" })
+      }
+      assert.strictEqual((yield* second.takeOne("bob")).worker, "bob")
+    }))
+  )
+
+  rule(
+    "a stop at one node ends the jobs that an external worker took from the other, with an attempt lost and stop signals",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second } = yield* twoQueues
+      const job = yield* second.started("ann")
+      yield* first.queue.removeWorker(first.endpoint.id, "ann", "stop")
+      const lost = yield* first.queue.get(first.endpoint.id, job.id)
+      assert.deepInclude(lost, { status: "IN_QUEUE", leaseExpiresAt: null, retries: 1, isolated: false })
+      assert.strictEqual(lost.lastError, "Worker ann was stopped by an operator.")
+      assert.deepStrictEqual(yield* second.queue.stopSignals(second.endpoint.id, "ann", 0), [job.id])
+      assert.strictEqual(yield* Scenario.reasonOf(second.finish(job)), "LeaseLost")
+    }))
+  )
+
+  rule(
+    "a drain whose hint is lost is repeated until the other node confirms it, and refused when none does",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, second, state } = yield* twoQueues
+      yield* second.queue.heartbeat(second.endpoint.id, "ann", [])
+      state.lost = true
+      const drain = first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      const refused = yield* Effect.forkChild(Scenario.reasonOf(drain))
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual(yield* Fiber.join(refused), "NodeSilent")
+      const repeated = yield* Effect.forkChild(drain)
+      yield* TestClock.adjust("1 second")
+      state.lost = false
+      yield* TestClock.adjust("1 second")
+      assert.deepInclude(yield* Fiber.join(repeated), { state: "draining" })
+      assert.deepInclude((yield* seen(second))[0], { state: "draining", leaving: "drain" })
+      assert.strictEqual(
+        yield* Scenario.reasonOf(first.queue.removeWorker(first.endpoint.id, "nobody", "stop")),
+        "WorkerMissing"
+      )
+    }))
+  )
+
   rule(
     "a node that joins does not extend the leases of running jobs",
     Effect.scoped(Effect.gen(function*() {

@@ -80,6 +80,13 @@ export const WorkerOverview = Schema.Struct({
   idleSince: Schema.optionalKey(Schema.Int),
   /** Its last heartbeat. Absent before the first one. */
   heartbeatAt: Schema.optionalKey(Schema.Int),
+  /**
+   * Present when an operator asked for its end. `drain`: it takes no more jobs, and ends after its current ones. `stop`: it is being ended, and its jobs
+   * have lost it.
+   */
+  leaving: Schema.optionalKey(Schema.Literals(["drain", "stop"])),
+  /** True when the platform did not start it, and so cannot end its process. */
+  external: Schema.optionalKey(Schema.Literal(true)),
   /** The number of results that it has delivered. */
   results: Count,
   /** The id of the job that it ran last. Absent before the end of its first job. */

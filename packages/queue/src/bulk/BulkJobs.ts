@@ -14,7 +14,8 @@
 import { type BulkAction, type BulkOperation, COUNT_LIMIT, type SkipReason } from "@stint/contract/Bulk"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
-import { type JobSearch, parseSearch, printSearch, restrictedTo } from "@stint/contract/JobSearch"
+import { type JobSearch, parseSearch, printSearch } from "@stint/contract/JobSearch"
+import { coversEndpoint, restrictedTo } from "@stint/contract/SearchMatch"
 import { type BulkRecord, BulkStore } from "@stint/store/BulkStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobSummary } from "@stint/store/JobRecord"
@@ -123,7 +124,7 @@ const make = Effect.gen(function*() {
   const covered = Effect.fnUntraced(function*(search: JobSearch, { endpoints: permitted }: BulkCaller) {
     const all = yield* endpoints.list
     const found = all.filter(({ id }) =>
-      (permitted === "all" || permitted.includes(id)) && (search.endpoint.length === 0 || search.endpoint.includes(id))
+      (permitted === "all" || permitted.includes(id)) && search.any.some((terms) => coversEndpoint(terms, id))
     )
     return new Map(found.map((endpoint) => [endpoint.id, endpoint]))
   })

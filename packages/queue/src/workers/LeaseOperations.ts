@@ -70,6 +70,15 @@ const STALE_STOP_MILLIS = 60_000
 /** The wait-list key of canary workers that have taken their share of the jobs. */
 const heldBackKey = (endpoint: EndpointId): string => `${endpoint}\ncanary`
 
+/** Ends the open polls of a worker that takes no more jobs, and wakes the autoscaler. */
+export const wakeDraining = (notifier: JobNotifier, endpoint: EndpointId, worker: string): void => {
+  // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
+  notifier.waitingWorkers.wake(endpoint)
+  notifier.waitingWorkers.wake(heldBackKey(endpoint))
+  notifier.stopPollers.wake(workerKey(endpoint, worker))
+  notifier.demand.wake(endpoint)
+}
+
 /** The queue's operations for workers. */
 export interface LeaseOperations {
   /**
@@ -439,11 +448,7 @@ export const make = (
 
   const drain = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, announced?: "announced") {
     yield* registry.drain(endpoint, worker, announced)
-    // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
-    notifier.waitingWorkers.wake(endpoint)
-    notifier.waitingWorkers.wake(heldBackKey(endpoint))
-    notifier.stopPollers.wake(workerKey(endpoint, worker))
-    notifier.demand.wake(endpoint)
+    wakeDraining(notifier, endpoint, worker)
   })
 
   const workerGone = Effect.fnUntraced(function*(

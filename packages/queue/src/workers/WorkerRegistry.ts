@@ -24,10 +24,10 @@ import { monotonicMillis } from "../ClockWatch.ts"
 import { PlatformEvents } from "../events/PlatformEvents.ts"
 import * as Canaries from "./Canaries.ts"
 import * as WorkerReports from "./WorkerReports.ts"
-import type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
+import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
 
-export type { WorkerState, WorkerStatus } from "./WorkerReports.ts"
+export type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 export type { WorkerStart } from "./WorkerStarts.ts"
 
 /** All times are monotonic, so that setting the wall clock affects no worker. `list` converts them to the current wall clock. */
@@ -37,6 +37,8 @@ interface Entry {
   state: "initializing" | "ready" | "unhealthy" | "throttled"
   /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
   drainingSince: number | null
+  /** What an operator asked for. Unlike a worker that leaves by itself, it takes no jobs when it calls again later. */
+  leaving: Leaving | null
   exitAnnounced: boolean
   /**
    * From this time on, the worker's next call renews its leases, because no heartbeat has renewed them. Null when the worker holds no jobs. 0 when it
@@ -171,6 +173,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
+  /** An operator asks for the end of the worker. Ignored for a worker that this node does not know. */
+  readonly leave: (endpoint: EndpointId, worker: string, leaving: Leaving) => void
   /** The platform holds a poll of the worker open. Call the result when the poll ends: with true when the worker closed its connection. */
   readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
@@ -191,6 +195,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
   /** The workers that any node knows, as of its last heartbeat. A worker that calls several nodes is listed once. */
   readonly listAll: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** What each other node reports about the worker, as of its last heartbeat. */
+  readonly reported: (endpoint: EndpointId, worker: string) => ReadonlyArray<WorkerStatus>
   /** The worker runs this release from now on. Either the new release changes nothing for its workers, or the release is known from its jobs. */
   readonly labelled: (endpoint: EndpointId, worker: string, release: number) => void
   /** A heartbeat of the worker named the version of its SDK. Ignored for a worker that the registry does not know. */
@@ -243,6 +249,7 @@ const isEndpointId = Schema.is(EndpointId)
 const NO_JOBS: ReadonlySet<string> = new Set()
 
 const stateOf = (entry: Entry): WorkerState => {
+  if (entry.state === "initializing" && entry.leaving !== null) return "draining"
   if (entry.state !== "ready") return entry.state
   if (entry.drainingSince !== null) return "draining"
   return entry.jobs.size > 0 ? "running" : "idle"
@@ -271,11 +278,14 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       let entry = workers.get(worker)
       if (entry === undefined) {
         const now = elapsed()
+        // The worker called another node before, and an operator asked for its end there.
+        const leaving = elsewhere?.(endpoint).find((one) => one.id === worker && one.leaving !== undefined)?.leaving ?? null
         entry = {
           id: worker,
           endpoint,
           state: "initializing",
-          drainingSince: null,
+          drainingSince: leaving === null ? null : now,
+          leaving,
           exitAnnounced: false,
           renewalDueAt: 0,
           heartbeatAt: null,
@@ -317,7 +327,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
       entry.cutAt = null
-      const mayHaveExited = !entry.pooled && entry.jobs.size === 0
+      const mayHaveExited = !entry.pooled && entry.jobs.size === 0 && entry.leaving === null
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.exitAnnounced = false
@@ -361,6 +371,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         idleSince: entry.idleSince === null ? null : Math.round(entry.idleSince + offset),
         exitAnnounced: entry.exitAnnounced,
         results: entry.results,
+        ...(entry.leaving === null ? {} : { leaving: entry.leaving }),
+        ...(entry.pooled ? { pooled: true as const } : {}),
         ...(entry.heartbeatAt === null ? {} : { heartbeatAt: Math.round(entry.heartbeatAt + offset) }),
         ...(entry.released === null ? {} : { lastJob: entry.released.job }),
         ...(entry.release === undefined ? {} : { release: entry.release }),
@@ -487,8 +499,19 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined) return
           entry.drainingSince ??= elapsed()
-          if (announced !== undefined) entry.exitAnnounced = true
+          if (announced === undefined) return
+          entry.exitAnnounced = true
+          if (entry.pooled || entry.leaving === null) return
+          // It does what the operator asked for. A later process with its name may take jobs.
+          entry.leaving = null
+          entry.drainingSince = elapsed()
         }),
+      leave: (endpoint, worker, leaving) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry === undefined) return
+        entry.drainingSince ??= elapsed()
+        if (entry.leaving !== "stop") entry.leaving = leaving
+      },
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       mayExit: (endpoint, worker) => {
         const entry = endpoints.get(endpoint)?.get(worker)
@@ -517,6 +540,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() =>
           elsewhere === undefined ? list(endpoint) : WorkerReports.merge([...list(endpoint), ...elsewhere(endpoint)])
         ),
+      reported: (endpoint, worker) => elsewhere?.(endpoint).filter(({ id }) => id === worker) ?? [],
       labelled: (endpoint, worker, release) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry !== undefined) entry.release = release
