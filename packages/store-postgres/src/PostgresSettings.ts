@@ -11,7 +11,7 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Schema.String]))
 
 /** Keeps the names apart from those of the store itself. */
-const keyOf = (name: string): string => `shared.${name}`
+export const keyOf = (name: string): string => `shared.${name}`
 
 const read = async (query: Query, name: string): Promise<string | undefined> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = $1`, [keyOf(name)])
