@@ -23,7 +23,7 @@ import * as Pooler from "./Pooler.ts"
 import { nameOf, openError, type Options, problemOf, READER_SETTINGS, transact } from "./PostgresDatabase.ts"
 import { DEAD_AFTER } from "./PostgresNodes.ts"
 import { ImportRefused, PostgresOpenError, TransactionPooler } from "./PostgresOpenError.ts"
-import { keyOf } from "./PostgresSettings.ts"
+import { put as putSetting } from "./PostgresSettings.ts"
 import * as TallyRows from "./TallyRows.ts"
 import { readRows, replaceRows } from "./TransferTables.ts"
 
@@ -40,7 +40,7 @@ export interface ImportTarget extends TransferTarget {
   /** The address without user and password. */
   readonly database: string
   /** Makes the database ready for nodes, in one transaction. */
-  readonly finish: (ending: Ending) => Effect.Effect<void, TransferError | PostgresOpenError>
+  readonly finish: (ending: Ending) => Effect.Effect<void, PostgresOpenError>
 }
 
 /** The advisory lock of imports, held by the connection. */
@@ -165,14 +165,6 @@ const moveSequences = async (query: Query) => {
 }
 
 const make = (connection: Connection, database: string, origin: number | null, nodes: number): ImportTarget => {
-  const attempt = <A>(table: string, run: () => Promise<A>): Effect.Effect<A, TransferError | PostgresOpenError> =>
-    Effect.tryPromise({
-      try: run,
-      catch: (cause) =>
-        cause instanceof PostgresOpenError
-          ? cause
-          : new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
-    })
   const ofTable = <A>(table: string, run: () => Promise<A>): Effect.Effect<A, TransferError> =>
     Effect.tryPromise({
       try: run,
@@ -184,27 +176,25 @@ const make = (connection: Connection, database: string, origin: number | null, n
     replace: (table, removed, added) =>
       ofTable(table.name, () => transact(connection, (query) => replaceRows(query, table, removed, added))),
     finish: ({ isBackup, settings }) =>
-      attempt("tallies", () =>
-        transact(connection, async (query) => {
-          if ((await nodesOf(query)).last > nodes) {
-            throw new PostgresOpenError({
-              database,
-              reason: new ImportRefused({
-                problem: "a node has started during the import",
-                advice: "Stop it, and import into an empty database."
+      Effect.tryPromise({
+        try: () =>
+          transact(connection, async (query) => {
+            if ((await nodesOf(query)).last > nodes) {
+              throw new PostgresOpenError({
+                database,
+                reason: new ImportRefused({
+                  problem: "a node has started during the import",
+                  advice: "Stop it, and import into an empty database."
+                })
               })
-            })
-          }
-          await writeTallies(query)
-          await moveSequences(query)
-          for (const [name, value] of Object.entries(settings)) {
-            await query(
-              `INSERT INTO stint.settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
-              [keyOf(name), value]
-            )
-          }
-          await ImportState.write(query, { state: isBackup ? "backup" : "complete", origin, nodes })
-        }))
+            }
+            await writeTallies(query)
+            await moveSequences(query)
+            for (const [name, value] of Object.entries(settings)) await putSetting(query, name, value)
+            await ImportState.write(query, { state: isBackup ? "backup" : "complete", origin, nodes })
+          }),
+        catch: (cause) => openError(database, cause)
+      })
   }
 }
 

@@ -11,11 +11,19 @@ import { PostgresDatabase } from "./PostgresDatabase.ts"
 const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Schema.String]))
 
 /** Keeps the names apart from those of the store itself. */
-export const keyOf = (name: string): string => `shared.${name}`
+const keyOf = (name: string): string => `shared.${name}`
 
 const read = async (query: Query, name: string): Promise<string | undefined> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = $1`, [keyOf(name)])
   return row === undefined ? undefined : decodeRow(row)[0]
+}
+
+/** Replaces a setting. */
+export const put = async (query: Query, name: string, value: string): Promise<void> => {
+  await query(`INSERT INTO stint.settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, [
+    keyOf(name),
+    value
+  ])
 }
 
 const make = Effect.gen(function*() {

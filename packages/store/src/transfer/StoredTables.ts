@@ -31,9 +31,12 @@ const boolean = "boolean"
 
 const table = (name: string, keys: number, columns: StoredTable["columns"]): StoredTable => ({ name, keys, columns })
 
+const { id: JobIdField, ...jobFields } = JobRecord.fields
+const { id: BatchIdField, ...batchFields } = BatchRecord.fields
+
 /** A job with everything that belongs to it, except for its chunks, tags and log lines. */
 export const StoredJob = Schema.Struct({
-  id: JobRecord.fields.id,
+  id: JobIdField,
   /** The position in the order of submission. */
   seq: Schema.Int,
   /** The position in the order of claims: the turn of the slot of a job with a concurrency key, otherwise `seq`. */
@@ -44,19 +47,19 @@ export const StoredJob = Schema.Struct({
   errorGroup: Schema.NullOr(Schema.String),
   idempotencyKey: Schema.NullOr(Schema.String),
   fingerprint: Schema.NullOr(Schema.String),
-  ...JobRecord.fields,
-  retry: Schema.fromJsonString(JobRecord.fields.retry),
-  webhook: Schema.fromJsonString(JobRecord.fields.webhook),
-  tags: Schema.fromJsonString(JobRecord.fields.tags),
-  concurrency: Schema.fromJsonString(JobRecord.fields.concurrency)
+  ...jobFields,
+  retry: Schema.fromJsonString(jobFields.retry),
+  webhook: Schema.fromJsonString(jobFields.webhook),
+  tags: Schema.fromJsonString(jobFields.tags),
+  concurrency: Schema.fromJsonString(jobFields.concurrency)
 })
 export type StoredJob = typeof StoredJob.Type
 
 /** A batch and its position in the order of creation. */
 export const StoredBatch = Schema.Struct({
-  id: BatchRecord.fields.id,
+  id: BatchIdField,
   seq: Schema.Int,
-  ...BatchRecord.fields,
+  ...batchFields,
   policy: Schema.fromJsonString(Schema.NullOr(Policy))
 })
 export type StoredBatch = typeof StoredBatch.Type
@@ -78,20 +81,17 @@ export const JOBS = table("jobs", 1, columnsOf(StoredJob.fields))
 /** The batches. Each store has its own statements for them. */
 export const BATCHES = table("batches", 1, columnsOf(StoredBatch.fields))
 
-const JOB_FIELDS = Object.keys(StoredJob.fields)
-const BATCH_FIELDS = Object.keys(StoredBatch.fields)
-
-const valuesOf = (fields: ReadonlyArray<string>, encoded: Readonly<Record<string, Value>>): StoredRow =>
-  fields.map((name) => encoded[name] ?? null)
+const valuesOf = ({ columns }: StoredTable, encoded: Readonly<Record<string, Value>>): StoredRow =>
+  Object.keys(columns).map((name) => encoded[name] ?? null)
 
 /** The row of a job. */
-export const jobRow = (job: StoredJob): StoredRow => valuesOf(JOB_FIELDS, encodeJob(job))
+export const jobRow = (job: StoredJob): StoredRow => valuesOf(JOBS, encodeJob(job))
 
 /** The job of a row. */
 export const toJob = (row: StoredRow): StoredJob => decodeJob(named(JOBS.columns, row))
 
 /** The row of a batch. */
-export const batchRow = (batch: StoredBatch): StoredRow => valuesOf(BATCH_FIELDS, encodeBatch(batch))
+export const batchRow = (batch: StoredBatch): StoredRow => valuesOf(BATCHES, encodeBatch(batch))
 
 /** The batch of a row. */
 export const toBatch = (row: StoredRow): StoredBatch => decodeBatch(named(BATCHES.columns, row))

@@ -117,7 +117,7 @@ const differenceOf = (page: ReadonlyArray<Keyed>, found: ReadonlyArray<Keyed>): 
 }
 
 /** The first difference in words. */
-const describe = ({ columns }: StoredTable, page: ReadonlyArray<Keyed>, found: ReadonlyArray<Keyed>, { added, removed }: Difference) => {
+const describe = ({ columns }: StoredTable, found: ReadonlyArray<Keyed>, { added, removed }: Difference) => {
   const [first] = added
   if (first === undefined) return { key: removed[0]?.key ?? "", difference: "only the target has this row" }
   const { key, row } = first
@@ -159,7 +159,7 @@ const pass = Effect.fnUntraced(function*(
       const { added, removed } = difference
       const isAll = found.length < FOUND_ROWS
       if (added.length + removed.length > 0 && !writes) {
-        return yield* new TransferError({ table: table.name, reason: new RowsDiffer(describe(table, page, found, difference)) })
+        return yield* new TransferError({ table: table.name, reason: new RowsDiffer(describe(table, found, difference)) })
       }
       if (!isAll) {
         // More rows than a page can have: some belong to no row of the source. The next round reads what follows them.
