@@ -81,11 +81,14 @@ const settingsOf = Effect.fnUntraced(function*(folder: string, source: TransferR
 
 const number = (count: number): string => count.toLocaleString("en-US")
 
-/** In steps of ten percent, because each is a line in a log. */
-const stateText = ({ rows, step, table, total }: Transfer.TransferState): string => {
-  const what = step === "copy" ? `Copying ${table}` : `Comparing ${table} on both sides`
-  return total <= 1_000 ? what : `${what}: ${Math.floor((rows / total) * 10) * 10} % of ${number(total)} rows`
-}
+/** Tables with fewer rows are copied within a second. */
+const SMALL = 1_000
+
+/** Changes rarely, because each change is a line in a log: once for all small tables, and in steps of ten percent for the others. */
+const stateText = ({ rows, step, table, total }: Transfer.TransferState): string =>
+  total <= SMALL
+    ? "Copying and comparing tables"
+    : `${step === "copy" ? "Copying" : "Comparing"} ${table}: ${Math.floor((rows / total) * 10) * 10} % of ${number(total)} rows`
 
 /** Runs the import. `folder`: a data folder, or an extracted backup. */
 export const run = Effect.fn("DatabaseImport.run")(function*(
@@ -129,7 +132,7 @@ export const format = ({ backup, database, file, seconds, tables }: Imported): s
   const [filled, empty] = [tables.filter(({ rows }) => rows > 0), tables.filter(({ rows }) => rows === 0)]
   const orphans = tables.filter(({ orphans }) => orphans > 0)
   return [
-    `The tables of ${file} are in ${database}. Both were read again: counts and checksums are the same. It took ${seconds} s.`,
+    `The tables of ${Output.inline(file)} are in ${Output.inline(database)}. Both were read again: counts and checksums are the same. It took ${seconds} s.`,
     "",
     Output.table([
       ["table", "rows", "written now", "SHA-256 of both"],
@@ -146,7 +149,7 @@ export const format = ({ backup, database, file, seconds, tables }: Imported): s
       : [
         "Next:",
         "1. Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
-        `2. Prevent that the old platform starts again, because it would run the same jobs: mv ${file} ${file}.imported`
+        `2. Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${Output.inline(file)}.imported`
       ])
   ].join("\n")
 }
