@@ -144,6 +144,33 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect(roots).toEqual([["run"]])
   }, 120_000)
 
+  it("fills every table and column of the database, except for those of nodes", async () => {
+    write()
+    await imported()
+    /** Tables that a copy does not fill, and why. */
+    const others = {
+      settings: "the version of the tables, and what all nodes share",
+      nodes: "the nodes, and the one under which copied jobs are counted",
+      tallies: "counted again",
+      run_cancels: "children that a node cancels later; SQLite cancels them at once"
+    }
+    const rows = await sql(`SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'stint'`)
+    const named = new Map(TABLES.map((table) => [table.name, new Set(Object.keys(table.columns))]))
+    const isCopied = (table: string) => named.has(table) || ["ready", "delayed", "running", "ended"].includes(table)
+    expect([...new Set(rows.map(([table]) => String(table)).filter((table) => !isCopied(table)))].sort())
+      .toEqual(Object.keys(others).sort())
+    const empty: Array<string> = []
+    for (const [table, column] of rows.filter(([table]) => isCopied(String(table)))) {
+      const [found] = await sql(`SELECT count("${String(column)}")::int FROM stint.${String(table)}`)
+      if (found?.[0] === 0) empty.push(`${String(table)}.${String(column)}`)
+    }
+    // Values that jobs in this state do not have.
+    expect(empty.filter((name) => !/^(ready|delayed|running|ended)\./.test(name))).toEqual([])
+    const states = ["ready", "delayed", "running", "ended"]
+    const everywhere = empty.filter((name) => states.every((state) => empty.includes(name.replace(/^\w+/, state))))
+    expect([...new Set(everywhere.map((name) => name.replace(/^\w+\./, "")))]).toEqual([])
+  }, 60_000)
+
   it("counts stored bytes and log lines as a node does", async () => {
     write()
     await imported()
@@ -171,6 +198,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect(changed).toEqual([["jobs", 1], ["deliveries", 1]])
     expect(await sql(`SELECT count(*)::int FROM stint.running WHERE id = 'running'`)).toEqual([[0]])
     expect((await imported()).filter((one) => one.changed > 0)).toEqual([])
+    expect(await sql("SELECT sum(completed)::int, sum(running)::int FROM stint.tallies WHERE scope = 'endpoint'")).toEqual([[2, 1]])
   }, 60_000)
 
   it("repairs any row of any table that is lost, changed or doubled in the target", async () => {
