@@ -2,13 +2,13 @@
  * `stint database import` with real processes: killed by signal 9 while it copies, and between a platform with SQLite and one with PostgreSQL
  * (docs/operations/import.md).
  */
-import * as Sqlite from "@stint/store-sqlite"
 import { execute, missing, startCluster, type TestCluster } from "@stint/store-postgres/testing"
+import * as Sqlite from "@stint/store-sqlite"
 import { SeededRandom } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { execFileSync, spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
@@ -159,6 +159,9 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
     expect([imported.code, imported.stderr]).toEqual([0, expect.not.stringContaining("ERROR")])
     await using moved = await PlatformProcess.create(CONFIG, env)
     expect(moved.key).toBe(old.key)
+    renameSync(join(old.dataDir, "stint.db"), join(old.dataDir, "stint.db.imported"))
+    const again = await stint(undefined, ["serve"], { ...env, STINT_DATABASE: "", PORT: "0" })
+    expect([again.code, again.stderr]).toEqual([1, expect.stringContaining("stint.db is missing")])
     expect(await moved.job("slow", done.id)).toMatchObject({ status: "COMPLETED", output: done.output })
     expect(await post(moved, "/v2/outside/run", { input: { n: 1 } }, team.body.secret)).toMatchObject({
       status: 200,

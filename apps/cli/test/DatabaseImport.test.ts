@@ -156,7 +156,9 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
       tallies: "counted again",
       run_cancels: "children that a node cancels later; SQLite cancels them at once"
     }
-    const rows = await sql(`SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'stint'`)
+    const rows = await sql(
+      `SELECT table_name::text, column_name::text FROM information_schema.columns WHERE table_schema = 'stint'`
+    )
     const named = new Map(TABLES.map((table) => [table.name, new Set(Object.keys(table.columns))]))
     const isCopied = (table: string) => named.has(table) || ["ready", "delayed", "running", "ended"].includes(table)
     expect([...new Set(rows.map(([table]) => String(table)).filter((table) => !isCopied(table)))].sort())
@@ -200,7 +202,10 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect(changed).toEqual([["jobs", 1], ["deliveries", 1]])
     expect(await sql(`SELECT count(*)::int FROM stint.running WHERE id = 'running'`)).toEqual([[0]])
     expect((await imported()).filter((one) => one.changed > 0)).toEqual([])
-    expect(await sql("SELECT sum(completed)::int, sum(running)::int FROM stint.tallies WHERE scope = 'endpoint'")).toEqual([[2, 1]])
+    expect(await sql("SELECT sum(completed)::int, sum(running)::int FROM stint.tallies WHERE scope = 'endpoint'")).toEqual([[
+      2,
+      1
+    ]])
   }, 60_000)
 
   it("repairs any row of any table that is lost, changed or doubled in the target", async () => {
@@ -219,7 +224,9 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     const tables = await imported()
     expect(tables.filter(({ changed, rows }) => changed < rows).map(({ table }) => table)).toEqual([])
     // A job must be in one of the tables of states only.
-    await sql("INSERT INTO stint.ready SELECT * FROM stint.delayed; UPDATE stint.ended SET output = '{\"n\":6}' WHERE id = 'done'")
+    await sql(
+      "INSERT INTO stint.ready SELECT * FROM stint.delayed; UPDATE stint.ended SET output = '{\"n\":6}' WHERE id = 'done'"
+    )
     expect((await imported()).filter(({ changed }) => changed > 0)).toMatchObject([{ table: "jobs", changed: 5 }])
     expect(await sql("SELECT id FROM stint.ready ORDER BY 1")).toEqual([["step-child"], ["waiting"]])
     expect((await imported()).filter(({ changed }) => changed > 0)).toEqual([])
@@ -250,7 +257,9 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect(await refusal(asReader)).toContain("The user of the address must own the database")
     await imported()
     await sql("GRANT USAGE ON SCHEMA stint TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA stint TO reader")
-    expect(await refusal(asReader)).toContain("the user of the address may not change audit, audit_id_seq, batch_requests and others")
+    expect(await refusal(asReader)).toContain(
+      "the user of the address may not change audit, audit_id_seq, batch_requests and others"
+    )
     change("UPDATE upgrades SET at = at + 1")
     expect(await refusal()).toContain("it contains an import of another platform")
     await sql("DELETE FROM stint.settings WHERE key = 'import'")

@@ -118,7 +118,10 @@ const begin = async (connection: Connection, database: string, origin: number | 
         )
       }
     } else if (before.nodes < last) {
-      throw refuse("a node has used it since an import", "Another import would remove what changed there. Create an empty database.")
+      throw refuse(
+        "a node has used it since an import",
+        "Another import would remove what changed there. Create an empty database."
+      )
     } else if (before.origin !== origin) {
       throw refuse("it contains an import of another platform", "Create an empty database for this one.")
     }

@@ -38,7 +38,15 @@ export const OLDEST_SERVER = 14
 export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("PostgresOpenError", {
   /** The address without user and password. */
   database: Schema.String,
-  reason: Schema.Union([ConnectFailed, ServerTooOld, TablesNewer, StartFailed, TransactionPooler, ImportUnfinished, ImportRefused])
+  reason: Schema.Union([
+    ConnectFailed,
+    ServerTooOld,
+    TablesNewer,
+    StartFailed,
+    TransactionPooler,
+    ImportUnfinished,
+    ImportRefused
+  ])
 }) {
   override get message(): string {
     const { database, reason } = this

@@ -1,6 +1,7 @@
 /**
  * Reads and writes whole tables, for a copy from another store (`Transfer` of `@stint/store`).
  */
+import { inputBytes, outcomeBytes } from "@stint/store/Quota"
 import {
   BATCHES,
   batchRow,
@@ -12,12 +13,23 @@ import {
   toJob,
   type Value
 } from "@stint/store/StoredTables"
-import { inputBytes, outcomeBytes } from "@stint/store/Quota"
 import type { KeyRange } from "@stint/store/Transfer"
 import * as Schema from "effect/Schema"
 import { toBatch as toBatchRecord } from "./BatchRows.ts"
 import type { Query, Row } from "./Connection.ts"
-import { ALL, insertAll, JOB, placeOf, RECORD, STATE_TABLES, stateValues, toRecord, toStateRow, transpose, unnest } from "./JobColumns.ts"
+import {
+  ALL,
+  insertAll,
+  JOB,
+  placeOf,
+  RECORD,
+  STATE_TABLES,
+  stateValues,
+  toRecord,
+  toStateRow,
+  transpose,
+  unnest
+} from "./JobColumns.ts"
 import { escapeNul, unescapeNul } from "./NulText.ts"
 import { BATCH, batchValues, jobValues } from "./TransactionWrites.ts"
 
@@ -51,7 +63,9 @@ const toStored = (table: StoredTable, row: StoredRow): ReadonlyArray<unknown> =>
     if (isEscaped(table, column)) return escapeNul(value)
     if (value.includes("\0")) {
       throw new Error(
-        `the column ${column} of the row ${JSON.stringify(row.slice(0, table.keys))} contains a NUL character, which PostgreSQL cannot store`
+        `the column ${column} of the row ${
+          JSON.stringify(row.slice(0, table.keys))
+        } contains a NUL character, which PostgreSQL cannot store`
       )
     }
     return value
@@ -192,7 +206,10 @@ export const replaceRows = async (
   if (table === JOBS) return addJobs(query, added)
   if (table === BATCHES) {
     const batches = added.map(toBatch)
-    await query(insertKeeping("batches", { ...BATCH, seq: "bigint" }), transpose(batches.map((one) => [...batchValues(one), one.seq])))
+    await query(
+      insertKeeping("batches", { ...BATCH, seq: "bigint" }),
+      transpose(batches.map((one) => [...batchValues(one), one.seq]))
+    )
     return
   }
   await query(insertKeeping(table.name, columnsOf(table)), transpose(added.map((row) => toStored(table, row))))

@@ -5,15 +5,7 @@
  * can start and change it.
  */
 import { hasSlot } from "@stint/store/ConcurrencyRule"
-import {
-  BATCHES,
-  batchRow,
-  jobRow,
-  JOBS,
-  type StoredRow,
-  type StoredTable,
-  type Value
-} from "@stint/store/StoredTables"
+import { BATCHES, batchRow, jobRow, JOBS, type StoredRow, type StoredTable, type Value } from "@stint/store/StoredTables"
 import type { TransferSource } from "@stint/store/Transfer"
 import { SourceOlder, TransferError } from "@stint/store/TransferError"
 import * as Effect from "effect/Effect"

@@ -51,7 +51,8 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
     case "RowUnreadable":
       return new CliFailure({
         message,
-        hint: "The platform cannot read this row, either. Correct or delete it with sqlite3 in the stopped platform, and run the " +
+        hint:
+          "The platform cannot read this row, either. Correct or delete it with sqlite3 in the stopped platform, and run the " +
           "same command again."
       })
     case "TargetFailed":
@@ -59,7 +60,8 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
     case "RowsDiffer":
       return new CliFailure({
         message,
-        hint: `No node starts with this database. ${AGAIN} If the difference stays, it is a defect of Stint: continue with the source.`,
+        hint:
+          `No node starts with this database. ${AGAIN} If the difference stays, it is a defect of Stint: continue with the source.`,
         code: "import-differs"
       })
   }
@@ -74,7 +76,8 @@ const settingsOf = Effect.fnUntraced(function*(folder: string, source: TransferR
   if (!source.hasReferences()) return {}
   return yield* new CliFailure({
     message: `Large payloads of this platform are in ${record.location}, which other nodes of a database cannot read.`,
-    hint: `Copy everything below ${record.owner} in this folder to a bucket, write the new location (s3://BUCKET/PREFIX) into ${file}, and ` +
+    hint:
+      `Copy everything below ${record.owner} in this folder to a bucket, write the new location (s3://BUCKET/PREFIX) into ${file}, and ` +
       "run the same command again. Nodes then need STINT_PAYLOADS with this location."
   })
 })
@@ -115,11 +118,14 @@ export const run = Effect.fn("DatabaseImport.run")(function*(
     const settings = yield* settingsOf(folder, source)
     const target = yield* Effect.mapError(Import.open({ url }, source.origin), targetFailure)
     yield* Output.message(`Writing to ${target.database}. No node can start with it before the import has finished.`)
-    const tables = yield* Transfer.copy(source, target, (state) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => progress.show(stateText(state), now - begun))).pipe(
-        Effect.mapError(transferFailure),
-        Effect.ensuring(progress.clear)
-      )
+    const tables = yield* Transfer.copy(
+      source,
+      target,
+      (state) => Effect.flatMap(Clock.currentTimeMillis, (now) => progress.show(stateText(state), now - begun))
+    ).pipe(
+      Effect.mapError(transferFailure),
+      Effect.ensuring(progress.clear)
+    )
     yield* Output.message("Counting the jobs for quotas and health.")
     yield* Effect.mapError(target.finish({ isBackup: backup, settings }), targetFailure)
     const seconds = Math.round(((yield* Clock.currentTimeMillis) - begun) / 1_000)
@@ -132,7 +138,9 @@ export const format = ({ backup, database, file, seconds, tables }: Imported): s
   const [filled, empty] = [tables.filter(({ rows }) => rows > 0), tables.filter(({ rows }) => rows === 0)]
   const orphans = tables.filter(({ orphans }) => orphans > 0)
   return [
-    `The tables of ${Output.inline(file)} are in ${Output.inline(database)}. Both were read again: counts and checksums are the same. It took ${seconds} s.`,
+    `The tables of ${Output.inline(file)} are in ${
+      Output.inline(database)
+    }. Both were read again: counts and checksums are the same. It took ${seconds} s.`,
     "",
     Output.table([
       ["table", "rows", "written now", "SHA-256 of both"],
@@ -149,7 +157,9 @@ export const format = ({ backup, database, file, seconds, tables }: Imported): s
       : [
         "Next:",
         "1. Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
-        `2. Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${Output.inline(file)}.imported`
+        `2. Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${
+          Output.inline(file)
+        }.imported`
       ])
   ].join("\n")
 }

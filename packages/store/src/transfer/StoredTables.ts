@@ -32,7 +32,8 @@ const boolean = "boolean"
 const table = (name: string, keys: number, columns: StoredTable["columns"]): StoredTable => ({ name, keys, columns })
 
 /** An object as JSON text. */
-const jsonOrNull = <S extends Schema.Constraint>(schema: Schema.NullOr<S>) => Schema.NullOr(Schema.fromJsonString(schema.members[0]))
+const jsonOrNull = <S extends Schema.Constraint>(schema: Schema.NullOr<S>) =>
+  Schema.NullOr(Schema.fromJsonString(schema.members[0]))
 
 const { id: JobIdField, ...jobFields } = JobRecord.fields
 const { id: BatchIdField, ...batchFields } = BatchRecord.fields
@@ -67,8 +68,7 @@ export const StoredBatch = Schema.Struct({
 })
 export type StoredBatch = typeof StoredBatch.Type
 
-const columnsOf = (fields: object): StoredTable["columns"] =>
-  Object.fromEntries(Object.keys(fields).map((name) => [name, text]))
+const columnsOf = (fields: object): StoredTable["columns"] => Object.fromEntries(Object.keys(fields).map((name) => [name, text]))
 
 const named = (columns: StoredTable["columns"], row: StoredRow): unknown =>
   Object.fromEntries(Object.keys(columns).map((name, index) => [name, row[index]]))
