@@ -169,7 +169,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
     })
     expect((await moved.request("GET", "/api/v1/secrets")).body).toMatchObject({ secrets: [{ name: "TOKEN" }] })
     // The key of an external worker stays valid, because the node has the same data folder.
-    const seen: Array<unknown> = []
+    const seen: Array<string> = []
     await until("the queued jobs and the leased one", async () => {
       // A job that lost its worker runs alone on its next one.
       const { body, status } = await moved.request("GET", `/v2/outside/job-take/w-${seen.length}`, undefined, workerKey)

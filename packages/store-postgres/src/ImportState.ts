@@ -26,6 +26,7 @@ export const read = async (query: Query): Promise<ImportState | undefined> => {
   return row === undefined ? undefined : decodeRow(row)[0]
 }
 
+/** Replaces what is recorded. */
 export const write = async (query: Query, state: ImportState): Promise<void> => {
   await query(`INSERT INTO stint.settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, [
     KEY,

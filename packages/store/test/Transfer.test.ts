@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { type StoredRow, type StoredTable, TABLES, type Value } from "../src/transfer/StoredTables.ts"
 import * as Transfer from "../src/transfer/Transfer.ts"
-import { type TransferError } from "../src/transfer/TransferError.ts"
+import type { TransferError } from "../src/transfer/TransferError.ts"
 
 type Rows = Map<string, Array<StoredRow>>
 
