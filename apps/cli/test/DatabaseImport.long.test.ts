@@ -1,6 +1,6 @@
 /**
  * `stint database import` with real processes: killed by signal 9 while it copies, and between a platform with SQLite and one with PostgreSQL
- * (docs/operations/import.md).
+ * (docs/operations/move-to-postgresql.md).
  */
 import { execute, missing, startCluster, type TestCluster } from "@stint/store-postgres/testing"
 import * as Sqlite from "@stint/store-sqlite"

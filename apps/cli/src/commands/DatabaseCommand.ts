@@ -1,5 +1,6 @@
 /**
- * `stint database import` copies a platform into PostgreSQL (DatabaseImport.ts). `stint database migrate` brings the tables in PostgreSQL to the version of this program, without starting a node (docs/operations/many-nodes.md).
+ * `stint database import` copies a platform into PostgreSQL (docs/operations/move-to-postgresql.md). `stint database migrate` brings the tables in
+ * PostgreSQL to the version of this program, without starting a node (docs/operations/many-nodes.md).
  */
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
