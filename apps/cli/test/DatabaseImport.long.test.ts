@@ -21,7 +21,7 @@ const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 const LIMIT = 180_000
 
 /** The same for a state of a platform. Milliseconds. */
-const STATE = 45_000
+const STATE = 120_000
 
 /** The number of jobs of the import that is killed. */
 const JOBS = 8_000
@@ -106,7 +106,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
            (SELECT sum(completed)::int FROM stint.tallies WHERE scope = 'endpoint')`
       )
     ).toEqual([[JOBS, JOBS, JOBS, JOBS]])
-  }, LIMIT)
+  }, 3 * LIMIT)
 
   it("moves a platform: it goes on with every job, run, key and schedule where it was killed", async () => {
     await using old = await PlatformProcess.create(CONFIG)
@@ -189,5 +189,5 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
     expect((await moved.request("GET", "/api/v1/endpoints/slow/schedules/once")).body).toMatchObject({
       last: { outcome: "submitted" }
     })
-  }, LIMIT)
+  }, 3 * LIMIT)
 })

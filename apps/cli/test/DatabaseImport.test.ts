@@ -208,6 +208,19 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     ]])
   }, 60_000)
 
+  it("stores a page as a whole or not at all, and goes on there after a failure", async () => {
+    write()
+    await runCommand(["database", "migrate"], { env: { STINT_DATABASE: url } })
+    await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT ON stint.ended FOR EACH ROW EXECUTE FUNCTION refuse()`)
+    expect(await refusal()).toMatch(/The target did not store rows of the table jobs: no room\.[^]*it continues where it stopped/)
+    expect(await sql("SELECT (SELECT count(*)::int FROM stint.jobs), (SELECT count(*)::int FROM stint.endpoints)")).toEqual([[0, 2]])
+    await sql("DROP TRIGGER refuse ON stint.ended")
+    const tables = await imported()
+    const written = new Map(tables.map(({ changed, table }) => [table, changed]))
+    expect([written.get("endpoints"), written.get("jobs")]).toEqual([0, 10])
+  }, 60_000)
+
   it("repairs any row of any table that is lost, changed or doubled in the target", async () => {
     write()
     await imported()
