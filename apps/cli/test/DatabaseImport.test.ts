@@ -214,7 +214,10 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$;
       CREATE TRIGGER refuse BEFORE INSERT ON stint.ended FOR EACH ROW EXECUTE FUNCTION refuse()`)
     expect(await refusal()).toMatch(/The target did not store rows of the table jobs: no room\.[^]*it continues where it stopped/)
-    expect(await sql("SELECT (SELECT count(*)::int FROM stint.jobs), (SELECT count(*)::int FROM stint.endpoints)")).toEqual([[0, 2]])
+    expect(await sql("SELECT (SELECT count(*)::int FROM stint.jobs), (SELECT count(*)::int FROM stint.endpoints)")).toEqual([[
+      0,
+      2
+    ]])
     await sql("DROP TRIGGER refuse ON stint.ended")
     const tables = await imported()
     const written = new Map(tables.map(({ changed, table }) => [table, changed]))
