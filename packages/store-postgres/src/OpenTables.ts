@@ -2,8 +2,9 @@
  * Prepares the tables for a node: checks the server, applies the migrations, and gives the node its number.
  */
 import { type Connection, sqlStateOf } from "./Connection.ts"
+import * as ImportState from "./ImportState.ts"
 import * as Migrations from "./Migrations.ts"
-import { OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
+import { ImportUnfinished, OLDEST_SERVER, PostgresOpenError, ServerTooOld, TablesNewer } from "./PostgresOpenError.ts"
 
 /** The advisory lock of migrations: nodes that start together apply them one after the other. */
 const MIGRATION_LOCK = 5_354_494_001
@@ -70,6 +71,10 @@ export const migrateTables = async (connection: Connection, database: string): P
 /** Returns the number of the node. */
 export const openTables = async (connection: Connection, database: string): Promise<number> => {
   await migrateTables(connection, database)
+  const state = (await ImportState.read(connection.query))?.state
+  if (state === "unfinished" || state === "backup") {
+    throw new PostgresOpenError({ database, reason: new ImportUnfinished({ state }) })
+  }
   const [row] = await connection.query(
     `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
   )

@@ -1,0 +1,35 @@
+/**
+ * Whether a copy from another store is in this database, in the settings of all nodes. A database with an unfinished copy starts no node.
+ */
+import * as Schema from "effect/Schema"
+import type { Query } from "./Connection.ts"
+
+/** `backup`: a complete copy of a platform that has continued to run since. */
+const ImportState = Schema.Struct({
+  state: Schema.Literals(["unfinished", "backup", "complete"]),
+  /** Tells platforms apart. */
+  origin: Schema.NullOr(Schema.Int),
+  /** The greatest number of a node at the beginning of the copy. */
+  nodes: Schema.Int
+})
+export type ImportState = typeof ImportState.Type
+
+const Text = Schema.fromJsonString(ImportState)
+const decodeRow = Schema.decodeUnknownSync(Schema.Tuple([Text]))
+const encode = Schema.encodeSync(Text)
+
+const KEY = "import"
+
+/** Undefined: there was no copy. */
+export const read = async (query: Query): Promise<ImportState | undefined> => {
+  const [row] = await query(`SELECT value FROM stint.settings WHERE key = $1`, [KEY])
+  return row === undefined ? undefined : decodeRow(row)[0]
+}
+
+/** Replaces what is recorded. */
+export const write = async (query: Query, state: ImportState): Promise<void> => {
+  await query(`INSERT INTO stint.settings (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, [
+    KEY,
+    encode(state)
+  ])
+}
