@@ -76,6 +76,8 @@ export interface EndpointWorkers {
   readonly adopt: (orphan: OrphanedWorker) => Effect.Effect<void>
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
+  /** The pool has room again: a wait after a lack of capacity ends. */
+  readonly hasRoom: Effect.Effect<void>
   /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
 }
@@ -167,6 +169,12 @@ export const make = Effect.fnUntraced(function*(
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
+    if (exit._tag === "Lost" && exit.mayRun === true) {
+      return Effect.andThen(
+        queue.workerLost(id, life.id),
+        Effect.logWarning(`Endpoint ${id} lost a worker. ${reason} Its jobs return to the queue when their leases expire.`)
+      )
+    }
     const returned = reportWorkerGone(life.id, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
@@ -549,6 +557,7 @@ export const make = Effect.fnUntraced(function*(
     },
     adopt,
     run,
+    hasRoom: Effect.suspend(() => failures.hasRoom() ? wakeUp.open : Effect.void),
     killAll: (reason) =>
       Effect.forEach([...lifecycles.values()], (life) => life.end(`Worker ${life.id} ${reason}`), {
         concurrency: "unbounded",

@@ -1,0 +1,102 @@
+/**
+ * The connection of one agent: its epoch, its lease and its workers. Pure, except for the workers.
+ *
+ * ```
+ *   join --> epoch --report, changes: the lease is renewed--> epoch --15 s without a call--> over
+ *                  \--the same agent joins again--> over
+ * ```
+ *
+ * A call with an epoch that is over, or a report that is older than another one, is refused: the agent joins again, and its next report says what is true
+ * then.
+ */
+import type { AgentOrders, AgentReport } from "@stint/contract/Agent"
+import { AgentRefused } from "@stint/pool/Agents"
+import * as Latch from "effect/Latch"
+import type { Machine } from "./Placement.ts"
+import type { RemoteWorker } from "./RemoteWorker.ts"
+
+/** How long an epoch lasts without a call. Three calls may be lost: an agent calls at least every 5 s. Milliseconds. */
+export const LEASE_MILLIS = 15_000
+
+/** What a report says about the machine. */
+export type Facts = Pick<AgentReport, "capacity" | "isDrained" | "isLeaving" | "supports" | "version" | "volumes">
+
+export interface Connection {
+  readonly name: string
+  readonly instance: string
+  readonly run: string
+  readonly epoch: string
+  readonly key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> }
+  /** When the agent joined. Milliseconds since 1970. */
+  readonly joinedAt: number
+  /** By their ids. */
+  readonly workers: Map<string, RemoteWorker>
+  /** Opened when the orders change. */
+  readonly changed: Latch.Latch
+  facts: Facts
+  /** Whether an operator drains the machine. */
+  isDrained: boolean
+  /** The number of the latest report. */
+  number: number
+  revision: number
+  /** The monotonic time of the latest call. */
+  heardAt: number
+}
+
+export const make = (
+  input: Pick<Connection, "name" | "epoch" | "joinedAt" | "key" | "workers" | "heardAt"> & { readonly report: AgentReport }
+): Connection => {
+  const { report, ...rest } = input
+  return {
+    ...rest,
+    instance: report.instance,
+    run: report.run,
+    changed: Latch.makeUnsafe(),
+    facts: report,
+    isDrained: report.isDrained,
+    number: report.number,
+    revision: 0
+  }
+}
+
+/** The orders have changed. */
+export const touch = (connection: Connection): void => {
+  connection.revision += 1
+  connection.changed.openUnsafe()
+}
+
+export const isDraining = ({ facts, isDrained }: Connection): boolean => isDrained || facts.isLeaving
+
+export const machineOf = (connection: Connection): Machine => ({
+  name: connection.name,
+  capacity: connection.facts.capacity,
+  supports: connection.facts.supports,
+  volumes: connection.facts.volumes,
+  endpoints: connection.key.endpoints,
+  isDraining: isDraining(connection),
+  workers: [...connection.workers.values()].map(({ needs }) => needs)
+})
+
+export const ordersOf = (connection: Connection, platform: string, at: number): AgentOrders => ({
+  platform,
+  epoch: connection.epoch,
+  leaseMs: LEASE_MILLIS,
+  revision: connection.revision,
+  at,
+  isDrained: connection.isDrained,
+  workers: [...connection.workers.values()].map((worker) => worker.order())
+})
+
+const over = new AgentRefused({
+  problem: "The epoch of this connection is over.",
+  hint: "Join again. `stint agent` does this by itself."
+})
+
+/** Why a call with this epoch and key is refused; undefined if it is not. */
+export const refusal = (connection: Connection | undefined, epoch: string, key: string): AgentRefused | undefined =>
+  connection === undefined || connection.epoch !== epoch || connection.key.id !== key ? over : undefined
+
+/** Why a report is refused; undefined if it is not. A copy that was delayed on its way says what is no longer true. */
+export const refusalOfReport = (connection: Connection | undefined, report: AgentReport, key: string): AgentRefused | undefined =>
+  refusal(connection, report.epoch ?? "", key) ??
+    (connection !== undefined && (connection.run !== report.run || report.number <= connection.number) ? over : undefined)
