@@ -70,6 +70,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const reported = Latch.makeUnsafe()
   let connection: Pick<AgentOrders, "epoch" | "revision"> | undefined
   let number = 0
+  let answered: number | undefined
   let leaseUntil = -Infinity
   let isDrained = drained.initial
   let isLeaving = false
@@ -85,6 +86,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     run,
     ...(connection === undefined ? {} : { epoch: connection.epoch }),
     number: ++number,
+    ...(answered === undefined ? {} : { answered }),
     capacity,
     supports: pool.supports.filter((type) => type !== "external"),
     volumes,
@@ -120,7 +122,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     dirty.closeUnsafe()
     const sentAt = now()
     const wallClock = clock.currentTimeMillisUnsafe()
-    const orders = yield* link.report(compose())
+    const report = compose()
+    const orders = yield* link.report(report)
+    answered = report.number
     leaseUntil = sentAt + orders.leaseMs
     failures = 0
     const isNew = connection?.epoch !== orders.epoch

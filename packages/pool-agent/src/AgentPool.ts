@@ -99,7 +99,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       name: AgentName.make(name),
       state: Connections.isDraining(connection) ? "draining" : "connected",
       since: joinedAt,
-      lastSeenAt: Math.round(clock.currentTimeMillisUnsafe() - (now() - connection.heardAt)),
+      lastSeenAt: Math.round(clock.currentTimeMillisUnsafe() - (now() - connection.calledAt)),
       version,
       capacity,
       supports,
@@ -228,13 +228,15 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     const workers = [...connection.workers.values()]
     connection.workers.clear()
     connection.changed.openUnsafe()
-    const reason = `agent ${connection.name} has not called for ${LEASE_MILLIS / 1_000} s.`
+    const isDeaf = now() - connection.calledAt < LEASE_MILLIS
+    const what = isDeaf ? "has received no response" : "has not called"
+    const reason = `agent ${connection.name} ${what} for ${LEASE_MILLIS / 1_000} s.`
     for (const worker of workers) worker.lose(reason)
     if (connection.facts.isLeaving && workers.length === 0) {
       return yield* Effect.logInfo(`Agent ${connection.name} has stopped.`)
     }
     yield* Effect.logWarning(
-      `Agent ${connection.name} has not called for ${LEASE_MILLIS / 1_000} s. Its ${namesOf(workers.length, "worker")} no longer ${
+      `Agent ${connection.name} ${what} for ${LEASE_MILLIS / 1_000} s. Its ${namesOf(workers.length, "worker")} no longer ${
         workers.length === 1 ? "counts" : "count"
       }. Check its machine, and whether it can reach this platform.`
     )
@@ -315,8 +317,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     const wasLeaving = connection === current && connection.facts.isLeaving
     const hadRoom = connection.facts.capacity.workers
     connection.facts = report
-    connection.number = report.number
-    connection.heardAt = now()
+    Connections.heard(connection, report, now())
     applyWorkers(connection, report)
     if (connection !== current || report.capacity.workers > hadRoom) roomChanged()
     return {
@@ -360,7 +361,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       const connection = agents.get(name)?.connection
       const refused = Connections.refusal(connection, epoch, key)
       if (refused !== undefined || connection === undefined) return yield* refused ?? Effect.die(new Error("no connection"))
-      connection.heardAt = now()
+      connection.calledAt = now()
       // Closed before the comparison, so that no change is missed.
       connection.changed.closeUnsafe()
       if (connection.revision === revision) {

@@ -2,9 +2,12 @@
  * The connection of one agent: its epoch, its lease and its workers. Pure, except for the workers.
  *
  * ```
- *   join --> epoch --report, changes: the lease is renewed--> epoch --15 s without a call--> over
+ *   join --> epoch --report: the lease is renewed--> epoch --15 s without a renewal--> over
  *                  \--the same agent joins again--> over
  * ```
+ *
+ * Only a call that proves that the agent received an earlier response renews the lease. Otherwise an agent whose requests arrive, but which receives no
+ * responses, would be given workers that it never starts.
  *
  * A call with an epoch that is over, or a report that is older than another one, is refused: the agent joins again, and its next report says what is true
  * then.
@@ -39,8 +42,12 @@ export interface Connection {
   /** The number of the latest report. */
   number: number
   revision: number
-  /** The monotonic time of the latest call. */
+  /** The monotonic time of the latest response that the agent is known to have received. The lease begins then. */
   heardAt: number
+  /** The monotonic time of the latest call. */
+  calledAt: number
+  /** The monotonic times of the responses that may have been lost, by the numbers of their reports. */
+  readonly responses: Map<number, number>
 }
 
 export const make = (
@@ -55,8 +62,23 @@ export const make = (
     facts: report,
     isDrained: report.isDrained,
     number: report.number,
-    revision: 0
+    revision: 0,
+    calledAt: input.heardAt,
+    responses: new Map()
   }
+}
+
+/** A report has arrived, and is answered now. Renews the lease. */
+export const heard = (connection: Connection, { answered, number }: AgentReport, now: number): void => {
+  const { responses } = connection
+  const sentAt = answered === undefined ? undefined : responses.get(answered)
+  if (answered !== undefined && sentAt !== undefined) {
+    connection.heardAt = Math.max(connection.heardAt, sentAt)
+    for (const earlier of responses.keys()) if (earlier <= answered) responses.delete(earlier)
+  }
+  connection.number = number
+  connection.calledAt = now
+  responses.set(number, now)
 }
 
 /** The orders have changed. */

@@ -29,8 +29,8 @@ export interface PlatformLink {
   readonly code: (hash: string) => Effect.Effect<AgentCode, LinkError>
 }
 
-/** How long a call other than `changes` may take. Half of a lease, so that a lost call can be repeated within it. */
-const CALL_LIMIT = "7 seconds"
+/** How long a report may take. Short enough that two lost ones can be repeated within a lease. */
+const CALL_LIMIT = "4 seconds"
 
 /** Longer than the platform waits in `changes`. */
 const CHANGES_LIMIT = "12 seconds"

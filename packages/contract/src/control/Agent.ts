@@ -109,6 +109,8 @@ export const AgentReport = Schema.Struct({
   epoch: Schema.optionalKey(Text(100)),
   /** Increases with each report of the process. */
   number: Count,
+  /** The number of the last report whose response the agent has received. Absent before the first one. */
+  answered: Schema.optionalKey(Count),
   capacity: AgentCapacity,
   supports: SupportedSources,
   volumes: VolumeNames,
