@@ -5,7 +5,7 @@
  *   report --> orders --> workers ---------+
  *     ^  ^                                 | something changed, or a line was printed
  *     |  +---------------------------------+
- *     +-- changes: the orders differ, or 5 s are over
+ *     +-- changes: the orders differ, or 3 s are over
  * ```
  *
  * It calls the platform, and the platform never calls it. While the platform cannot be reached, its workers continue. On shutdown, it reports that it
@@ -43,11 +43,14 @@ export interface Options {
 /** The shortest time between two reports: lines that are printed meanwhile are sent together. Milliseconds. */
 const PAUSE_MILLIS = 10
 
+/** The time between two reports while the platform takes no lines, because its sink is slow. Milliseconds. */
+const HELD_UP_MILLIS = 250
+
 /** The time before the first repetition of a failed call. It doubles up to {@link LONGEST_WAIT_MILLIS}. */
 const FIRST_WAIT_MILLIS = 250
 
-/** Below a third of the lease, so that an interruption shorter than the lease is noticed within it. */
-const LONGEST_WAIT_MILLIS = 4_000
+/** Below a third of the lease, so that the end of an interruption is noticed within the lease. */
+const LONGEST_WAIT_MILLIS = 3_000
 
 /** A difference between the clocks that is reported. It makes times in logs hard to compare; leases do not depend on it. Milliseconds. */
 const SKEW_MILLIS = 5_000
@@ -167,8 +170,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const reporting = Effect.gen(function*() {
     while (true) {
       yield* dirty.await
+      const waiting = output.waiting()
       yield* Effect.catch(reportOnce, onFailure)
-      yield* Effect.sleep(PAUSE_MILLIS)
+      const left = output.waiting()
+      if (left > 0) dirty.openUnsafe()
+      yield* Effect.sleep(left > 0 && left >= waiting ? HELD_UP_MILLIS : PAUSE_MILLIS)
     }
   })
 

@@ -27,6 +27,8 @@ export class AgentOutput extends Context.Service<AgentOutput, {
   /** The platform has taken the lines below this number. */
   readonly taken: (worker: string, below: number) => void
   readonly remove: (worker: string) => void
+  /** The number of lines that the platform has not taken. */
+  readonly waiting: () => number
   /** Waits until there is a new line. */
   readonly printed: Effect.Effect<void>
 }>()("@stint/pool-agent/AgentOutput") {}
@@ -64,6 +66,7 @@ const make = Effect.sync(() => {
       buffer.room.openUnsafe()
     },
     remove: (worker) => void buffers.delete(worker),
+    waiting: () => [...buffers.values()].reduce((sum, { lines }) => sum + lines.length, 0),
     printed: Effect.andThen(printed.await, Effect.sync(() => void printed.closeUnsafe()))
   })
 })

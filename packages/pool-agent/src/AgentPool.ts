@@ -260,7 +260,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     if (before !== undefined && before.instance !== report.instance) {
       return yield* new AgentRefused({
         problem: `Another agent with the name ${name} is connected.`,
-        hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 15 s."
+        hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 10 s."
       })
     }
     if (!agents.has(name)) {

@@ -2,7 +2,7 @@
  * The connection of one agent: its epoch, its lease and its workers. Pure, except for the workers.
  *
  * ```
- *   join --> epoch --report: the lease is renewed--> epoch --15 s without a renewal--> over
+ *   join --> epoch --report: the lease is renewed--> epoch --10 s without a renewal--> over
  *                  \--the same agent joins again--> over
  * ```
  *
@@ -18,8 +18,11 @@ import * as Latch from "effect/Latch"
 import type { Machine } from "./Placement.ts"
 import type { RemoteWorker } from "./RemoteWorker.ts"
 
-/** How long an epoch lasts without a call. Three calls may be lost: an agent calls at least every 5 s. Milliseconds. */
-export const LEASE_MILLIS = 15_000
+/**
+ * How long an epoch lasts without a renewal. An agent reports at least every 3 s, and repeats a report after 2.5 s, so two of them may be lost. A lost
+ * machine's workers count until then. Milliseconds.
+ */
+export const LEASE_MILLIS = 10_000
 
 /** What a report says about the machine. */
 export type Facts = Pick<AgentReport, "capacity" | "isDrained" | "isLeaving" | "supports" | "version" | "volumes">

@@ -30,10 +30,10 @@ export interface PlatformLink {
 }
 
 /** How long a report may take. Short enough that two lost ones can be repeated within a lease. */
-const CALL_LIMIT = "4 seconds"
+const CALL_LIMIT = "2500 millis"
 
 /** Longer than the platform waits in `changes`. */
-const CHANGES_LIMIT = "12 seconds"
+const CHANGES_LIMIT = "8 seconds"
 
 /** Code may have several megabytes. */
 const CODE_LIMIT = "2 minutes"

@@ -31,7 +31,7 @@ export const MAX_REPORT_LINES = 400
 export const MAX_REPORT_BYTES = 1024 * 1024
 
 /** How long `changes` waits, in milliseconds. */
-export const CHANGES_WAIT_MILLIS = 5_000
+export const CHANGES_WAIT_MILLIS = 3_000
 
 /** The name of an agent: 1 to 63 letters, digits, `.`, `-` or `_`, starting with a letter or a digit, as in a host name. */
 export const AgentName = Schema.String.check(

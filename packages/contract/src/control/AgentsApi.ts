@@ -69,7 +69,7 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
       error: [InvalidRequest, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Wait for new orders",
-      description: "Returns once the orders differ from the revision, or after 5 s. Returns 409 if the epoch is over."
+      description: "Returns once the orders differ from the revision, or after 3 s. Returns 409 if the epoch is over."
     })),
     HttpApiEndpoint.get("getAgentCode", "/agents/:agent/code/:hash", {
       params: { agent, hash: Schema.String.annotate({ description: "The hash of the code." }) },
