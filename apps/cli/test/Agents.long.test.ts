@@ -71,7 +71,7 @@ describe("agents", () => {
     expect(job).toMatchObject({ status: "COMPLETED", output: { n: 7 } })
     expect(await agent.workerPids()).toContain((job.output as { readonly pid: number }).pid)
     expect(await readdir(join(agent.dataDir, "releases"))).toHaveLength(1)
-    const text = (await stint(platform, ["agents", "list"])).stdout
+    const text = (await stint(platform, ["agents"])).stdout
     expect(text).toMatch(/one +connected +\d\/4/)
   }, LIMIT)
 

@@ -109,6 +109,6 @@ export const place = (needs: Needs, machines: ReadonlyArray<Machine>, local: Loc
   const more = judged.length > SHOWN ? [`${judged.length - SHOWN} more agents have no room either`] : []
   return {
     _tag: "None",
-    problem: [own, ...(judged.length === 0 ? ["no agent is connected (stint agents list)"] : others), ...more].join("; ")
+    problem: [own, ...(judged.length === 0 ? ["no agent is connected (stint agents)"] : others), ...more].join("; ")
   }
 }

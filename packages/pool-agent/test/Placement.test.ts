@@ -43,7 +43,7 @@ describe("placement", () => {
       problem: "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0); agent a runs 4 of at most 4 workers; agent b is being drained"
     })
     expect(place(command, [], { workers: 2, limit: 2 })).toMatchObject({
-      problem: expect.stringContaining("no agent is connected (stint agents list)")
+      problem: expect.stringContaining("no agent is connected (stint agents)")
     })
   })
 

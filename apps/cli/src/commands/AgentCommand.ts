@@ -25,6 +25,7 @@ import { rejectUnknown } from "../config/SettingNames.ts"
 import * as VolumesConfig from "../config/VolumesConfig.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
+import { isLoopback } from "../platform/SafetyWarnings.ts"
 import * as WorkerPoolLayers from "../platform/WorkerPoolLayers.ts"
 import { runUntilSignal } from "../Signals.ts"
 
@@ -114,6 +115,12 @@ export const agent = Command.make(
         containers ? "as processes or containers" : "as processes"
       }. Its data folder is ${folder.path}.`
     )
+    if (join.protocol === "http:" && !isLoopback(join.hostname)) {
+      yield* Effect.logWarning(
+        `The agent calls ${url} without TLS: its token, and the keys, secrets and inputs of workers, can be read on the network. ` +
+          "Put a TLS proxy in front of the platform, or use a private network."
+      )
+    }
     const layer = Agent.layer({
       link,
       address: url,

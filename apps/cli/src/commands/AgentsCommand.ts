@@ -44,20 +44,12 @@ const format = ({ agents, local }: AgentList): string => {
   ].join("\n\n")
 }
 
-const list = Command.make(
-  "list",
-  { json },
-  Effect.fnUntraced(function*({ json }) {
-    yield* Output.print(json, yield* call((api) => api.agents.listAgents()), format)
-  })
-).pipe(Command.withDescription("List the agents, their capacity and their workers"))
-
 const left = ({ name, workers }: Agent): string =>
   workers.length === 0
     ? `Agent ${Output.inline(name)} receives no more workers, and runs none.`
     : `Agent ${Output.inline(name)} receives no more workers. ${workers.length} ${
       workers.length === 1 ? "worker finishes its jobs and exits" : "workers finish their jobs and exit"
-    }: stint agents list`
+    }: stint agents`
 
 const drain = Command.make(
   "drain",
@@ -80,7 +72,13 @@ const resume = Command.make(
 ).pipe(Command.withDescription("Start workers on an agent's machine again"))
 
 /** `stint agents`. */
-export const agents = Command.make("agents").pipe(
-  Command.withDescription("List and drain the machines that start workers for the platform"),
-  Command.withSubcommands([list, drain, resume])
+export const agents = Command.make(
+  "agents",
+  { json },
+  Effect.fnUntraced(function*({ json }) {
+    yield* Output.print(json, yield* call((api) => api.agents.listAgents()), format)
+  })
+).pipe(
+  Command.withDescription("List the machines that start workers for the platform; times are UTC"),
+  Command.withSubcommands([drain, resume])
 )

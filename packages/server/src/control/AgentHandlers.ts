@@ -25,7 +25,7 @@ const toConflict = ({ hint, problem }: AgentRefused) => new Conflict(problemMemb
 
 const notFound = (name: string) =>
   new AgentNotFound(
-    problemMembers(`The platform knows no agent "${excerpt(name)}".`, "`stint agents list` lists the agents that have called in the last day.")
+    problemMembers(`The platform knows no agent "${excerpt(name)}".`, "`stint agents` lists the agents that have called in the last day.")
   )
 
 const checkName = (name: string) =>
