@@ -20,9 +20,17 @@ export interface AgentView {
 export const agentsOf = async (platform: PlatformProcess): Promise<ReadonlyArray<AgentView>> =>
   ((await platform.request("GET", "/api/v1/agents")).body as { readonly agents: ReadonlyArray<AgentView> }).agents
 
-export const agentIn = (platform: PlatformProcess, name: string, state: AgentView["state"], limitMs = 30_000): Promise<AgentView> =>
-  until(`agent ${name} to be ${state}`, async () =>
-    (await agentsOf(platform)).find((one) => one.name === name && one.state === state), limitMs)
+export const agentIn = (
+  platform: PlatformProcess,
+  name: string,
+  state: AgentView["state"],
+  limitMs = 30_000
+): Promise<AgentView> =>
+  until(
+    `agent ${name} to be ${state}`,
+    async () => (await agentsOf(platform)).find((one) => one.name === name && one.state === state),
+    limitMs
+  )
 
 export class AgentProcess implements AsyncDisposable {
   output = ""

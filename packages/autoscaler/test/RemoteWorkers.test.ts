@@ -104,7 +104,13 @@ describe("Autoscaler: workers on other machines", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_QUEUE")
       yield* after(2_000)
       assert.lengthOf(remote.starts, 2)
-      const [taken] = yield* queue.take({ endpoint: endpoint.id, worker: remote.starts[1] ?? worker, limit: 1, waitMs: 0, holding: false })
+      const [taken] = yield* queue.take({
+        endpoint: endpoint.id,
+        worker: remote.starts[1] ?? worker,
+        limit: 1,
+        waitMs: 0,
+        holding: false
+      })
       assert.strictEqual(taken?.id, job)
     }))
 

@@ -11,10 +11,16 @@
  * It calls the platform, and the platform never calls it. While the platform cannot be reached, its workers continue. On shutdown, it reports that it
  * leaves; its workers finish their jobs, and after `shutdownGrace` the remaining ones are killed.
  */
-import { AGENT_PROTOCOL, type AgentCapacity, type AgentOrders, type AgentReport, CHANGES_WAIT_MILLIS } from "@stint/contract/Agent"
+import {
+  AGENT_PROTOCOL,
+  type AgentCapacity,
+  type AgentOrders,
+  type AgentReport,
+  CHANGES_WAIT_MILLIS
+} from "@stint/contract/Agent"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Clock from "effect/Clock"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
@@ -103,7 +109,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (isSkewReported || Math.abs(skew) - took / 2 <= SKEW_MILLIS) return Effect.void
     isSkewReported = true
     return Effect.logWarning(
-      `The clock of this machine is ${Math.round(Math.abs(skew) / 1_000)} s ${skew > 0 ? "ahead of" : "behind"} the platform's. Jobs are not affected, ` +
+      `The clock of this machine is ${Math.round(Math.abs(skew) / 1_000)} s ${
+        skew > 0 ? "ahead of" : "behind"
+      } the platform's. Jobs are not affected, ` +
         "but times in logs cannot be compared. Synchronize the clocks, for example with chrony."
     )
   }
@@ -142,7 +150,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (orders.isDrained !== isDrained) {
       isDrained = orders.isDrained
       yield* drained.store(isDrained)
-      yield* Effect.logInfo(isDrained ? "An operator drains this machine: it starts no more workers." : "This machine starts workers again.")
+      yield* Effect.logInfo(
+        isDrained ? "An operator drains this machine: it starts no more workers." : "This machine starts workers again."
+      )
       dirty.openUnsafe()
     }
     yield* workers.obey(orders.workers, () => now() < leaseUntil)
@@ -209,7 +219,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       yield* Effect.timeoutOption(Effect.interruptible(until(() => workers.live() === 0)), options.shutdownGrace ?? "30 seconds")
       yield* workers.killAll
       const isKnown = connection !== undefined
-      yield* Effect.timeoutOption(Effect.interruptible(until(() => isKnown ? workers.all() === 0 : workers.live() === 0)), FAREWELL)
+      yield* Effect.timeoutOption(
+        Effect.interruptible(until(() => isKnown ? workers.all() === 0 : workers.live() === 0)),
+        FAREWELL
+      )
     })
   )
 })

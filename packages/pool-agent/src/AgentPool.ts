@@ -10,8 +10,15 @@
  *
  * The platform stores nothing about agents: after its restart, their reports say which workers exist.
  */
-import { AGENT_PROTOCOL, AgentName, type Agent, type AgentReport, type AgentStart, CHANGES_WAIT_MILLIS } from "@stint/contract/Agent"
-import { Agents, AgentRefused, type AgentsService } from "@stint/pool/Agents"
+import {
+  type Agent,
+  AGENT_PROTOCOL,
+  AgentName,
+  type AgentReport,
+  type AgentStart,
+  CHANGES_WAIT_MILLIS
+} from "@stint/contract/Agent"
+import { AgentRefused, Agents, type AgentsService } from "@stint/pool/Agents"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { NoCapacity, PoolError, Unsupported } from "@stint/pool/PoolError"
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -48,6 +55,9 @@ const KILL_WAIT = Duration.seconds(5)
 
 /** A lease that ends this late was not checked while the platform was suspended, so the agent gets another one. Milliseconds. */
 const SUSPENDED_MILLIS = 5_000
+
+/** An agent that has called within this time, but whose lease has ended, receives no responses. Longer than the time between two calls. Milliseconds. */
+const DEAF_MILLIS = 5_000
 
 /** An agent that has called. */
 interface Known {
@@ -214,7 +224,9 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     for (const worker of report.workers) {
       const known = connection.workers.get(worker.id) ??
         // A start that failed belongs to nobody. Its order is `forget`.
-        (worker.failure === undefined ? findOrphan(connection, worker) : newWorker(connection, worker.id, worker.endpoint, UNKNOWN_NEEDS))
+        (worker.failure === undefined
+          ? findOrphan(connection, worker)
+          : newWorker(connection, worker.id, worker.endpoint, UNKNOWN_NEEDS))
       known.apply(worker, report.run)
     }
     for (const worker of [...connection.workers.values()]) {
@@ -228,7 +240,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     const workers = [...connection.workers.values()]
     connection.workers.clear()
     connection.changed.openUnsafe()
-    const isDeaf = now() - connection.calledAt < LEASE_MILLIS
+    const isDeaf = now() - connection.calledAt < DEAF_MILLIS
     const what = isDeaf ? "has received no response" : "has not called"
     const reason = `agent ${connection.name} ${what} for ${LEASE_MILLIS / 1_000} s.`
     for (const worker of workers) worker.lose(reason)
@@ -302,7 +314,8 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
   const report: AgentsService["report"] = Effect.fnUntraced(function*(name, key, report) {
     if (report.protocol !== AGENT_PROTOCOL) {
       return yield* new AgentRefused({
-        problem: `This agent (${report.version}) speaks version ${report.protocol} of the agents' protocol, and this platform version ${AGENT_PROTOCOL}.`,
+        problem:
+          `This agent (${report.version}) speaks version ${report.protocol} of the agents' protocol, and this platform version ${AGENT_PROTOCOL}.`,
         hint: "Install the same version of stint on both machines."
       })
     }

@@ -94,7 +94,9 @@ export const make = Effect.fnUntraced(function*(options: {
       Effect.catch((error) => Effect.sync(() => ended(worker, { exit: undefined, failure: toMessage(error) }))),
       Effect.catchCause((cause) =>
         Effect.sync(() => {
-          const problem = Cause.hasInterruptsOnly(cause) ? "its start was cancelled" : `its pool failed (${Cause.pretty(cause).split("\n")[0]})`
+          const problem = Cause.hasInterruptsOnly(cause)
+            ? "its start was cancelled"
+            : `its pool failed (${Cause.pretty(cause).split("\n")[0]})`
           ended(worker, { exit: undefined, failure: toMessage(new PoolError({ reason: new NoCapacity({ problem }) })) })
         })
       ),
@@ -132,24 +134,26 @@ export const make = Effect.fnUntraced(function*(options: {
     if (problem !== undefined) return yield* failed(problem, "Check the disk of this machine, and deploy the endpoint again.")
   })
 
-  const begin = Effect.fnUntraced(function*(id: Worker["id"], { code, endpoint, variables }: AgentStart, mayStart: () => boolean) {
-    const refuse = (problem: string) => new PoolError({ reason: new NoCapacity({ problem }) })
-    // The worker itself is in the list.
-    if (live() > maximum) return yield* refuse(`it runs ${maximum} of at most ${maximum} workers`)
-    if (code !== undefined) yield* fetchCode(code, endpoint.id)
-    // The platform may have given the worker up, and started another one elsewhere.
-    if (!mayStart()) return yield* refuse("its connection to the platform was lost before the start")
-    const from = addressIn(variables)
-    const env = Object.fromEntries(
-      Object.entries(endpoint.env).flatMap(([name, value]) => typeof value === "string" ? [[name, value] as const] : [])
-    )
-    return yield* pool.start({
-      endpoint: { ...endpoint, env },
-      worker: id,
-      variables: from === undefined ? variables : withAddress(variables, from.origin, address),
-      ...(code === undefined ? {} : { code })
-    })
-  })
+  const begin = Effect.fnUntraced(
+    function*(id: Worker["id"], { code, endpoint, variables }: AgentStart, mayStart: () => boolean) {
+      const refuse = (problem: string) => new PoolError({ reason: new NoCapacity({ problem }) })
+      // The worker itself is in the list.
+      if (live() > maximum) return yield* refuse(`it runs ${maximum} of at most ${maximum} workers`)
+      if (code !== undefined) yield* fetchCode(code, endpoint.id)
+      // The platform may have given the worker up, and started another one elsewhere.
+      if (!mayStart()) return yield* refuse("its connection to the platform was lost before the start")
+      const from = addressIn(variables)
+      const env = Object.fromEntries(
+        Object.entries(endpoint.env).flatMap(([name, value]) => typeof value === "string" ? [[name, value] as const] : [])
+      )
+      return yield* pool.start({
+        endpoint: { ...endpoint, env },
+        worker: id,
+        variables: from === undefined ? variables : withAddress(variables, from.origin, address),
+        ...(code === undefined ? {} : { code })
+      })
+    }
+  )
 
   /** The platform redacts the output of an adopted worker, because only it knows the worker's key. */
   const adopt = (orphan: OrphanedWorker) => add(orphan, orphan.adopt({}))
@@ -213,10 +217,12 @@ export const make = Effect.fnUntraced(function*(options: {
   const result: AgentWorkers = {
     obey: (orders, mayStart) => Effect.forEach(orders, (order) => obeyOne(order, mayStart), { discard: true }),
     report,
-    measure: Effect.suspend(() => Effect.forEach([...workers.values()], (worker) =>
-      worker.state !== "running" || worker.handle?.cpuMillis === undefined
-        ? Effect.void
-        : Effect.map(worker.handle.cpuMillis, (millis) => void (worker.cpuMs = millis ?? worker.cpuMs)), { discard: true })),
+    measure: Effect.suspend(() =>
+      Effect.forEach([...workers.values()], (worker) =>
+        worker.state !== "running" || worker.handle?.cpuMillis === undefined
+          ? Effect.void
+          : Effect.map(worker.handle.cpuMillis, (millis) => void (worker.cpuMs = millis ?? worker.cpuMs)), { discard: true })
+    ),
     live,
     all: () => workers.size,
     killAll: Effect.suspend(() => Effect.forEach([...workers.values()], (worker) => ask(worker, "kill"), { discard: true }))

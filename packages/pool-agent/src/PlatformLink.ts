@@ -43,7 +43,11 @@ const isProblem = Schema.is(Schema.Struct({ status: Schema.Int, error: Schema.St
 const errorOf = (url: string) => (error: unknown): LinkError => {
   if (error instanceof LinkError) return error
   if (isProblem(error)) {
-    const kind = error.status === 409 ? "conflict" : error.status >= 400 && error.status < 500 && error.status !== 429 ? "rejected" : "unreachable"
+    const kind = error.status === 409
+      ? "conflict"
+      : error.status >= 400 && error.status < 500 && error.status !== 429
+      ? "rejected"
+      : "unreachable"
     return new LinkError({ kind, problem: error.error, hint: error.hint })
   }
   if (Predicate.isTagged(error, "HttpClientError") || Predicate.isTagged(error, "TimeoutError")) {
@@ -75,8 +79,7 @@ export const http = Effect.fnUntraced(function*(
   const toError = errorOf(url)
   const params = { agent: name }
   return {
-    report: (report) =>
-      Effect.mapError(Effect.timeout(agentCalls.reportAgent({ params, payload: report }), CALL_LIMIT), toError),
+    report: (report) => Effect.mapError(Effect.timeout(agentCalls.reportAgent({ params, payload: report }), CALL_LIMIT), toError),
     changes: (epoch, revision) =>
       Effect.mapError(Effect.timeout(agentCalls.awaitChanges({ params, query: { epoch, revision } }), CHANGES_LIMIT), toError),
     code: (hash) => Effect.mapError(Effect.timeout(agentCalls.getAgentCode({ params: { ...params, hash } }), CODE_LIMIT), toError)

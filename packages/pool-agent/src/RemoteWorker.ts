@@ -135,7 +135,14 @@ export const make = (options: {
       taken,
       ...(start === undefined || isKnown || wish !== "run" ? {} : { start })
     }),
-    state: () => exit !== undefined || wish === "kill" ? "ending" : start !== undefined ? "starting" : wish === "drain" ? "draining" : "running",
+    state: () =>
+      exit !== undefined || wish === "kill"
+        ? "ending"
+        : start !== undefined
+        ? "starting"
+        : wish === "drain"
+        ? "draining"
+        : "running",
     apply: (report, by) => {
       isKnown = true
       if (exit !== undefined) return

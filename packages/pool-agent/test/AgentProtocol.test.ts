@@ -4,7 +4,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { AgentReport } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
-import { LEASE_MILLIS } from "../src/Connection.ts"
 import { Agents } from "@stint/pool/Agents"
 import { Faults } from "@stint/pool/MemoryWorkerPool"
 import type { PoolError } from "@stint/pool/PoolError"
@@ -19,6 +18,7 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
+import { LEASE_MILLIS } from "../src/Connection.ts"
 import { KEY, layerAgent, layerPlatform, linkOver, type Network, network } from "./TestAgents.ts"
 
 let count = 0
@@ -29,7 +29,10 @@ const after = (millis: number) => Effect.andThen(TestClock.adjust(millis), Effec
 const begin = Effect.fnUntraced(function*(options: { readonly print?: ReadonlyArray<string>; readonly worker?: string } = {}) {
   const pool = yield* WorkerPool
   const behaviour = { print: options.print ?? [], printEnv: [], then: { _tag: "Wait" } }
-  const endpoint = yield* endpointOf({ source: { type: "command", command: ["scripted"] }, env: { [BEHAVIOUR]: JSON.stringify(behaviour) } })
+  const endpoint = yield* endpointOf({
+    source: { type: "command", command: ["scripted"] },
+    env: { [BEHAVIOUR]: JSON.stringify(behaviour) }
+  })
   const worker = WorkerId.make(options.worker ?? `w-${++count}`)
   return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables: { PLATFORM_AI_API_KEY: "stint_worker_secret" } })
 })
@@ -102,7 +105,7 @@ describe("agents", () => {
       const last = net.reports.at(-1)
       assert.isDefined(last)
       // The platform is told that the agent does not have the worker, as a report that was composed before the start would say.
-      const again = yield* agents.report("one", KEY, { ...last!, number: last!.number + 100, workers: [] })
+      const again = yield* agents.report("one", KEY, { ...last, number: last.number + 100, workers: [] })
       assert.deepStrictEqual(again.orders.workers, [])
       yield* after(10_000)
       assert.strictEqual(yield* faults.started, 1)
@@ -214,7 +217,8 @@ describe("agents", () => {
       let suspend = 0
       const slow = {
         ...link,
-        report: (report: AgentReport) => Effect.tap(link.report(report), ({ workers }) => workers.length > 0 ? Effect.sleep(suspend) : Effect.void)
+        report: (report: AgentReport) =>
+          Effect.tap(link.report(report), ({ workers }) => workers.length > 0 ? Effect.sleep(suspend) : Effect.void)
       }
       const built = yield* Layer.build(layerAgent(slow))
       yield* after(20)
@@ -274,7 +278,11 @@ describe("agents", () => {
         lines: [],
         printed: 0
       })
-      yield* agents.report("one", KEY, handReport({ epoch: orders.epoch, number: 2, workers: [report("w-kept"), report("w-gone")] }))
+      yield* agents.report(
+        "one",
+        KEY,
+        handReport({ epoch: orders.epoch, number: 2, workers: [report("w-kept"), report("w-gone")] })
+      )
       yield* Fiber.join(starting)
       const gone = yield* Fiber.join(other)
       yield* agents.report("one", KEY, handReport({ run: "second", number: 0, workers: [report("w-kept")] }))
@@ -289,7 +297,9 @@ describe("agents", () => {
     Effect.gen(function*() {
       const agents = yield* Agents
       const stored: Array<boolean> = []
-      yield* join("one", network(), { drained: { initial: false, store: (drained) => Effect.sync(() => void stored.push(drained)) } })
+      yield* join("one", network(), {
+        drained: { initial: false, store: (drained) => Effect.sync(() => void stored.push(drained)) }
+      })
       yield* agents.drain("one")
       yield* after(100)
       assert.deepStrictEqual(stored, [true])

@@ -40,7 +40,8 @@ describe("placement", () => {
     const found = place(command, [full, machine("b", { isDraining: true })], { workers: 0, limit: 0 })
     expect(found).toEqual({
       _tag: "None",
-      problem: "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0); agent a runs 4 of at most 4 workers; agent b is being drained"
+      problem:
+        "the platform's machine runs no workers (STINT_LOCAL_WORKERS is 0); agent a runs 4 of at most 4 workers; agent b is being drained"
     })
     expect(place(command, [], { workers: 2, limit: 2 })).toMatchObject({
       problem: expect.stringContaining("no agent is connected (stint agents)")

@@ -79,7 +79,12 @@ const unreachable = new LinkError({ kind: "unreachable", problem: "The platform 
 export const KEY = { id: "0123456789abcdef", endpoints: "all" } as const
 
 /** The calls of an agent over a network. */
-export const linkOver = (agents: AgentsService, name: string, net: Network, key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> } = KEY): PlatformLink => {
+export const linkOver = (
+  agents: AgentsService,
+  name: string,
+  net: Network,
+  key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> } = KEY
+): PlatformLink => {
   const refused = Effect.mapError(({ hint, problem }: { readonly hint: string; readonly problem: string }) =>
     new LinkError({ kind: "conflict", problem, hint })
   )

@@ -100,8 +100,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (source.network !== "host" && address?.protocol === "https:") {
       return yield* new PoolError({
         reason: new PoolUnavailable({
-          problem: `the platform's address ${address.origin} needs TLS, and a container's separate network reaches it only by the name 127.0.0.1`,
-          hint: `Set the network of endpoint ${endpoint.id} to host, or give the agent an http address: stint agent --join http://...`
+          problem:
+            `the platform's address ${address.origin} needs TLS, and a container's separate network reaches it only by the name 127.0.0.1`,
+          hint:
+            `Set the network of endpoint ${endpoint.id} to host, or give the agent an http address: stint agent --join http://...`
         })
       })
     }

@@ -238,7 +238,9 @@ export const make = Effect.fnUntraced(function*(
 
   /** The stored files of code; undefined if there are none. */
   const stored = (name: string) =>
-    Effect.tryPromise(async () => HASH.test(name) && existsSync(join(folder, name)) ? await filesOf(join(folder, name)) : undefined)
+    Effect.tryPromise(async () =>
+      HASH.test(name) && existsSync(join(folder, name)) ? await filesOf(join(folder, name)) : undefined
+    )
       .pipe(Effect.orElseSucceed(() => undefined))
 
   const transfer: CodeTransfer["Service"] = {

@@ -2,12 +2,12 @@
  * The agents of the platform, as the HTTP API shows them. `@stint/pool-agent` implements them; a program that composes a platform without it has
  * none.
  */
-import type { Agent, AgentChanges, AgentCode, AgentList, AgentOrders, AgentReport } from "@stint/contract/Agent"
 import type { KeyEndpoints } from "@stint/contract/AccessKey"
+import type { Agent, AgentChanges, AgentCode, AgentList, AgentOrders, AgentReport } from "@stint/contract/Agent"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
 /** A call of an agent is refused. */
@@ -27,7 +27,9 @@ export interface AgentWorker {
 export interface AgentsService {
   readonly list: Effect.Effect<AgentList>
   /** Starts no more workers there. Returns the agent and its workers, which the caller drains. None if the platform does not know it. */
-  readonly drain: (name: string) => Effect.Effect<Option.Option<{ readonly agent: Agent; readonly workers: ReadonlyArray<AgentWorker> }>>
+  readonly drain: (
+    name: string
+  ) => Effect.Effect<Option.Option<{ readonly agent: Agent; readonly workers: ReadonlyArray<AgentWorker> }>>
   readonly resume: (name: string) => Effect.Effect<Option.Option<Agent>>
   /** Processes a report. `leaving`: the workers of an agent that has begun to stop, which the caller drains. */
   readonly report: (

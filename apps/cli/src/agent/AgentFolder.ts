@@ -27,43 +27,47 @@ const textOf = (row: Record<string, unknown> | undefined): string | undefined =>
 const isLocked = (cause: unknown): boolean => cause instanceof Error && /locked/.test(cause.message)
 
 /** Opens and locks the folder until the scope closes. The lock ends with the process, however it ends. */
-export const open = Effect.fn("AgentFolder.open")(function*(dataDir: string): Effect.fn.Return<AgentFolder, CliFailure, Scope.Scope> {
-  const path = yield* DataFolder.open(dataDir)
-  const database = yield* Effect.acquireRelease(
-    Effect.try({
-      try: () => {
-        const opened = new DatabaseSync(join(path, "stint-agent.db"))
-        opened.exec("PRAGMA locking_mode = EXCLUSIVE")
-        opened.exec("BEGIN IMMEDIATE")
-        opened.exec(TABLE)
-        opened.exec("COMMIT")
-        return opened
-      },
-      catch: (cause) =>
-        isLocked(cause)
-          ? new CliFailure({
-            message: `Another agent uses the data folder ${path}.`,
-            hint: "Stop it, or give this one a folder of its own: STINT_DATA_DIR=/var/lib/stint-agent-2 stint agent ... --name NAME"
-          })
-          : new CliFailure({
-            message: `The data folder ${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
-            hint: "Make it readable and writable for this user, or set STINT_DATA_DIR to another folder."
-          })
-    }),
-    (opened) => Effect.sync(() => opened.close())
-  )
-  const read = (name: string) => textOf(database.prepare(READ).get(name))
-  const write = (name: string, value: string) => void database.prepare(WRITE).run(name, value)
-  const instance = read("instance") ?? randomUUID()
-  write("instance", instance)
-  return {
-    path,
-    instance,
-    isDrained: read("drained") === "true",
-    storeDrained: (isDrained) =>
-      Effect.catch(
-        Effect.try(() => write("drained", String(isDrained))),
-        (error) => Effect.logWarning("Whether this machine is drained cannot be stored; a restart of the agent forgets it.", error)
-      )
+export const open = Effect.fn("AgentFolder.open")(
+  function*(dataDir: string): Effect.fn.Return<AgentFolder, CliFailure, Scope.Scope> {
+    const path = yield* DataFolder.open(dataDir)
+    const database = yield* Effect.acquireRelease(
+      Effect.try({
+        try: () => {
+          const opened = new DatabaseSync(join(path, "stint-agent.db"))
+          opened.exec("PRAGMA locking_mode = EXCLUSIVE")
+          opened.exec("BEGIN IMMEDIATE")
+          opened.exec(TABLE)
+          opened.exec("COMMIT")
+          return opened
+        },
+        catch: (cause) =>
+          isLocked(cause)
+            ? new CliFailure({
+              message: `Another agent uses the data folder ${path}.`,
+              hint:
+                "Stop it, or give this one a folder of its own: STINT_DATA_DIR=/var/lib/stint-agent-2 stint agent ... --name NAME"
+            })
+            : new CliFailure({
+              message: `The data folder ${path} cannot be used: ${cause instanceof Error ? cause.message : String(cause)}`,
+              hint: "Make it readable and writable for this user, or set STINT_DATA_DIR to another folder."
+            })
+      }),
+      (opened) => Effect.sync(() => opened.close())
+    )
+    const read = (name: string) => textOf(database.prepare(READ).get(name))
+    const write = (name: string, value: string) => void database.prepare(WRITE).run(name, value)
+    const instance = read("instance") ?? randomUUID()
+    write("instance", instance)
+    return {
+      path,
+      instance,
+      isDrained: read("drained") === "true",
+      storeDrained: (isDrained) =>
+        Effect.catch(
+          Effect.try(() => write("drained", String(isDrained))),
+          (error) =>
+            Effect.logWarning("Whether this machine is drained cannot be stored; a restart of the agent forgets it.", error)
+        )
+    }
   }
-})
+)

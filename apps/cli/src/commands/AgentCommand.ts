@@ -7,9 +7,7 @@ import * as AgentOutput from "@stint/pool-agent/AgentOutput"
 import * as PlatformLink from "@stint/pool-agent/PlatformLink"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import { Command, Flag } from "effect/cli"
-import * as Config from "effect/Config"
 import * as Console from "effect/Console"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -19,10 +17,7 @@ import manifest from "../../package.json" with { type: "json" }
 import * as AgentFolder from "../agent/AgentFolder.ts"
 import * as Machine from "../agent/Machine.ts"
 import { CliFailure } from "../CliFailure.ts"
-import * as EngineConfig from "../config/EngineConfig.ts"
-import { secretSetting, setting } from "../config/Setting.ts"
-import { rejectUnknown } from "../config/SettingNames.ts"
-import * as VolumesConfig from "../config/VolumesConfig.ts"
+import * as AgentConfig from "../config/AgentConfig.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import { isLoopback } from "../platform/SafetyWarnings.ts"
@@ -37,7 +32,8 @@ const Limit = (maximum: number) => Schema.Int.check(Schema.isBetween({ minimum: 
 
 const noToken = new CliFailure({
   message: "The agent has no token.",
-  hint: "Create one where the platform runs (stint keys create NAME --scope agent --all-endpoints), and set STINT_AGENT_TOKEN to it, or give --token.",
+  hint:
+    "Create one where the platform runs (stint keys create NAME --scope agent --all-endpoints), and set STINT_AGENT_TOKEN to it, or give --token.",
   code: "no-key"
 })
 
@@ -78,70 +74,59 @@ export const agent = Command.make(
       Flag.optional
     )
   },
-  Effect.fnUntraced(function*({ gpus, join, name, token, workers }) {
-    yield* rejectUnknown
-    const url = join.href.replace(/\/+$/, "")
-    const key = Option.getOrUndefined(
-      Option.isSome(token) ? Option.some(Redacted.make(token.value)) : yield* secretSetting(
-        "STINT_AGENT_TOKEN",
-        "a key with the scope agent",
-        Config.option(Config.schema(Schema.Redacted(Schema.String.check(Schema.isPattern(/^\S+$/))), "STINT_AGENT_TOKEN"))
+  Effect.fnUntraced(
+    function*({ gpus, join, name, token, workers }) {
+      const settings = yield* AgentConfig.load
+      const { engine, shutdownGrace, volumes } = settings
+      const url = join.href.replace(/\/+$/, "")
+      const key = Option.getOrUndefined(Option.orElse(Option.map(token, Redacted.make), () => settings.token))
+      if (key === undefined) return yield* noToken
+      const called = Option.getOrElse(name, Machine.defaultName)
+      const link = yield* PlatformLink.http({ url, name: called, token: key })
+      yield* checkToken(link)
+      const folder = yield* AgentFolder.open(settings.dataDir)
+      const options = yield* WorkerConfig.resolveFor(settings.workers, folder.path)
+      const containers = engine.socket !== undefined ||
+        (yield* Effect.promise(() => import("@stint/pool-container/EngineSocket"))).exists()
+      const capacity = Machine.capacity(Option.getOrUndefined(workers), Option.getOrUndefined(gpus))
+      yield* Console.log(
+        `Agent ${called} runs workers of ${url} on this machine: at most ${capacity.workers}, ${
+          containers ? "as processes or containers" : "as processes"
+        }. Its data folder is ${folder.path}.`
       )
-    )
-    if (key === undefined) return yield* noToken
-    const dataDir = yield* setting(
-      "STINT_DATA_DIR",
-      "a folder, for example .stint-agent",
-      Config.NonEmptyString("STINT_DATA_DIR").pipe(Config.withDefault(".stint-agent"))
-    )
-    const shutdownGrace = yield* setting(
-      "STINT_SHUTDOWN_GRACE",
-      "a duration, for example \"30 seconds\" or \"2 minutes\"",
-      Config.Duration("STINT_SHUTDOWN_GRACE").pipe(Config.withDefault(Duration.seconds(30)))
-    )
-    const engine = yield* EngineConfig.load
-    const volumes = yield* VolumesConfig.load
-    const workerSettings = yield* WorkerConfig.load
-    const called = Option.getOrElse(name, Machine.defaultName)
-    const link = yield* PlatformLink.http({ url, name: called, token: key })
-    yield* checkToken(link)
-    const folder = yield* AgentFolder.open(dataDir)
-    const options = yield* WorkerConfig.resolveFor(workerSettings, folder.path)
-    const containers = engine.socket !== undefined ||
-      (yield* Effect.promise(() => import("@stint/pool-container/EngineSocket"))).exists()
-    const capacity = Machine.capacity(Option.getOrUndefined(workers), Option.getOrUndefined(gpus))
-    yield* Console.log(
-      `Agent ${called} runs workers of ${url} on this machine: at most ${capacity.workers}, ${
-        containers ? "as processes or containers" : "as processes"
-      }. Its data folder is ${folder.path}.`
-    )
-    if (join.protocol === "http:" && !isLoopback(join.hostname)) {
-      yield* Effect.logWarning(
-        `The agent calls ${url} without TLS: its token, and the keys, secrets and inputs of workers, can be read on the network. ` +
-          "Put a TLS proxy in front of the platform, or use a private network."
+      if (join.protocol === "http:" && !isLoopback(join.hostname)) {
+        yield* Effect.logWarning(
+          `The agent calls ${url} without TLS: its token, and the keys, secrets and inputs of workers, can be read on the network. ` +
+            "Put a TLS proxy in front of the platform, or use a private network."
+        )
+      }
+      const layer = Agent.layer({
+        link,
+        address: url,
+        instance: folder.instance,
+        version: manifest.version,
+        capacity,
+        volumes: Object.keys(volumes),
+        drained: { initial: folder.isDrained, store: folder.storeDrained },
+        shutdownGrace
+      }).pipe(
+        Layer.provide(WorkerPoolLayers.layer(
+          ProcessPool.layer({ dataDir: folder.path, packagesOf: import.meta.url, namedVolumes: volumes, ...options }),
+          { dataDir: folder.path, engine, volumes, containers }
+        )),
+        Layer.provide(AgentOutput.layerLog),
+        Layer.provide(AgentOutput.layer),
+        Layer.catchTag(
+          "PoolError",
+          (error) =>
+            Layer.effectDiscard(Effect.fail(new CliFailure({ message: `The agent cannot start: ${error.message}`, hint: "" })))
+        )
       )
-    }
-    const layer = Agent.layer({
-      link,
-      address: url,
-      instance: folder.instance,
-      version: manifest.version,
-      capacity,
-      volumes: Object.keys(volumes),
-      drained: { initial: folder.isDrained, store: folder.storeDrained },
-      shutdownGrace
-    }).pipe(
-      Layer.provide(WorkerPoolLayers.layer(
-        ProcessPool.layer({ dataDir: folder.path, packagesOf: import.meta.url, namedVolumes: volumes, ...options }),
-        { dataDir: folder.path, engine, volumes, containers }
-      )),
-      Layer.provide(AgentOutput.layerLog),
-      Layer.provide(AgentOutput.layer),
-      Layer.catchTag("PoolError", (error) =>
-        Layer.effectDiscard(Effect.fail(new CliFailure({ message: `The agent cannot start: ${error.message}`, hint: "" }))))
-    )
-    yield* runUntilSignal(layer)
-  }, Effect.scoped, Effect.provide(LogFormat.layer))
+      yield* runUntilSignal(layer)
+    },
+    Effect.scoped,
+    Effect.provide(LogFormat.layer)
+  )
 ).pipe(
   Command.withDescription("Run workers on this machine for a platform on another one"),
   Command.withExamples([

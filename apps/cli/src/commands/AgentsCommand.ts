@@ -10,7 +10,7 @@ import { json } from "./SharedFlags.ts"
 
 const name = Argument.String("agent").pipe(Argument.withDescription("Name of the agent"))
 
-const timeText = (millis: number): string => `${new Date(millis).toISOString().slice(0, 19).replace("T", " ")}`
+const timeText = (millis: number): string => new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
 const gigabytes = (bytes: number): string => String(Math.round(bytes / 1024 ** 3 * 10) / 10)
 

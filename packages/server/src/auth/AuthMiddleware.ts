@@ -195,4 +195,12 @@ export const layer: Layer.Layer<
   | AgentAuthorization,
   never,
   AuthGuards
-> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerBulk, layerControl, layerKeys, layerViewer, layerWorker, layerAgent)
+> = Layer.mergeAll(
+  layerOpenAi.pipe(Layer.provideMerge(layerJobs)),
+  layerBulk,
+  layerControl,
+  layerKeys,
+  layerViewer,
+  layerWorker,
+  layerAgent
+)

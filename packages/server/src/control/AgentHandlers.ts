@@ -5,7 +5,7 @@ import { AgentName, AgentOrders, AgentReport, MAX_REPORT_BYTES } from "@stint/co
 import { Api } from "@stint/contract/Api"
 import { CurrentAgentKey } from "@stint/contract/Authorization"
 import { AgentNotFound, Conflict, InvalidRequest, problemMembers } from "@stint/contract/Problem"
-import { Agents, type AgentRefused, type AgentWorker } from "@stint/pool/Agents"
+import { type AgentRefused, Agents, type AgentWorker } from "@stint/pool/Agents"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
@@ -25,7 +25,10 @@ const toConflict = ({ hint, problem }: AgentRefused) => new Conflict(problemMemb
 
 const notFound = (name: string) =>
   new AgentNotFound(
-    problemMembers(`The platform knows no agent "${excerpt(name)}".`, "`stint agents` lists the agents that have called in the last day.")
+    problemMembers(
+      `The platform knows no agent "${excerpt(name)}".`,
+      "`stint agents` lists the agents that have called in the last day."
+    )
   )
 
 const checkName = (name: string) =>
