@@ -93,7 +93,8 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
   const closing = Latch.makeUnsafe()
   const agents = new Map<string, Known>()
   let epochs = 0
-  let ownWorkers = 0
+  /** The workers on the platform's machine. */
+  const ownWorkers = new Set<string>()
   /** Whether a start has failed for lack of room since the last change of it. */
   let isWanting = false
 
@@ -171,23 +172,24 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
   })
 
   /** Counts the worker until its scope closes. */
-  const countOwn = Effect.acquireRelease(
-    Effect.sync(() => void (ownWorkers += 1)),
-    () =>
-      Effect.sync(() => {
-        ownWorkers -= 1
-        roomChanged()
-      })
-  )
+  const countOwn = (id: string) =>
+    Effect.acquireRelease(
+      Effect.sync(() => void ownWorkers.add(id)),
+      () =>
+        Effect.sync(() => {
+          ownWorkers.delete(id)
+          roomChanged()
+        })
+    )
 
   const start: WorkerPool["Service"]["start"] = Effect.fn("AgentPool.start")(function*(request) {
     const { type } = request.endpoint.source
     if (!local.supports.includes(type)) return yield* new PoolError({ reason: new Unsupported({ source: type }) })
     const needs = needsOf(request)
-    const found = place(needs, connected().map(Connections.machineOf), { workers: ownWorkers, limit: localWorkers })
+    const found = place(needs, connected().map(Connections.machineOf), { workers: ownWorkers.size, limit: localWorkers })
     switch (found._tag) {
       case "Local":
-        return yield* Effect.andThen(countOwn, local.start(request))
+        return yield* Effect.andThen(countOwn(request.worker), local.start(request))
       case "None":
         isWanting = true
         return yield* new PoolError({ reason: new NoCapacity({ problem: found.problem }) })
@@ -219,16 +221,22 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     return worker
   }
 
+  /** Whether this platform runs the worker on another machine. A worker that an agent claims by mistake stays where it is. */
+  const isElsewhere = (connection: Connection, id: string) =>
+    ownWorkers.has(id) || connected().some((other) => other !== connection && other.workers.has(id))
+
   const applyWorkers = (connection: Connection, report: AgentReport) => {
-    const reported = new Set(report.workers.map(({ id }) => id))
+    const unwanted: Array<AgentReport["workers"][number]> = []
     for (const worker of report.workers) {
-      const known = connection.workers.get(worker.id) ??
-        // A start that failed belongs to nobody. Its order is `forget`.
-        (worker.failure === undefined
-          ? findOrphan(connection, worker)
-          : newWorker(connection, worker.id, worker.endpoint, UNKNOWN_NEEDS))
-      known.apply(worker, report.run)
+      const known = connection.workers.get(worker.id)
+      if (known !== undefined) known.apply(worker, report.run)
+      else if (!Connections.permits(connection, worker.endpoint)) unwanted.push(worker)
+      // A start that failed belongs to nobody.
+      else if (worker.failure !== undefined) unwanted.push(worker)
+      else if (!isElsewhere(connection, worker.id)) findOrphan(connection, worker).apply(worker, report.run)
     }
+    connection.unwanted = unwanted
+    const reported = new Set(report.workers.map(({ id }) => id))
     for (const worker of [...connection.workers.values()]) {
       if (!reported.has(worker.id) && worker.absent(connection.name)) remove(connection, worker.id)
     }
@@ -353,7 +361,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       )
       return {
         agents: listed.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
-        local: { workers: ownWorkers, limit: localWorkers ?? null }
+        local: { workers: ownWorkers.size, limit: localWorkers ?? null }
       }
     }),
     drain: (name) =>
@@ -402,7 +410,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     start,
     orphans: local.orphans.map((orphan) => ({
       ...orphan,
-      adopt: (variables, mask) => Effect.andThen(countOwn, orphan.adopt(variables, mask))
+      adopt: (variables, mask) => Effect.andThen(countOwn(orphan.id), orphan.adopt(variables, mask))
     })),
     changes: Stream.merge(Stream.fromQueue(changes), local.changes ?? Stream.empty)
   })

@@ -12,7 +12,7 @@
  * A call with an epoch that is over, or a report that is older than another one, is refused: the agent joins again, and its next report says what is true
  * then.
  */
-import type { AgentOrders, AgentReport } from "@stint/contract/Agent"
+import type { AgentOrders, AgentReport, AgentWorkerReport } from "@stint/contract/Agent"
 import { AgentRefused } from "@stint/pool/Agents"
 import * as Latch from "effect/Latch"
 import type { Machine } from "./Placement.ts"
@@ -37,6 +37,8 @@ export interface Connection {
   readonly joinedAt: number
   /** By their ids. */
   readonly workers: Map<string, RemoteWorker>
+  /** The reported workers that the platform does not want, because the key does not permit their endpoints. */
+  unwanted: ReadonlyArray<AgentWorkerReport>
   /** Opened when the orders change. */
   readonly changed: Latch.Latch
   facts: Facts
@@ -61,6 +63,7 @@ export const make = (
     ...rest,
     instance: report.instance,
     run: report.run,
+    unwanted: [],
     changed: Latch.makeUnsafe(),
     facts: report,
     isDrained: report.isDrained,
@@ -109,8 +112,16 @@ export const ordersOf = (connection: Connection, platform: string, at: number): 
   revision: connection.revision,
   at,
   isDrained: connection.isDrained,
-  workers: [...connection.workers.values()].map((worker) => worker.order())
+  workers: [
+    ...[...connection.workers.values()].map((worker) => worker.order()),
+    // The agent ends what it should forget.
+    ...connection.unwanted.map(({ id, printed }) => ({ id, wish: "forget" as const, taken: printed }))
+  ]
 })
+
+/** Whether the key permits workers of this endpoint. */
+export const permits = ({ key }: Connection, endpoint: string): boolean =>
+  key.endpoints === "all" || key.endpoints.includes(endpoint)
 
 const over = new AgentRefused({
   problem: "The epoch of this connection is over.",

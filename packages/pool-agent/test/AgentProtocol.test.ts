@@ -293,6 +293,40 @@ describe("agents", () => {
   )
 
   test(
+    "cannot claim workers of endpoints that their key does not permit, or that run elsewhere",
+    Effect.gen(function*() {
+      const pool = yield* WorkerPool
+      const found: Array<PoolChange> = []
+      yield* Effect.forkScoped(Stream.runForEach(pool.changes ?? Stream.empty, (change) => Effect.sync(() => void found.push(change))))
+      const agents = yield* Agents
+      yield* join("one", network())
+      const starting = yield* Effect.forkScoped(begin({ worker: "w-real" }))
+      yield* after(100)
+      yield* Fiber.join(starting)
+      const claim = (id: string, endpoint: string) => ({
+        id: WorkerId.make(id),
+        endpoint: EndpointId.make(endpoint),
+        state: "running" as const,
+        from: 0,
+        lines: [],
+        printed: 0
+      })
+      const { orders } = yield* agents.report(
+        "two",
+        { id: "another key", endpoints: ["tested"] },
+        handReport({ workers: [claim("w-real", "tested"), claim("w-other", "secret"), claim("w-mine", "tested")] })
+      )
+      yield* after(100)
+      assert.deepStrictEqual(found.map((change) => change._tag === "Orphan" && change.orphan.id), [WorkerId.make("w-mine")])
+      assert.deepStrictEqual(orders.workers.map(({ id, wish }) => [id, wish]), [
+        [WorkerId.make("w-mine"), "run"],
+        [WorkerId.make("w-other"), "forget"]
+      ])
+      assert.deepStrictEqual((yield* viewOf("one"))?.workers.map(({ id }) => id), [WorkerId.make("w-real")])
+    })
+  )
+
+  test(
     "are told to drain, remember it, and receive workers again when resumed",
     Effect.gen(function*() {
       const agents = yield* Agents

@@ -58,13 +58,18 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
     }).annotateMerge(operationDocs({
       summary: "Report an agent's state",
       description:
-        "`stint agent` sends it: the capacity of its machine and the state of every worker. Returns everything that the platform wants of these " +
+        "Called by `stint agent`. Contains the capacity of its machine and the state of every worker. Returns everything that the platform wants of these " +
         "workers. A report without an epoch joins. Returns 409 if the epoch is over, if the report is older than one that has arrived, or if " +
         "another agent has the name."
     })).annotate(Audited, false),
     HttpApiEndpoint.get("awaitChanges", "/agents/:agent/changes", {
       params: { agent },
-      query: { epoch: Schema.String, revision: Schema.FiniteFromString },
+      query: {
+        epoch: Schema.String.annotate({ description: "The epoch of the connection." }),
+        revision: Schema.String.check(Schema.isPattern(/^\d{1,15}$/, { message: "Expected a number" })).annotate({
+          description: "The revision of the last orders."
+        })
+      },
       success: AgentChanges,
       error: [InvalidRequest, Conflict]
     }).annotateMerge(operationDocs({

@@ -96,7 +96,7 @@ export const layerCalls = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query }) {
           const { id } = yield* CurrentAgentKey
           yield* checkName(params.agent)
-          return yield* Effect.mapError(agents.changes(params.agent, id, query.epoch, query.revision), toConflict)
+          return yield* Effect.mapError(agents.changes(params.agent, id, query.epoch, Number(query.revision)), toConflict)
         })
       )
       .handle(
