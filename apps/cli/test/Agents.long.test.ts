@@ -55,8 +55,8 @@ describe("agents", () => {
   const join2 = async (name: string, url = platform.url): Promise<AgentProcess> => {
     const agent = await AgentProcess.create(name, url, token)
     agents.push(agent)
-    await agentIn(platform, name, "connected", 60_000).catch((error) => {
-      throw new Error(`${error}\n${agent.output}\n${platform.output.slice(-4_000)}`)
+    await agentIn(platform, name, "connected", 60_000).catch((error: unknown) => {
+      throw new Error(`${String(error)}\n${agent.output}\n${platform.output.slice(-4_000)}`)
     })
     return agent
   }
@@ -91,7 +91,6 @@ describe("agents", () => {
     await started(log, 2)
     const took = Date.now() - lostAt
     expect(await platform.ended("one", id)).toMatchObject({ status: "COMPLETED", retries: 1 })
-    console.info(`the job started on the other agent after ${took} ms`)
     expect(took).toBeLessThan(LEASE + 5_000)
   }, LIMIT)
 

@@ -40,12 +40,12 @@ import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import { decideCanary } from "./CanaryPolicy.ts"
 import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
+import * as JobsOfGoneWorkers from "./JobsOfGoneWorkers.ts"
 import { monotonicStatus } from "./MonotonicStatus.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
@@ -138,21 +138,7 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /** Workers that had ended before the platform started: the machine has probably ended both, not one of the worker's jobs. */
-  const endedEarlier = new Set<string>()
-
-  /**
-   * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
-   * expire.
-   */
-  const reportWorkerGone = (worker: string, cause: string | undefined) =>
-    queue.workerGone(id, worker, cause, endedEarlier.delete(worker) ? "blameless" : undefined).pipe(
-      Effect.tapError((error) =>
-        Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
-      ),
-      Effect.retry(Schedule.spaced("1 second")),
-      Effect.ignore
-    )
+  const jobsOf = yield* JobsOfGoneWorkers.make(id)
 
   /** Counts the exit for the restart backoff. Returns the remaining work: the worker's jobs return to the queue, and the exit is reported. */
   const onExit = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle, exit: WorkerExit) {
@@ -169,13 +155,8 @@ export const make = Effect.fnUntraced(function*(
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
-    if (exit._tag === "Lost" && exit.mayRun === true) {
-      return Effect.andThen(
-        queue.workerLost(id, life.id),
-        Effect.logWarning(`Endpoint ${id} lost a worker. ${reason} Its jobs return to the queue when their leases expire.`)
-      )
-    }
-    const returned = reportWorkerGone(life.id, cause)
+    if (exit._tag === "Lost" && exit.mayRun === true) return jobsOf.keep(life.id, reason)
+    const returned = jobsOf.give(life.id, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
@@ -266,7 +247,7 @@ export const make = Effect.fnUntraced(function*(
       yield* Effect.logInfo(
         `Worker ${orphan.id} of endpoint ${id} outlived an earlier run of the platform. It finishes its jobs and then exits.`
       )
-    } else endedEarlier.add(orphan.id)
+    } else jobsOf.endedEarlier(orphan.id)
     // The worker is already running, so its model may have changed or been removed. If the platform stops meanwhile, it must end this worker, too.
     const adopting = orphan.adopt(variablesOf(orphan.id, initial.endpoint), secrets.maskOf(initial.endpoint))
     const life = WorkerLifecycle.make(

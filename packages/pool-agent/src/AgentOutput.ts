@@ -11,7 +11,7 @@ import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 
 /** The maximum number of lines of a worker that wait for the platform. A line has at most 16,384 characters. */
-export const MAX_LINES = 2_000
+const MAX_LINES = 2_000
 
 interface Buffer {
   /** The number of the first line in `lines`. */

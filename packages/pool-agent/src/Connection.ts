@@ -93,8 +93,10 @@ export const touch = (connection: Connection): void => {
   connection.changed.openUnsafe()
 }
 
+/** Whether it receives no more workers. */
 export const isDraining = ({ facts, isDrained }: Connection): boolean => isDrained || facts.isLeaving
 
+/** The machine, for the placement of a worker. */
 export const machineOf = (connection: Connection): Machine => ({
   name: connection.name,
   capacity: connection.facts.capacity,
@@ -105,6 +107,7 @@ export const machineOf = (connection: Connection): Machine => ({
   workers: [...connection.workers.values()].map(({ needs }) => needs)
 })
 
+/** The response to a report. `at`: milliseconds since 1970. */
 export const ordersOf = (connection: Connection, platform: string, at: number): AgentOrders => ({
   platform,
   epoch: connection.epoch,

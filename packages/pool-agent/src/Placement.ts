@@ -23,6 +23,7 @@ export interface Needs {
   readonly memoryBytes: number
 }
 
+/** The needs of a worker. */
 export const needsOf = ({ code, endpoint, model }: Pick<StartRequest, "code" | "endpoint" | "model">): Needs => {
   const { source } = endpoint
   const common = {

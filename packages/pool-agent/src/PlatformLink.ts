@@ -81,7 +81,10 @@ export const http = Effect.fnUntraced(function*(
   return {
     report: (report) => Effect.mapError(Effect.timeout(agentCalls.reportAgent({ params, payload: report }), CALL_LIMIT), toError),
     changes: (epoch, revision) =>
-      Effect.mapError(Effect.timeout(agentCalls.awaitChanges({ params, query: { epoch, revision: String(revision) } }), CHANGES_LIMIT), toError),
+      Effect.mapError(
+        Effect.timeout(agentCalls.awaitChanges({ params, query: { epoch, revision: String(revision) } }), CHANGES_LIMIT),
+        toError
+      ),
     code: (hash) => Effect.mapError(Effect.timeout(agentCalls.getAgentCode({ params: { ...params, hash } }), CODE_LIMIT), toError)
   }
 })

@@ -297,7 +297,9 @@ describe("agents", () => {
     Effect.gen(function*() {
       const pool = yield* WorkerPool
       const found: Array<PoolChange> = []
-      yield* Effect.forkScoped(Stream.runForEach(pool.changes ?? Stream.empty, (change) => Effect.sync(() => void found.push(change))))
+      yield* Effect.forkScoped(
+        Stream.runForEach(pool.changes ?? Stream.empty, (change) => Effect.sync(() => void found.push(change)))
+      )
       const agents = yield* Agents
       yield* join("one", network())
       const starting = yield* Effect.forkScoped(begin({ worker: "w-real" }))

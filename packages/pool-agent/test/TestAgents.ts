@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /** The platform's own machine, which starts nothing. */
-export const layerNoLocal = Layer.succeed(
+const layerNoLocal = Layer.succeed(
   WorkerPool,
   WorkerPool.of({
     supports: ["handler", "command", "container"],
@@ -28,7 +28,7 @@ export const layerPlatform = (localWorkers: number | undefined = 0) =>
   AgentPool.layer({ localWorkers }).pipe(Layer.provide(layerNoLocal))
 
 /** Workers that execute the behaviour in their variables; the command `missing` cannot be started. */
-export const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
+const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
   WorkerPool,
   Effect.gen(function*() {
     const pool = yield* WorkerPool

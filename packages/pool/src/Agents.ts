@@ -24,6 +24,7 @@ export interface AgentWorker {
   readonly endpoint: EndpointId
 }
 
+/** See {@link Agents}. */
 export interface AgentsService {
   readonly list: Effect.Effect<AgentList>
   /** Starts no more workers there. Returns the agent and its workers, which the caller drains. None if the platform does not know it. */

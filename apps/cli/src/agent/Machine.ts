@@ -25,6 +25,7 @@ const gpuCount = (): number => {
   }
 }
 
+/** The capacity of this machine. Defaults: two workers for each CPU, because most wait for something; the GPUs of the NVIDIA driver. */
 export const capacity = (workers: number | undefined, gpus: number | undefined) => {
   const cpus = availableParallelism()
   return {

@@ -46,6 +46,7 @@ const checkToken = Effect.fnUntraced(function*(link: PlatformLink.PlatformLink) 
   return yield* new CliFailure({ message: problem, hint, code: "rejected" })
 })
 
+/** `stint agent`. */
 export const agent = Command.make(
   "agent",
   {
