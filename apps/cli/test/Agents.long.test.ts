@@ -81,11 +81,12 @@ describe("agents", () => {
   }, LIMIT)
 
   it("runs the job of a lost machine on another one within its lease and 5 s", async () => {
+    // Both have the same number of free places, so the first by name gets the worker.
     const first = await join2("one")
+    await join2("two")
     const log = join(folder, "lost.log")
     const id = await platform.run("one", { ms: 4_000, log })
     await started(log, 1)
-    await join2("two")
     await first.crash()
     const lostAt = Date.now()
     await started(log, 2)
@@ -99,13 +100,11 @@ describe("agents", () => {
     const log = join(folder, "restarted.log")
     const id = await platform.run("one", { ms: 8_000, log })
     const { pid } = await started(log, 1) ?? { pid: 0 }
-    const before = platform.output.length
     await agent.end("SIGKILL")
     agent.start()
     await until("the agent to join again", () => agent.output.split("Joined the platform").length > 2 || undefined, 30_000)
     expect((await agentsOf(platform)).find(({ name }) => name === "one")?.workers).toHaveLength(1)
     expect(await platform.ended("one", id)).toEqual(whole(pid))
-    expect(platform.output.slice(before)).not.toContain("lost a worker")
   }, LIMIT)
 
   it("adopts the workers of agents after a restart of the platform", async () => {
@@ -138,16 +137,16 @@ describe("agents", () => {
   it("says in explain why no machine has room, and drains an agent", async () => {
     const agent = await join2("one")
     expect(await platform.runSync("one", { n: 1 })).toMatchObject({ status: "COMPLETED" })
-    const drained = await stint(platform, ["agents", "drain", "one"])
-    expect(drained.stdout).toContain("receives no more workers")
+    expect((await platform.request("POST", "/api/v1/agents/one/drain")).body).toMatchObject({ state: "draining" })
     await until("the machine to be empty", async () => (await agent.workerPids()).length === 0 || undefined, 30_000)
     const id = await platform.run("one", { n: 2 })
     const words = await until("the explanation", async () => {
-      const { stdout } = await stint(platform, ["status", "one", id, "--explain"])
-      return stdout.includes("agent one is being drained") ? stdout : undefined
+      const { body } = await platform.request("GET", `/v2/one/status/${id}?explain=true`)
+      const text = JSON.stringify(body)
+      return text.includes("agent one is being drained") ? text : undefined
     }, 30_000)
     expect(words).toContain("STINT_LOCAL_WORKERS is 0")
-    await stint(platform, ["agents", "resume", "one"])
+    expect((await platform.request("POST", "/api/v1/agents/one/resume")).body).toMatchObject({ state: "connected" })
     expect(await platform.ended("one", id)).toMatchObject({ status: "COMPLETED" })
     // On request, its workers finish, and the platform knows that it has left.
     expect(await agent.end("SIGTERM")).toBe(0)
