@@ -3,6 +3,8 @@
  */
 import { Command } from "effect/cli"
 import * as PlatformClient from "./client/PlatformClient.ts"
+import * as AgentCommand from "./commands/AgentCommand.ts"
+import * as AgentsCommand from "./commands/AgentsCommand.ts"
 import * as AlertsCommand from "./commands/AlertsCommand.ts"
 import * as AuditCommand from "./commands/AuditCommand.ts"
 import * as BackupCommand from "./commands/BackupCommand.ts"
@@ -39,8 +41,8 @@ import * as UsageCommand from "./commands/UsageCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 import * as WorkersCommand from "./commands/WorkersCommand.ts"
 
-/** Commands that run a platform in this process. */
-const platform = [ServeCommand.command, DevCommand.command] as const
+/** Commands that run a platform, or its workers, in this process. */
+const platform = [ServeCommand.command, DevCommand.command, AgentCommand.agent] as const
 
 /** Commands that use a platform's data folder or database, or a running platform. */
 const maintenance = [BackupCommand.backup, BackupCommand.restore, DatabaseCommand.database, DoctorCommand.command] as const
@@ -50,6 +52,7 @@ const local = [InitCommand.command, KubernetesCommand.kubernetes, PluginsCommand
 
 /** Commands that call a running platform. */
 const client = [
+  AgentsCommand.agents.pipe(Command.provide(PlatformClient.layer)),
   AlertsCommand.alerts.pipe(Command.provide(PlatformClient.layer)),
   AuditCommand.command.pipe(Command.provide(PlatformClient.layer)),
   UsageCommand.command.pipe(Command.provide(PlatformClient.layer)),

@@ -27,6 +27,7 @@ const GROUPS = [
   "audit",
   "usage",
   "events",
+  "agents",
   "alerts",
   "schedules",
   "overview"
@@ -111,6 +112,19 @@ const key = {
   status: "ACTIVE",
   createdAt: 0,
   rateLimit: { limit: 1, perMs: 1_000 }
+}
+const agent = {
+  name: "rack-1",
+  state: "connected",
+  since: 0,
+  lastSeenAt: 0,
+  version: "1.0.0",
+  capacity: { workers: 4, cpus: 2, memoryBytes: 1_000_000_000, gpus: 0 },
+  supports: ["handler", "command"],
+  volumes: ["shared"],
+  key: KEY,
+  endpoints: "all",
+  workers: [{ id: "w-1", endpoint: "e", state: "running" }]
 }
 const delivery = {
   id: "d",
@@ -222,6 +236,9 @@ const workers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, 
 
 /** The responses by operation. */
 export const RESPONSES: Readonly<Record<string, unknown>> = {
+  "agents.listAgents": { agents: [agent], local: { workers: 1, limit: 2 } },
+  "agents.drainAgent": agent,
+  "agents.resumeAgent": agent,
   "alerts.listAlerts": { configured: true, alerts: [], receivers: [] },
   "alerts.testAlerts": { receivers: [] },
   "audit.listAudit": { entries: [], cursor: null },
@@ -500,6 +517,9 @@ export const COMMANDS: ReadonlyArray<ReadonlyArray<string>> = [
   ["jobs", "purge", "e"],
   ["jobs", "events", "e", ID, "--kind", "chunk", "--after", "1.2.r"],
   ["health"],
+  ["agents"],
+  ["agents", "drain", "rack-1"],
+  ["agents", "resume", "rack-1"],
   ["alerts", "list"],
   ["alerts", "test"],
   ["events", "-f", "--endpoint", "e"],

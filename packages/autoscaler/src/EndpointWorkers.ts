@@ -40,12 +40,12 @@ import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
 import { decideCanary } from "./CanaryPolicy.ts"
 import * as CanarySupervisor from "./CanarySupervisor.ts"
 import * as EndpointFailures from "./EndpointFailures.ts"
 import * as EndpointModel from "./EndpointModel.ts"
 import { classifyExit } from "./ExitClassification.ts"
+import * as JobsOfGoneWorkers from "./JobsOfGoneWorkers.ts"
 import { monotonicStatus } from "./MonotonicStatus.ts"
 import * as Roll from "./Roll.ts"
 import { decideRoll } from "./RollPolicy.ts"
@@ -76,6 +76,8 @@ export interface EndpointWorkers {
   readonly adopt: (orphan: OrphanedWorker) => Effect.Effect<void>
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
+  /** The pool has room again: a wait after a lack of capacity ends. */
+  readonly hasRoom: Effect.Effect<void>
   /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
 }
@@ -136,18 +138,7 @@ export const make = Effect.fnUntraced(function*(
     (list) => new Map(list.map((status) => [status.id, monotonicStatus(status, toMonotonic)]))
   )
 
-  /**
-   * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
-   * expire.
-   */
-  const reportWorkerGone = ({ blameless, id: worker }: WorkerLifecycle.WorkerLifecycle, cause: string | undefined) =>
-    queue.workerGone(id, worker, cause, blameless ? "blameless" : undefined).pipe(
-      Effect.tapError((error) =>
-        Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
-      ),
-      Effect.retry(Schedule.spaced("1 second")),
-      Effect.ignore
-    )
+  const jobsOf = yield* JobsOfGoneWorkers.make(id)
 
   /** Counts the exit for the restart backoff. Returns the remaining work: the worker's jobs return to the queue, and the exit is reported. */
   const onExit = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle, exit: WorkerExit) {
@@ -164,7 +155,8 @@ export const make = Effect.fnUntraced(function*(
     })
     if (ready && !life.ready && !roll.isTrying(target, life.fingerprint)) yield* failures.ready
     countResults(life, status)
-    const returned = reportWorkerGone(life, cause)
+    if (exit._tag === "Lost" && exit.mayRun === true) return jobsOf.keep(life.id, reason)
+    const returned = jobsOf.give(life, cause)
     if (life.failure !== undefined) {
       // Counts like a crash right after the start, however long the worker was idle before.
       const failed = { id: life.id, fingerprint: life.fingerprint, startedAt: now() }
@@ -549,6 +541,7 @@ export const make = Effect.fnUntraced(function*(
     },
     adopt,
     run,
+    hasRoom: Effect.suspend(() => failures.hasRoom() ? wakeUp.open : Effect.void),
     killAll: (reason) =>
       Effect.forEach([...lifecycles.values()], (life) => life.end(`Worker ${life.id} ${reason}`), {
         concurrency: "unbounded",

@@ -89,6 +89,13 @@ export class ModelNotFound extends HttpApiError.Problem<ModelNotFound>()("ModelN
   title: "Model not found"
 }, members) {}
 
+/** 404: the platform knows no agent with this name. */
+export class AgentNotFound extends HttpApiError.Problem<AgentNotFound>()("AgentNotFound", {
+  type: "/problems/agent-not-found",
+  status: 404,
+  title: "Agent not found"
+}, members) {}
+
 /** 404: the schedule does not exist. */
 export class ScheduleNotFound extends HttpApiError.Problem<ScheduleNotFound>()("ScheduleNotFound", {
   type: "/problems/schedule-not-found",

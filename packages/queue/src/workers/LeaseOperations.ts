@@ -159,6 +159,12 @@ export interface LeaseOperations {
   ) => Effect.Effect<void, StoreError>
 
   /**
+   * The connection to the worker's machine was lost. If the worker still runs, it keeps its jobs but receives no others; otherwise the jobs
+   * return to the queue when their leases expire.
+   */
+  readonly workerLost: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+
+  /**
    * Takes over a worker that an earlier platform process started. It finishes its jobs and receives no others, so that everything that it
    * prints belongs to these jobs.
    */
@@ -470,6 +476,11 @@ export const make = (
     notifier.demand.wake(endpoint)
   }, Effect.uninterruptible)
 
+  const workerLost = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    yield* registry.lost(endpoint, worker)
+    yield* drain(endpoint, worker)
+  })
+
   const adoptWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     yield* registry.adopted(endpoint, worker)
     notifier.waitingWorkers.wake(endpoint)
@@ -519,6 +530,7 @@ export const make = (
       }),
     drainWorker: (endpoint, worker) => drain(endpoint, worker),
     workerGone,
+    workerLost,
     setCanary: (endpoint, share) =>
       Effect.sync(() => {
         registry.canaries.set(endpoint, share)

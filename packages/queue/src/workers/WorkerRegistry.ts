@@ -75,6 +75,8 @@ interface Entry {
   pooled: boolean
   /** Whether a pool of an earlier platform process started the worker. */
   adopted: boolean
+  /** Whether the connection to its machine was lost. It receives no more jobs, because nobody could stop it. */
+  lost: boolean
   /** When a pool of this process started the worker; null for other workers. */
   start: WorkerStarts.WorkerStart | null
   /** The setup that the worker runs before it asks for a job; null before and after. */
@@ -175,6 +177,11 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
   /** An operator asks for the end of the worker. Ignored for a worker that this node does not know. */
   readonly leave: (endpoint: EndpointId, worker: string, leaving: Leaving) => void
+  /**
+   * The connection to the worker's machine was lost, so the pool no longer knows the worker. If it still runs, it keeps its jobs but receives no
+   * others.
+   */
+  readonly lost: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The platform holds a poll of the worker open. Call the result when the poll ends: with true when the worker closed its connection. */
   readonly polling: (endpoint: EndpointId, worker: string) => (cut: boolean) => void
   /** The worker delivered a result. */
@@ -269,6 +276,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const starts = WorkerStarts.make()
     const createdAt = wallClock()
 
+    /** The lost workers, oldest first. Such a worker may call again after its entry was removed. */
+    const lost = new Set<string>()
+    const keyOf = (endpoint: EndpointId, worker: string) => `${endpoint}\n${worker}`
+    const markLost = (entry: Entry) => {
+      entry.lost = true
+      entry.pooled = false
+      entry.drainingSince ??= elapsed()
+    }
+
     const entryOf = (endpoint: EndpointId, worker: string): Entry => {
       let workers = endpoints.get(endpoint)
       if (workers === undefined) {
@@ -305,11 +321,13 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           cutAt: null,
           pooled: false,
           adopted: false,
+          lost: false,
           start: null,
           setup: null,
           release: undefined,
           version: undefined
         }
+        if (lost.has(keyOf(endpoint, worker))) markLost(entry)
         forgetIdle(workers)
         workers.set(worker, entry)
       }
@@ -317,6 +335,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     }
 
     const mayBeForgotten = (entry: Entry, now: number): boolean => {
+      // Its machine may be gone without having closed its connections.
+      if (entry.lost) return entry.jobs.size === 0 && now - entry.lastSeenAt > FORGET_AFTER_CUT_MILLIS
       if (entry.pooled || entry.jobs.size > 0 || entry.openPolls > 0) return false
       if (entry.setup !== null && now < entry.setup.limitAt) return false
       if (entry.state === "unhealthy" || entry.state === "throttled") return now - entry.lastSeenAt > FORGET_FAILURE_MILLIS
@@ -327,7 +347,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
       entry.cutAt = null
-      const mayHaveExited = !entry.pooled && entry.jobs.size === 0 && entry.leaving === null
+      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 && entry.leaving === null
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.exitAnnounced = false
@@ -422,6 +442,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
           entry.adopted = true
+          entry.lost = false
+          lost.delete(keyOf(endpoint, worker))
           markSeen(entry)
           entry.drainingSince ??= entry.lastSeenAt
         }),
@@ -478,6 +500,16 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         Effect.sync(() => {
           nodes?.publish(RELEASED, `${endpoint}\n${worker}\n${job}`)
           return release(endpoint, worker, job)
+        }),
+      lost: (endpoint, worker) =>
+        Effect.sync(() => {
+          lost.add(keyOf(endpoint, worker))
+          for (const oldest of lost) {
+            if (lost.size <= MAX_IDLE_WORKERS) break
+            lost.delete(oldest)
+          }
+          const entry = endpoints.get(endpoint)?.get(worker)
+          if (entry !== undefined) markLost(entry)
         }),
       polling: (endpoint, worker) => {
         const entry = entryOf(endpoint, worker)

@@ -29,6 +29,7 @@ const UNAUDITED: Readonly<Record<string, string>> = {
   "releases.previewRelease": "changes nothing",
   "openai.openaiPost": "submits a job",
   "openai.openaiDelete": "submits a job",
+  "agentCalls.reportAgent": "agents call it every few seconds",
   "workers.jobDone": "workers call it for every job",
   "workers.jobStream": "workers call it for every chunk",
   "workers.runJournal": "workers call it for every run",

@@ -1,0 +1,189 @@
+/**
+ * Workers on other machines: the connection to a machine is lost, workers are found later, and room appears.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import { WorkerId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import { NoCapacity, PoolError } from "@stint/pool/PoolError"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import { type OrphanedWorker, type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
+import { JobQueue, WorkerRegistry } from "@stint/queue"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { after, deploy, jobOf, now, states, submit, withoutAutoscaler } from "./TestPlatform.ts"
+
+/** A pool whose workers are on another machine: they call the queue only when a test does it for them. */
+const remotePool = Effect.gen(function*() {
+  const changes = yield* Queue.unbounded<PoolChange>()
+  const ends = new Map<string, Deferred.Deferred<WorkerExit>>()
+  const starts: Array<WorkerId> = []
+  const state = { isFull: false }
+  const pool = WorkerPool.of({
+    supports: ["handler", "command"],
+    prepare: () => Effect.void,
+    orphans: [],
+    changes: Stream.fromQueue(changes),
+    start: ({ worker }) =>
+      Effect.suspend(() => {
+        if (state.isFull) return Effect.fail(new PoolError({ reason: new NoCapacity({ problem: "no agent is connected" }) }))
+        starts.push(worker)
+        const exit = Deferred.makeUnsafe<WorkerExit>()
+        ends.set(worker, exit)
+        const end = Effect.asVoid(Deferred.succeed(exit, { _tag: "Exited", code: 0, log: [] }))
+        return Effect.succeed({ id: worker, exit: Deferred.await(exit), drain: end, kill: end })
+      })
+  })
+  const lose = (worker: string) =>
+    Effect.suspend(() => {
+      const exit = ends.get(worker)
+      return exit === undefined
+        ? Effect.die(new Error(`no worker ${worker}`))
+        : Effect.asVoid(
+          Deferred.succeed(exit, { _tag: "Lost", reason: "agent one has not called for 10 s.", log: [], mayRun: true })
+        )
+    })
+  return { pool, changes, lose, starts, state }
+})
+
+type Remote = Effect.Success<typeof remotePool>
+
+const test = (
+  title: string,
+  body: (remote: Remote) => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler> | Scope.Scope>
+) =>
+  it.effect(title, () =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const exit = yield* Effect.exit(Scope.provide(
+        Effect.gen(function*() {
+          const remote = yield* remotePool
+          const pool = Layer.succeedContext(Context.make(WorkerPool, remote.pool))
+          yield* Layer.build(Autoscaler.layer().pipe(Layer.provide(pool)))
+          yield* body(remote)
+        }),
+        scope
+      ))
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void))
+      yield* after("2 minutes")
+      yield* Fiber.join(closing)
+      return yield* exit
+    }).pipe(Effect.provide(withoutAutoscaler)))
+
+const LEASE = 5_000
+
+/** An endpoint with a job that a worker of the pool has taken. */
+const takenJob = Effect.fnUntraced(function*({ starts }: Remote) {
+  const queue = yield* JobQueue.JobQueue
+  const registry = yield* WorkerRegistry.WorkerRegistry
+  const endpoint = yield* deploy({ workers: { max: 1 }, leaseMs: LEASE })
+  const job = yield* submit(endpoint)
+  yield* after(300)
+  const worker = starts[0] ?? WorkerId.make("none")
+  yield* queue.take({ endpoint: endpoint.id, worker, limit: 1, waitMs: 0, holding: false })
+  return { endpoint, job, queue, registry, worker }
+})
+
+describe("Autoscaler: workers on other machines", () => {
+  test("does not count a lost worker, and runs its job elsewhere when its lease has ended", (remote) =>
+    Effect.gen(function*() {
+      const { endpoint, job, queue, worker } = yield* takenJob(remote)
+      assert.deepStrictEqual(yield* states(endpoint), ["running"])
+      yield* remote.lose(worker)
+      yield* now
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS", "the lease decides, not the lost connection")
+      assert.deepStrictEqual(yield* states(endpoint), ["draining"])
+      yield* after(LEASE + 1_000)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_QUEUE")
+      yield* after(2_000)
+      assert.lengthOf(remote.starts, 2)
+      const [taken] = yield* queue.take({
+        endpoint: endpoint.id,
+        worker: remote.starts[1] ?? worker,
+        limit: 1,
+        waitMs: 0,
+        holding: false
+      })
+      assert.strictEqual(taken?.id, job)
+    }))
+
+  test("leaves a lost worker its job while its heartbeats arrive, and gives it no other", (remote) =>
+    Effect.gen(function*() {
+      const { endpoint, job, queue, worker } = yield* takenJob(remote)
+      yield* remote.lose(worker)
+      const waiting = yield* submit(endpoint)
+      for (let seconds = 0; seconds < 60; seconds += 1) {
+        yield* queue.heartbeat(endpoint.id, worker, [job])
+        yield* after("1 second")
+      }
+      yield* queue.finish({ endpoint: endpoint.id, worker, job }, { output: toJsonText("done"), error: null })
+      const done = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([done.status, done.retries], ["COMPLETED", 0])
+      const take = queue.take({ endpoint: endpoint.id, worker, limit: 1, waitMs: 0, holding: false })
+      assert.deepStrictEqual(yield* take, [])
+      // Also after a silence in which the platform has forgotten it.
+      yield* after("2 minutes")
+      assert.deepStrictEqual(yield* take, [])
+      assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE")
+    }))
+
+  test("forgets a lost worker that does not call", (remote) =>
+    Effect.gen(function*() {
+      const { endpoint, registry, worker } = yield* takenJob(remote)
+      yield* remote.lose(worker)
+      yield* after("1 minute")
+      const known = yield* registry.list(endpoint.id)
+      assert.notInclude(known.map(({ id }) => id), worker)
+    }))
+
+  test("adopts a worker that the pool finds later: it finishes its job and exits", (remote) =>
+    Effect.gen(function*() {
+      const { endpoint, job, queue, worker } = yield* takenJob(remote)
+      yield* remote.lose(worker)
+      yield* now
+      const exit = Deferred.makeUnsafe<WorkerExit>()
+      const calls: Array<string> = []
+      const orphan: OrphanedWorker = {
+        id: worker,
+        endpoint: endpoint.id,
+        isRunning: true,
+        adopt: () =>
+          Effect.succeed({
+            id: worker,
+            exit: Deferred.await(exit),
+            drain: Effect.sync(() => void calls.push("drain")),
+            kill: Effect.sync(() => void calls.push("kill"))
+          })
+      }
+      yield* Queue.offer(remote.changes, { _tag: "Orphan", orphan })
+      yield* after("1 second")
+      assert.deepStrictEqual([calls, yield* states(endpoint)], [[], ["draining"]])
+      yield* queue.finish({ endpoint: endpoint.id, worker, job }, { output: toJsonText("done"), error: null })
+      yield* after(200)
+      assert.deepStrictEqual(calls, ["drain"])
+      yield* Deferred.succeed(exit, { _tag: "Exited", code: 0, log: [] })
+      yield* now
+      assert.deepStrictEqual(yield* states(endpoint), [])
+    }))
+
+  test("starts a worker at once when there is room again, without waiting for the backoff", (remote) =>
+    Effect.gen(function*() {
+      remote.state.isFull = true
+      const endpoint = yield* deploy({ workers: { max: 1 } })
+      yield* submit(endpoint)
+      // The waits between the attempts become long.
+      yield* after("2 minutes")
+      assert.deepStrictEqual(yield* states(endpoint), ["throttled"])
+      remote.state.isFull = false
+      yield* Queue.offer(remote.changes, { _tag: "Room" })
+      yield* after(100)
+      assert.lengthOf(remote.starts, 1)
+    }))
+})

@@ -1,0 +1,142 @@
+/** A platform and its agents in one process. Faults are between them: lost requests, lost answers, repeated and late reports. */
+import type { AgentReport } from "@stint/contract/Agent"
+import * as Agent from "@stint/pool-agent/Agent"
+import * as AgentOutput from "@stint/pool-agent/AgentOutput"
+import * as AgentPool from "@stint/pool-agent/AgentPool"
+import { LinkError, type PlatformLink } from "@stint/pool-agent/PlatformLink"
+import { Agents, type AgentsService } from "@stint/pool/Agents"
+import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
+import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
+import { BEHAVIOUR, behaviourOf } from "@stint/pool/testing"
+import { WorkerPool } from "@stint/pool/WorkerPool"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+/** The platform's own machine, which starts nothing. */
+const layerNoLocal = Layer.succeed(
+  WorkerPool,
+  WorkerPool.of({
+    supports: ["handler", "command", "container"],
+    prepare: () => Effect.void,
+    start: () => Effect.fail(new PoolError({ reason: new NoCapacity({ problem: "the local pool was asked" }) })),
+    orphans: []
+  })
+)
+
+/** The platform's side. */
+export const layerPlatform = (localWorkers: number | undefined = 0) =>
+  AgentPool.layer({ localWorkers }).pipe(Layer.provide(layerNoLocal))
+
+/** Workers that execute the behaviour in their variables; the command `missing` cannot be started. */
+const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
+  WorkerPool,
+  Effect.gen(function*() {
+    const pool = yield* WorkerPool
+    return WorkerPool.of({
+      ...pool,
+      start: (request) =>
+        request.endpoint.source.type === "command" && request.endpoint.source.command[0] === "missing"
+          ? Effect.fail(
+            new PoolError({ reason: new SpawnFailed({ path: "missing", problem: "there is no such file", hint: "Create it." }) })
+          )
+          : pool.start(request)
+    })
+  })
+).pipe(Layer.provideMerge(MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
+  const variables: Readonly<Record<string, string>> = { ...worker.endpoint.env, ...worker.variables }
+  const { print, printEnv, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
+  yield* Effect.forEach([...print, ...printEnv.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
+  switch (then._tag) {
+    case "Exit":
+      return then.code
+    case "Signal":
+      return yield* worker.signal(then.signal)
+    case "Stay":
+      return yield* Effect.never
+    case "Wait":
+      return yield* Effect.as(worker.exitRequested, 0)
+  }
+}))))
+
+/** What the network between an agent and the platform does. */
+export interface Network {
+  /** Requests do not arrive. */
+  isCut: boolean
+  /** The number of the next reports whose answers are lost. */
+  loseAnswers: number
+  /** The number of the next reports that arrive twice. */
+  repeat: number
+  /** Every report that arrived. */
+  readonly reports: Array<AgentReport>
+  /** The number of orders to start a worker, in all answers that arrived. */
+  starts: number
+}
+
+export const network = (): Network => ({ isCut: false, loseAnswers: 0, repeat: 0, reports: [], starts: 0 })
+
+const unreachable = new LinkError({ kind: "unreachable", problem: "The platform does not answer.", hint: "Wait." })
+
+export const KEY = { id: "0123456789abcdef", endpoints: "all" } as const
+
+/** The calls of an agent over a network. */
+export const linkOver = (
+  agents: AgentsService,
+  name: string,
+  net: Network,
+  key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> } = KEY
+): PlatformLink => {
+  const refused = Effect.mapError(({ hint, problem }: { readonly hint: string; readonly problem: string }) =>
+    new LinkError({ kind: "conflict", problem, hint })
+  )
+  const whileConnected = Effect.suspend(() => net.isCut ? Effect.fail(unreachable) : Effect.void)
+  return {
+    report: Effect.fnUntraced(function*(report) {
+      yield* whileConnected
+      net.reports.push(report)
+      const { orders } = yield* refused(agents.report(name, key, report))
+      if (net.repeat > 0) {
+        net.repeat -= 1
+        yield* Effect.ignore(agents.report(name, key, report))
+      }
+      if (net.loseAnswers > 0) {
+        net.loseAnswers -= 1
+        return yield* unreachable
+      }
+      yield* whileConnected
+      net.starts += orders.workers.filter(({ start }) => start !== undefined).length
+      return orders
+    }),
+    changes: (epoch, revision) =>
+      Effect.andThen(whileConnected, refused(agents.changes(name, key.id, epoch, revision))).pipe(
+        Effect.tap(() => whileConnected)
+      ),
+    code: (hash) => Effect.andThen(whileConnected, refused(agents.code(hash)))
+  }
+}
+
+/** An agent on a machine whose workers are fibers. */
+export const layerAgent = (
+  link: PlatformLink,
+  options: Partial<Omit<Agent.Options, "link">> = {}
+): Layer.Layer<MemoryWorkerPool.Faults> =>
+  Agent.layer({
+    link,
+    address: "http://127.0.0.1:1",
+    instance: "one",
+    version: "test",
+    capacity: { workers: 10, cpus: 4, memoryBytes: 8 * 1024 ** 3, gpus: 0 },
+    volumes: [],
+    drained: { initial: false, store: () => Effect.void },
+    ...options
+  }).pipe(
+    Layer.provideMerge(Layer.fresh(layerScripted)),
+    Layer.provide(AgentOutput.layerLog),
+    Layer.provide(Layer.fresh(AgentOutput.layer))
+  )
+
+/** Waits until the platform sees an agent in this state. */
+export const awaitState = (name: string, state: "connected" | "draining" | "lost") =>
+  Effect.flatMap(Agents, ({ list }) =>
+    Effect.repeat(Effect.andThen(Effect.sleep(5), list), {
+      until: ({ agents }) => agents.some((agent) => agent.name === name && agent.state === state)
+    }))
