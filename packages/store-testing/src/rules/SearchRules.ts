@@ -200,7 +200,6 @@ export const searchRules = (rule: Rule): void => {
       }))
   }
 
-  rule("finds no job by a tag or after a position that no job can have", () =>
   rule(
     "finds a job of which only the later row matches, when it changes between the reads of two alternatives",
     () =>
@@ -226,7 +225,7 @@ export const searchRules = (rule: Rule): void => {
       })
   )
 
-  rule("finds no job by a tag or behind a place that no job can have", () =>
+  rule("finds no job by a tag or after a position that no job can have", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       yield* submit({ tags: ["red"] })
