@@ -42,7 +42,8 @@ export const populateUsage = async (platform: PlatformProcess): Promise<void> =>
       "INSERT OR IGNORE INTO usage_hours (hour, endpoint, release, key, attempts, execution_ms, worker_ms, cpu_ms, gpu_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
     )
     db.exec("BEGIN")
-    for (let back = 1; back <= 40 * 24; back += 1) {
+    // From the current hour on: in the first hour of a day, the chart's last bar would otherwise have no parts.
+    for (let back = 0; back < 40 * 24; back += 1) {
       const at = hour - back * HOUR
       const date = new Date(at)
       const quiet = date.getUTCDay() === 0 || date.getUTCDay() === 6 ? 0.35 : 1
