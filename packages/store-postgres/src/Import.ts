@@ -14,7 +14,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { connect, type Connection, type ConnectionOptions, type Query } from "./Connection.ts"
+import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
 import * as ImportState from "./ImportState.ts"
 import { STATE_TABLES, SUMMARY, toStateRow } from "./JobColumns.ts"
 import { DEADLINE } from "./Migrate.ts"
@@ -25,7 +25,7 @@ import { DEAD_AFTER } from "./PostgresNodes.ts"
 import { ImportRefused, PostgresOpenError, TransactionPooler } from "./PostgresOpenError.ts"
 import { put as putSetting } from "./PostgresSettings.ts"
 import * as TallyRows from "./TallyRows.ts"
-import { readRows, replaceRows } from "./TransferTables.ts"
+import { readRows, removeRivals, replaceRows } from "./TransferTables.ts"
 
 /** How a copy ends. */
 export interface Ending {
@@ -59,6 +59,8 @@ const NUMBERED: Readonly<Record<string, string>> = {
   run_events: "seq",
   webhook_attempts: "seq"
 }
+
+const UNIQUE_VIOLATION = "23505"
 
 /** The number of jobs that are counted at once. */
 const COUNT_ROWS = 1_000
@@ -104,6 +106,7 @@ const begin = async (connection: Connection, database: string, origin: number | 
   const [lock] = await connection.query(`SELECT pg_try_advisory_lock($1)`, [IMPORT_LOCK])
   if (!decodeLock(lock)[0]) throw refuse("another import into it is running", "Wait until it ends.")
   return transact(connection, async (query) => {
+    await ImportState.lock(query)
     const { last, live } = await nodesOf(query)
     if (live > 0) {
       throw refuse("a node of Stint uses it", "Import before the first node starts, into an empty database.")
@@ -177,12 +180,23 @@ const make = (connection: Connection, database: string, origin: number | null, n
     database,
     rows: (table, range, limit) => ofTable(table.name, () => readRows(connection.query, table, range, limit)),
     replace: (table, removed, added) =>
-      ofTable(table.name, () => transact(connection, (query) => replaceRows(query, table, removed, added))),
+      ofTable(table.name, async () => {
+        try {
+          await transact(connection, (query) => replaceRows(query, table, removed, added))
+        } catch (cause) {
+          if (sqlStateOf(cause) !== UNIQUE_VIOLATION) throw cause
+          await transact(connection, async (query) => {
+            await removeRivals(query, table, added)
+            await replaceRows(query, table, removed, added)
+          })
+        }
+      }),
     finish: ({ isBackup, settings }) =>
       Effect.tryPromise({
         try: () =>
           transact(connection, async (query) => {
-            if ((await nodesOf(query)).last > nodes) {
+            const { last, live } = await nodesOf(query)
+            if (last > nodes || live > 0) {
               throw new PostgresOpenError({
                 database,
                 reason: new ImportRefused({

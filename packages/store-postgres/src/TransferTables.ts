@@ -43,6 +43,15 @@ const ESCAPED: Readonly<Record<string, ReadonlyArray<string>>> = {
   webhook_attempts: ["error"]
 }
 
+/** The columns of unique indexes beside the key, and their names in the handed over rows. */
+const UNIQUE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  batch_requests: { id: "id" },
+  deliveries: { id: "id" },
+  jobs: { endpoint: "endpoint", idempotency_key: "idempotencyKey", owner: "owner" },
+  run_entries: { run: "run", n: "n" },
+  run_events: { endpoint: "endpoint", id: "id" }
+}
+
 const TYPES = { text: "text", integer: "bigint", boolean: "boolean" } as const
 
 const isEscaped = ({ name }: StoredTable, column: string): boolean => ESCAPED[name]?.includes(column) === true
@@ -158,6 +167,29 @@ const removeRows = async (query: Query, table: StoredTable, rows: ReadonlyArray<
       values
     )
   }
+}
+
+/**
+ * Removes rows that have a unique value of rows to be added. They are gone from the source, or their page follows and adds them again: an idempotency
+ * key may belong to another job since an earlier copy.
+ */
+export const removeRivals = async (query: Query, table: StoredTable, added: ReadonlyArray<StoredRow>): Promise<void> => {
+  const unique = Object.entries(UNIQUE[table.name] ?? {})
+  if (unique.length === 0 || added.length === 0) return
+  const names = Object.keys(table.columns)
+  const types = Object.fromEntries(unique.map(([column, name]) => [column, TYPES[table.columns[name] ?? "text"]]))
+  const values = added.map((row) => {
+    const stored = table === JOBS ? row : toStored(table, row)
+    return unique.map(([, name]) => stored[names.indexOf(name)])
+  })
+  const keys = Object.keys(table === JOBS ? { id: "text" } : keyColumns(table))
+  const rivals = await query(
+    `SELECT ${keys.map((key) => `t.${key}`).join(", ")} FROM stint.${table.name} t
+     JOIN ${unnest(types)} AS u (${Object.keys(types).join(", ")})
+       ON ${Object.keys(types).map((column) => `t.${column} = u.${column}`).join(" AND ")}`,
+    transpose(values)
+  )
+  if (rivals.length > 0) await removeRows(query, table, rivals.map((row) => fromStored(table, row)))
 }
 
 /** `INSERT` that keeps the numbers of rows. */
