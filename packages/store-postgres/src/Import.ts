@@ -174,7 +174,8 @@ const make = (connection: Connection, database: string, origin: number | null, n
   const ofTable = <A>(table: string, run: () => Promise<A>): Effect.Effect<A, TransferError> =>
     Effect.tryPromise({
       try: run,
-      catch: (cause) => new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
+      catch: (cause) =>
+        cause instanceof TransferError ? cause : new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
     })
   return {
     database,

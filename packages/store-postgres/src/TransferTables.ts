@@ -14,6 +14,7 @@ import {
   type Value
 } from "@stint/store/StoredTables"
 import type { KeyRange } from "@stint/store/Transfer"
+import { RowRefused, TransferError } from "@stint/store/TransferError"
 import * as Schema from "effect/Schema"
 import { toBatch as toBatchRecord } from "./BatchRows.ts"
 import type { Query, Row } from "./Connection.ts"
@@ -35,6 +36,7 @@ import { BATCH, batchValues, jobValues } from "./TransactionWrites.ts"
 
 /** The columns in which the stores escape NUL characters (NulText.ts). Jobs are not listed, because JobColumns.ts does it for them. */
 const ESCAPED: Readonly<Record<string, ReadonlyArray<string>>> = {
+  audit: ["target"],
   build_logs: ["body"],
   deliveries: ["url", "last_error"],
   runs: ["held"],
@@ -71,11 +73,11 @@ const toStored = (table: StoredTable, row: StoredRow): ReadonlyArray<unknown> =>
     const column = names[index] ?? ""
     if (isEscaped(table, column)) return escapeNul(value)
     if (value.includes("\0")) {
-      throw new Error(
-        `the column ${column} of the row ${
-          JSON.stringify(row.slice(0, table.keys))
-        } contains a NUL character, which PostgreSQL cannot store`
-      )
+      const key = JSON.stringify(row.slice(0, table.keys))
+      throw new TransferError({
+        table: table.name,
+        reason: new RowRefused({ problem: `the column ${column} of the row ${key} contains a NUL character` })
+      })
     }
     return value
   })

@@ -55,6 +55,11 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
           "The platform cannot read this row, either. Correct or delete it with sqlite3 in the stopped platform, and run the " +
           "same command again."
       })
+    case "RowRefused":
+      return new CliFailure({
+        message,
+        hint: "Correct or delete this row with sqlite3 in the stopped platform, and run the same command again."
+      })
     case "TargetFailed":
       return new CliFailure({ message, hint: AGAIN })
     case "RowsDiffer":
