@@ -25,7 +25,7 @@ import { DEAD_AFTER } from "./PostgresNodes.ts"
 import { ImportRefused, PostgresOpenError, TransactionPooler } from "./PostgresOpenError.ts"
 import { put as putSetting } from "./PostgresSettings.ts"
 import * as TallyRows from "./TallyRows.ts"
-import { readRows, removeRivals, replaceRows } from "./TransferTables.ts"
+import { readKeys, readRows, removeRivals, replaceRows } from "./TransferTables.ts"
 
 /** How a copy ends. */
 export interface Ending {
@@ -179,6 +179,7 @@ const make = (connection: Connection, database: string, origin: number | null, n
     })
   return {
     database,
+    keys: (table, range, limit) => ofTable(table.name, () => readKeys(connection.query, table, range, limit)),
     rows: (table, range, limit) => ofTable(table.name, () => readRows(connection.query, table, range, limit)),
     replace: (table, removed, added) =>
       ofTable(table.name, async () => {

@@ -156,6 +156,26 @@ export const readRows = async (
   return rows.map((row) => fromStored(table, row))
 }
 
+/** The keys of the first rows of a range, in their order. */
+export const readKeys = async (
+  query: Query,
+  table: StoredTable,
+  range: KeyRange,
+  limit: number
+): Promise<ReadonlyArray<StoredRow>> => {
+  const keys = table === JOBS || table === BATCHES ? { id: "text" } : keyColumns(table)
+  const { values, where } = conditionOf(table, keys, range)
+  const names = Object.keys(keys).join(", ")
+  const most = `ORDER BY ${names} LIMIT $${values.length + 1}`
+  const of = (name: string) => `SELECT ${names} FROM stint.${name} WHERE ${where} ${most}`
+  const states = STATE_TABLES.map((place) => `(${of(place)})`).join(" UNION ALL ")
+  const rows = await query(
+    table === JOBS ? `SELECT s.id FROM (${states}) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id LIMIT $${values.length + 1}` : of(table.name),
+    [...values, limit]
+  )
+  return rows.map((row) => fromStored(table, row))
+}
+
 /** Removes rows by their keys. */
 const removeRows = async (query: Query, table: StoredTable, rows: ReadonlyArray<StoredRow>) => {
   const keys = table === JOBS || table === BATCHES ? { id: "text" } : keyColumns(table)
