@@ -11,6 +11,7 @@ import { TABLES } from "@stint/store/StoredTables"
 import type { TransferTarget } from "@stint/store/Transfer"
 import { TargetFailed, TransferError } from "@stint/store/TransferError"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -240,8 +241,20 @@ export const open = (
     return make(connection, database, origin, await begin(connection, database, origin))
   }
   return Effect.acquireRelease(
-    Effect.tryPromise({ try: () => connect(options), catch: (cause) => openError(database, cause) }),
-    (connection) => Effect.promise(() => connection.end())
+    Effect.tryPromise({
+      try: async (signal) => {
+        const connection = await connect(options)
+        if (signal.aborted) connection.destroy("the import was interrupted")
+        return connection
+      },
+      catch: (cause) => openError(database, cause)
+    }),
+    // A statement may wait for minutes. The next import does what it has not done.
+    (connection, exit) =>
+      Exit.hasInterrupts(exit)
+        ? Effect.sync(() => connection.destroy("the import was interrupted"))
+        : Effect.promise(() => connection.end()),
+    { interruptible: true }
   ).pipe(
     Effect.flatMap((connection) =>
       Effect.tryPromise({ try: () => start(connection), catch: (cause) => openError(database, cause) })

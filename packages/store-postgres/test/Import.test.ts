@@ -7,8 +7,11 @@ import { Scenario } from "@stint/store-testing"
 import { jobRow, JOBS, type StoredRow } from "@stint/store/StoredTables"
 import * as Transfer from "@stint/store/Transfer"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import { once } from "node:events"
+import { createServer } from "node:net"
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { connect } from "../src/Connection.ts"
 import * as Import from "../src/Import.ts"
@@ -40,6 +43,13 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
   const options = () => ({ url: Redacted.make(url) })
   const withTarget = <A, E>(run: (target: Import.ImportTarget) => Effect.Effect<A, E>): Promise<A> =>
     Effect.runPromise(Effect.scoped(Effect.flatMap(Import.open(options(), ORIGIN), run)))
+  /** Waits until statements wait for locks, or until something else has happened. */
+  const waiting = async (count: number, isOver: () => boolean = () => false) => {
+    while (!isOver()) {
+      const [row] = await sql("SELECT count(*)::int FROM pg_locks WHERE NOT granted")
+      if (Number(row?.[0]) >= count) return
+    }
+  }
   const startNode = (): Promise<void> =>
     Effect.runPromise(Effect.scoped(Effect.asVoid(Layer.build(PostgresDatabase.layer(options())))))
 
@@ -97,19 +107,37 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
       CREATE TRIGGER hold BEFORE INSERT ON stint.settings FOR EACH ROW EXECUTE FUNCTION hold()`)
     const holder = await connect({ url, deadlineMs: LIMIT, prepare: false })
     await holder.query("SELECT pg_advisory_lock(42)")
-    const waiting = async (count: number) => {
-      while (true) {
-        const [row] = await sql("SELECT count(*)::int FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
-        if (Number(row?.[0]) >= count) return
-      }
-    }
     const imported = withTarget((target) => target.finish({ isBackup: true, settings: {} }))
     await waiting(1)
-    const node = startNode().then(() => "started", (error: unknown) => String(error))
-    await Promise.race([waiting(2), node])
+    let result: string | undefined
+    const node = startNode().then(() => "started", (error: unknown) => String(error)).then((text) => (result = text))
+    await waiting(2, () => result !== undefined)
     await holder.end()
     await imported.catch(() => {})
     expect(await node).toMatch(/has not finished|contains an import of a backup/)
+  }, LIMIT)
+
+  it("is interrupted at once, even while it connects or a statement waits", async () => {
+    const mute = createServer(() => {}).listen(0, "127.0.0.1")
+    await once(mute, "listening")
+    const address = mute.address()
+    const port = typeof address === "object" ? address?.port : 0
+    const connecting = Effect.runFork(
+      Effect.scoped(Import.open({ url: Redacted.make(`postgres://stint@127.0.0.1:${port}/none`) }, ORIGIN))
+    )
+    const [socket] = await once(mute, "connection")
+    await Effect.runPromise(Fiber.interrupt(connecting))
+    socket.destroy()
+    mute.close()
+
+    await Effect.runPromise(Migrate.migrate(options()))
+    const holder = await connect({ url, deadlineMs: LIMIT, prepare: false })
+    await holder.query("BEGIN")
+    await holder.query("LOCK TABLE stint.settings")
+    const opening = Effect.runFork(Effect.scoped(Import.open(options(), ORIGIN)))
+    await waiting(1)
+    await Effect.runPromise(Fiber.interrupt(opening))
+    await holder.end()
   }, LIMIT)
 
   it("does not finish while a node uses the database, even one that seemed dead when the import began", async () => {
