@@ -13,7 +13,7 @@ const SETTINGS = `CREATE SCHEMA IF NOT EXISTS stint;
 CREATE TABLE IF NOT EXISTS stint.settings (key text PRIMARY KEY, value text NOT NULL);`
 
 /** The version of the tables; 0 for a new database. */
-const readVersion = async ({ query }: Connection): Promise<number> => {
+export const readVersion = async ({ query }: Connection): Promise<number> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = 'version'`)
   return row === undefined ? 0 : Number(row[0])
 }

@@ -16,6 +16,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest"
 import { connect } from "../src/Connection.ts"
 import * as Import from "../src/Import.ts"
 import * as Migrate from "../src/Migrate.ts"
+import * as Migrations from "../src/Migrations.ts"
 import * as PostgresDatabase from "../src/PostgresDatabase.ts"
 import { execute, missing, startCluster, type TestCluster } from "../src/testing.ts"
 
@@ -115,6 +116,20 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
     await holder.end()
     await imported.catch(() => {})
     expect(await node).toMatch(/has not finished|contains an import of a backup/)
+  }, LIMIT)
+
+  it("does not migrate the tables of a platform that it refuses, so that an older version can still start", async () => {
+    const older = Migrations.LATEST - 1
+    await sql(`CREATE SCHEMA stint; CREATE TABLE stint.settings (key text PRIMARY KEY, value text NOT NULL);
+      INSERT INTO stint.settings VALUES ('version', '${older}'); ${Migrations.steps.slice(0, older).join(";")}`)
+    const refusal = () => withTarget(() => Effect.void).then(() => "opened", String)
+    const version = async () => (await sql("SELECT value FROM stint.settings WHERE key = 'version'"))[0]?.[0]
+    await sql("INSERT INTO stint.endpoints VALUES ('red', '{}')")
+    expect([await refusal(), await version()]).toEqual([expect.stringContaining("it is not empty: endpoints"), String(older)])
+    await sql("DELETE FROM stint.endpoints; INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (1, now(), now() + interval '1 hour')")
+    expect([await refusal(), await version()]).toEqual([expect.stringContaining("a node of Stint uses it"), String(older)])
+    await sql("DELETE FROM stint.nodes")
+    expect([await refusal(), await version()]).toEqual(["opened", String(Migrations.LATEST)])
   }, LIMIT)
 
   it("is interrupted at once, even while it connects or a statement waits", async () => {
