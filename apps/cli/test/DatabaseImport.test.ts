@@ -317,7 +317,9 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
       writeFileSync(join(folder, "payloads.json"), JSON.stringify({ owner: "stint-1", location }))
     record("dir:/srv/payloads")
     // A node would neither start with this record nor accept the folder.
-    expect((await importInto()).stdout).toMatch(/1\. Delete .*payloads\.json and unset STINT_PAYLOADS[^]*2\. Start[^]*3\. Prevent/)
+    expect((await importInto()).stdout).toMatch(
+      /1\. Delete .*payloads\.json and unset STINT_PAYLOADS[^]*2\. Start[^]*3\. Prevent/
+    )
     expect(await sql("SELECT 1 FROM stint.settings WHERE key = 'shared.payloads'")).toEqual([])
     change("UPDATE inputs SET input = char(1) || 'stint-1/red/a 5 digest' || char(1) WHERE seq = 1")
     expect(await refusal()).toMatch(/Large payloads of this platform are in dir:\/srv\/payloads[^]*Copy everything below stint-1/)

@@ -198,7 +198,9 @@ const make = (connection: Connection, database: string, origin: number | null, n
     Effect.tryPromise({
       try: run,
       catch: (cause) =>
-        cause instanceof TransferError ? cause : new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
+        cause instanceof TransferError
+          ? cause
+          : new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
     })
   return {
     database,

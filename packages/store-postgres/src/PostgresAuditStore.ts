@@ -59,7 +59,9 @@ const make = Effect.map(PostgresDatabase, (db) =>
       db.read(
         "list the audit",
         async (query) =>
-          (await query(LIST, [finite(before), finite(since), action, key, escapeNul(target), result, finite(limit)])).map(decodeRow)
+          (await query(LIST, [finite(before), finite(since), action, key, escapeNul(target), result, finite(limit)])).map(
+            decodeRow
+          )
       ),
     trim: ({ before, entries }, limit) =>
       db.write("trim the audit", async (query) => {

@@ -170,7 +170,9 @@ export const readKeys = async (
   const of = (name: string) => `SELECT ${names} FROM stint.${name} WHERE ${where} ${most}`
   const states = STATE_TABLES.map((place) => `(${of(place)})`).join(" UNION ALL ")
   const rows = await query(
-    table === JOBS ? `SELECT s.id FROM (${states}) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id LIMIT $${values.length + 1}` : of(table.name),
+    table === JOBS
+      ? `SELECT s.id FROM (${states}) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id LIMIT $${values.length + 1}`
+      : of(table.name),
     [...values, limit]
   )
   return rows.map((row) => fromStored(table, row))

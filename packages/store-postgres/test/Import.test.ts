@@ -87,10 +87,14 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
     const rowsOf: Readonly<Record<string, (n: number, unique: string) => StoredRow>> = {
       run_events: (n, unique) => [n, "red", "name", "key", unique, 9, "1"],
       batch_requests: (n, unique) => [n, "batch", unique, null, null, "{}"],
-      deliveries: (n, unique) =>
-        [n, unique, "job", "red", "COMPLETED", "http://a", "delivered", 1, 1, null, 1, 200, null, "{}", null, null],
-      run_entries: (n, unique) =>
-        ["run", String(n).padStart(4, "0"), "step", Number(unique.replace("last", "9999")), 1, null, false, 0, null]
+      deliveries: (
+        n,
+        unique
+      ) => [n, unique, "job", "red", "COMPLETED", "http://a", "delivered", 1, 1, null, 1, 200, null, "{}", null, null],
+      run_entries: (
+        n,
+        unique
+      ) => ["run", String(n).padStart(4, "0"), "step", Number(unique.replace("last", "9999")), 1, null, false, 0, null]
     }
     for (const [table, row] of Object.entries(rowsOf)) {
       const first = Array.from({ length: 700 }, (_, n) => row(n, n === 699 ? "last" : String(n)))
@@ -104,8 +108,10 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
   it("lets no node start that looks for an import while one begins", async () => {
     await Effect.runPromise(Migrate.migrate(options()))
     // Stops the import after it has looked for nodes, until the lock is free.
-    await sql(`CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;
-      CREATE TRIGGER hold BEFORE INSERT ON stint.settings FOR EACH ROW EXECUTE FUNCTION hold()`)
+    await sql(
+      `CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END $$;
+      CREATE TRIGGER hold BEFORE INSERT ON stint.settings FOR EACH ROW EXECUTE FUNCTION hold()`
+    )
     const holder = await connect({ url, deadlineMs: LIMIT, prepare: false })
     await holder.query("SELECT pg_advisory_lock(42)")
     const imported = withTarget((target) => target.finish({ isBackup: true, settings: {} }))
@@ -126,7 +132,9 @@ describe.skipIf(missing !== undefined)(missing ?? "the target of an import", () 
     const version = async () => (await sql("SELECT value FROM stint.settings WHERE key = 'version'"))[0]?.[0]
     await sql("INSERT INTO stint.endpoints VALUES ('red', '{}')")
     expect([await refusal(), await version()]).toEqual([expect.stringContaining("it is not empty: endpoints"), String(older)])
-    await sql("DELETE FROM stint.endpoints; INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (1, now(), now() + interval '1 hour')")
+    await sql(
+      "DELETE FROM stint.endpoints; INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (1, now(), now() + interval '1 hour')"
+    )
     expect([await refusal(), await version()]).toEqual([expect.stringContaining("a node of Stint uses it"), String(older)])
     await sql("DELETE FROM stint.nodes")
     expect([await refusal(), await version()]).toEqual(["opened", String(Migrations.LATEST)])

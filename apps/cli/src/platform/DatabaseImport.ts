@@ -167,7 +167,9 @@ export const format = ({ backup, database, file, seconds, tables, unusedRecord }
         "Next:",
         ...[
           ...(unusedRecord === null ? [] : [
-            `Delete ${Output.inline(unusedRecord)} and unset STINT_PAYLOADS: no large payload is in its folder, and a node would not start with it`
+            `Delete ${
+              Output.inline(unusedRecord)
+            } and unset STINT_PAYLOADS: no large payload is in its folder, and a node would not start with it`
           ]),
           "Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
           `Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${

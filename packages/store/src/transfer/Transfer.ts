@@ -157,12 +157,13 @@ const pass = Effect.fnUntraced(function*(
     const last = isLast ? undefined : page.at(-1)?.row.slice(0, table.keys)
     const wanted = new Set(page.map(({ key }) => key))
     // Rows that the source does not have are removed unread: a page has few large rows, but between two of them there may have been many.
-    while (writes) {
+    let hasExcess = writes
+    while (hasExcess) {
       const keys = yield* target.keys(table, { after, last }, FOUND_ROWS)
       const excess = keys.filter((key) => !wanted.has(JSON.stringify(key)))
       if (excess.length > 0) yield* target.replace(table, excess, [])
       changed += excess.length
-      if (excess.length === 0 || keys.length < FOUND_ROWS) break
+      hasExcess = excess.length > 0 && keys.length === FOUND_ROWS
     }
     while (true) {
       const found = (yield* target.rows(table, { after, last }, FOUND_ROWS)).map(toKeyed)
