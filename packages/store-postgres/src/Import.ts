@@ -11,21 +11,23 @@ import { TABLES } from "@stint/store/StoredTables"
 import type { TransferTarget } from "@stint/store/Transfer"
 import { TargetFailed, TransferError } from "@stint/store/TransferError"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { connect, type Connection, type ConnectionOptions, type Query } from "./Connection.ts"
+import { connect, type Connection, type ConnectionOptions, type Query, sqlStateOf } from "./Connection.ts"
 import * as ImportState from "./ImportState.ts"
 import { STATE_TABLES, SUMMARY, toStateRow } from "./JobColumns.ts"
 import { DEADLINE } from "./Migrate.ts"
-import { migrateTables } from "./OpenTables.ts"
+import * as Migrations from "./Migrations.ts"
+import { migrateTables, readVersion } from "./OpenTables.ts"
 import * as Pooler from "./Pooler.ts"
 import { nameOf, openError, type Options, problemOf, READER_SETTINGS, transact } from "./PostgresDatabase.ts"
 import { DEAD_AFTER } from "./PostgresNodes.ts"
 import { ImportRefused, PostgresOpenError, TransactionPooler } from "./PostgresOpenError.ts"
 import { put as putSetting } from "./PostgresSettings.ts"
 import * as TallyRows from "./TallyRows.ts"
-import { readRows, replaceRows } from "./TransferTables.ts"
+import { readKeys, readRows, removeRivals, replaceRows } from "./TransferTables.ts"
 
 /** How a copy ends. */
 export interface Ending {
@@ -60,6 +62,8 @@ const NUMBERED: Readonly<Record<string, string>> = {
   webhook_attempts: "seq"
 }
 
+const UNIQUE_VIOLATION = "23505"
+
 /** The number of jobs that are counted at once. */
 const COUNT_ROWS = 1_000
 
@@ -76,10 +80,15 @@ const FORBIDDEN = `SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON
     ELSE false END
   ORDER BY 1`
 
-const USED = TABLES.map(({ name }) => `SELECT '${name}'::text WHERE EXISTS (SELECT 1 FROM stint.${name})`).join(" UNION ALL ")
+/** The tables with the rows of a platform, in the order of a copy. An older version has fewer of them. */
+const EXISTING = `SELECT name FROM unnest($1::text[]) WITH ORDINALITY AS t (name, place)
+  WHERE to_regclass('stint.' || name) IS NOT NULL ORDER BY place`
 
-const namesOf = async (query: Query, text: string): Promise<ReadonlyArray<string>> =>
-  decodeNames(await query(text)).map(([name]) => name)
+const usedOf = (names: ReadonlyArray<string>): string =>
+  names.map((name) => `SELECT '${name}'::text WHERE EXISTS (SELECT 1 FROM stint.${name})`).join(" UNION ALL ")
+
+const namesOf = async (query: Query, text: string, values?: ReadonlyArray<unknown>): Promise<ReadonlyArray<string>> =>
+  decodeNames(await query(text, values)).map(([name]) => name)
 
 /** The greatest number of a node, and the number of live nodes. */
 const nodesOf = async (query: Query) => {
@@ -90,41 +99,58 @@ const nodesOf = async (query: Query) => {
   return { last, live }
 }
 
-/** Refuses a database that a copy would damage, and marks it. Returns the greatest number of a node. */
+const refuse = (database: string, problem: string, advice: string) =>
+  new PostgresOpenError({ database, reason: new ImportRefused({ problem, advice }) })
+
+/** Refuses a database that a copy would damage. Returns the greatest number of a node. */
+const check = async (query: Query, database: string, origin: number | null): Promise<number> => {
+  const { last, live } = await nodesOf(query)
+  if (live > 0) {
+    throw refuse(database, "a node of Stint uses it", "Import before the first node starts, into an empty database.")
+  }
+  const before = await ImportState.read(query)
+  if (before === undefined) {
+    const used = await namesOf(query, usedOf(await namesOf(query, EXISTING, [TABLES.map(({ name }) => name)])))
+    if (used.length > 0) {
+      throw refuse(
+        database,
+        `it is not empty: ${used.slice(0, 3).join(", ")}${used.length > 3 ? " and other tables" : ""} have rows`,
+        "An import would mix two platforms. Create an empty database: CREATE DATABASE name"
+      )
+    }
+  } else if (before.nodes < last) {
+    throw refuse(
+      database,
+      "a node has used it since an import",
+      "Another import would remove what changed there. Create an empty database."
+    )
+  } else if (before.origin !== origin) {
+    throw refuse(database, "it contains an import of another platform", "Create an empty database for this one.")
+  }
+  return last
+}
+
+/** Checks a database before its tables are migrated, because nodes of an older version could not start after that. */
+const checkTables = async (connection: Connection, database: string, origin: number | null): Promise<void> => {
+  if ((await namesOf(connection.query, EXISTING, [["nodes"]])).length === 0) return
+  if ((await readVersion(connection)) < Migrations.LATEST) await check(connection.query, database, origin)
+}
+
+/** Marks a database after its check. Returns the greatest number of a node. */
 const begin = async (connection: Connection, database: string, origin: number | null): Promise<number> => {
-  const refuse = (problem: string, advice: string) =>
-    new PostgresOpenError({ database, reason: new ImportRefused({ problem, advice }) })
   const forbidden = await namesOf(connection.query, FORBIDDEN)
   if (forbidden.length > 0) {
     throw refuse(
+      database,
       `the user of the address may not change ${forbidden.slice(0, 3).join(", ")}${forbidden.length > 3 ? " and others" : ""}`,
       "Import as the user who owns the tables."
     )
   }
   const [lock] = await connection.query(`SELECT pg_try_advisory_lock($1)`, [IMPORT_LOCK])
-  if (!decodeLock(lock)[0]) throw refuse("another import into it is running", "Wait until it ends.")
+  if (!decodeLock(lock)[0]) throw refuse(database, "another import into it is running", "Wait until it ends.")
   return transact(connection, async (query) => {
-    const { last, live } = await nodesOf(query)
-    if (live > 0) {
-      throw refuse("a node of Stint uses it", "Import before the first node starts, into an empty database.")
-    }
-    const before = await ImportState.read(query)
-    if (before === undefined) {
-      const used = await namesOf(query, USED)
-      if (used.length > 0) {
-        throw refuse(
-          `it is not empty: ${used.slice(0, 3).join(", ")}${used.length > 3 ? " and other tables" : ""} have rows`,
-          "An import would mix two platforms. Create an empty database: CREATE DATABASE name"
-        )
-      }
-    } else if (before.nodes < last) {
-      throw refuse(
-        "a node has used it since an import",
-        "Another import would remove what changed there. Create an empty database."
-      )
-    } else if (before.origin !== origin) {
-      throw refuse("it contains an import of another platform", "Create an empty database for this one.")
-    }
+    await ImportState.lock(query)
+    const last = await check(query, database, origin)
     await ImportState.write(query, { state: "unfinished", origin, nodes: last })
     return last
   })
@@ -171,18 +197,33 @@ const make = (connection: Connection, database: string, origin: number | null, n
   const ofTable = <A>(table: string, run: () => Promise<A>): Effect.Effect<A, TransferError> =>
     Effect.tryPromise({
       try: run,
-      catch: (cause) => new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
+      catch: (cause) =>
+        cause instanceof TransferError
+          ? cause
+          : new TransferError({ table, reason: new TargetFailed({ problem: problemOf(cause) }) })
     })
   return {
     database,
+    keys: (table, range, limit) => ofTable(table.name, () => readKeys(connection.query, table, range, limit)),
     rows: (table, range, limit) => ofTable(table.name, () => readRows(connection.query, table, range, limit)),
     replace: (table, removed, added) =>
-      ofTable(table.name, () => transact(connection, (query) => replaceRows(query, table, removed, added))),
+      ofTable(table.name, async () => {
+        try {
+          await transact(connection, (query) => replaceRows(query, table, removed, added))
+        } catch (cause) {
+          if (sqlStateOf(cause) !== UNIQUE_VIOLATION) throw cause
+          await transact(connection, async (query) => {
+            await removeRivals(query, table, added)
+            await replaceRows(query, table, removed, added)
+          })
+        }
+      }),
     finish: ({ isBackup, settings }) =>
       Effect.tryPromise({
         try: () =>
           transact(connection, async (query) => {
-            if ((await nodesOf(query)).last > nodes) {
+            const { last, live } = await nodesOf(query)
+            if (last > nodes || live > 0) {
               throw new PostgresOpenError({
                 database,
                 reason: new ImportRefused({
@@ -220,12 +261,25 @@ export const open = (
     if (await Pooler.detect(() => connect({ ...options, prepare: false })) === "transaction") {
       throw new PostgresOpenError({ database, reason: new TransactionPooler() })
     }
+    await checkTables(connection, database, origin)
     await migrateTables(connection, database)
     return make(connection, database, origin, await begin(connection, database, origin))
   }
   return Effect.acquireRelease(
-    Effect.tryPromise({ try: () => connect(options), catch: (cause) => openError(database, cause) }),
-    (connection) => Effect.promise(() => connection.end())
+    Effect.tryPromise({
+      try: async (signal) => {
+        const connection = await connect(options)
+        if (signal.aborted) connection.destroy("the import was interrupted")
+        return connection
+      },
+      catch: (cause) => openError(database, cause)
+    }),
+    // A statement may wait for minutes. The next import does what it has not done.
+    (connection, exit) =>
+      Exit.hasInterrupts(exit)
+        ? Effect.sync(() => connection.destroy("the import was interrupted"))
+        : Effect.promise(() => connection.end()),
+    { interruptible: true }
   ).pipe(
     Effect.flatMap((connection) =>
       Effect.tryPromise({ try: () => start(connection), catch: (cause) => openError(database, cause) })

@@ -20,6 +20,14 @@ const encode = Schema.encodeSync(Text)
 
 const KEY = "import"
 
+/** The advisory lock of the moment at which an import or a node begins. */
+const BEGIN_LOCK = 5_354_494_003
+
+/** Lets an import and a node begin one after the other, until the end of the transaction: each then sees the other. */
+export const lock = async (query: Query): Promise<void> => {
+  await query(`SELECT pg_advisory_xact_lock($1)`, [BEGIN_LOCK])
+}
+
 /** Undefined: there was no copy. */
 export const read = async (query: Query): Promise<ImportState | undefined> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = $1`, [KEY])

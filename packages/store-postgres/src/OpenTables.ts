@@ -13,7 +13,7 @@ const SETTINGS = `CREATE SCHEMA IF NOT EXISTS stint;
 CREATE TABLE IF NOT EXISTS stint.settings (key text PRIMARY KEY, value text NOT NULL);`
 
 /** The version of the tables; 0 for a new database. */
-const readVersion = async ({ query }: Connection): Promise<number> => {
+export const readVersion = async ({ query }: Connection): Promise<number> => {
   const [row] = await query(`SELECT value FROM stint.settings WHERE key = 'version'`)
   return row === undefined ? 0 : Number(row[0])
 }
@@ -71,12 +71,20 @@ export const migrateTables = async (connection: Connection, database: string): P
 /** Returns the number of the node. */
 export const openTables = async (connection: Connection, database: string): Promise<number> => {
   await migrateTables(connection, database)
-  const state = (await ImportState.read(connection.query))?.state
-  if (state === "unfinished" || state === "backup") {
-    throw new PostgresOpenError({ database, reason: new ImportUnfinished({ state }) })
+  try {
+    await connection.execute("BEGIN")
+    await ImportState.lock(connection.query)
+    const state = (await ImportState.read(connection.query))?.state
+    if (state === "unfinished" || state === "backup") {
+      throw new PostgresOpenError({ database, reason: new ImportUnfinished({ state }) })
+    }
+    const [row] = await connection.query(
+      `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
+    )
+    await connection.execute("COMMIT")
+    return Number(row?.[0])
+  } catch (cause) {
+    if (connection.isOpen()) await connection.execute("ROLLBACK").catch(() => {})
+    throw cause
   }
-  const [row] = await connection.query(
-    `INSERT INTO stint.nodes (no, started_at, seen_at) VALUES (nextval('stint.node_no'), now(), now()) RETURNING no`
-  )
-  return Number(row?.[0])
 }

@@ -14,6 +14,7 @@ import {
   type Value
 } from "@stint/store/StoredTables"
 import type { KeyRange } from "@stint/store/Transfer"
+import { RowRefused, TransferError } from "@stint/store/TransferError"
 import * as Schema from "effect/Schema"
 import { toBatch as toBatchRecord } from "./BatchRows.ts"
 import type { Query, Row } from "./Connection.ts"
@@ -35,12 +36,22 @@ import { BATCH, batchValues, jobValues } from "./TransactionWrites.ts"
 
 /** The columns in which the stores escape NUL characters (NulText.ts). Jobs are not listed, because JobColumns.ts does it for them. */
 const ESCAPED: Readonly<Record<string, ReadonlyArray<string>>> = {
+  audit: ["target"],
   build_logs: ["body"],
   deliveries: ["url", "last_error"],
   runs: ["held"],
   run_events: ["name", "key", "id"],
   run_waits: ["name", "key"],
   webhook_attempts: ["error"]
+}
+
+/** The columns of unique indexes beside the key, and their names in the handed over rows. */
+const UNIQUE: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  batch_requests: { id: "id" },
+  deliveries: { id: "id" },
+  jobs: { endpoint: "endpoint", idempotency_key: "idempotencyKey", owner: "owner" },
+  run_entries: { run: "run", n: "n" },
+  run_events: { endpoint: "endpoint", id: "id" }
 }
 
 const TYPES = { text: "text", integer: "bigint", boolean: "boolean" } as const
@@ -62,11 +73,11 @@ const toStored = (table: StoredTable, row: StoredRow): ReadonlyArray<unknown> =>
     const column = names[index] ?? ""
     if (isEscaped(table, column)) return escapeNul(value)
     if (value.includes("\0")) {
-      throw new Error(
-        `the column ${column} of the row ${
-          JSON.stringify(row.slice(0, table.keys))
-        } contains a NUL character, which PostgreSQL cannot store`
-      )
+      const key = JSON.stringify(row.slice(0, table.keys))
+      throw new TransferError({
+        table: table.name,
+        reason: new RowRefused({ problem: `the column ${column} of the row ${key} contains a NUL character` })
+      })
     }
     return value
   })
@@ -145,6 +156,28 @@ export const readRows = async (
   return rows.map((row) => fromStored(table, row))
 }
 
+/** The keys of the first rows of a range, in their order. */
+export const readKeys = async (
+  query: Query,
+  table: StoredTable,
+  range: KeyRange,
+  limit: number
+): Promise<ReadonlyArray<StoredRow>> => {
+  const keys = table === JOBS || table === BATCHES ? { id: "text" } : keyColumns(table)
+  const { values, where } = conditionOf(table, keys, range)
+  const names = Object.keys(keys).join(", ")
+  const most = `ORDER BY ${names} LIMIT $${values.length + 1}`
+  const of = (name: string) => `SELECT ${names} FROM stint.${name} WHERE ${where} ${most}`
+  const states = STATE_TABLES.map((place) => `(${of(place)})`).join(" UNION ALL ")
+  const rows = await query(
+    table === JOBS
+      ? `SELECT s.id FROM (${states}) s JOIN stint.jobs j ON j.id = s.id ORDER BY s.id LIMIT $${values.length + 1}`
+      : of(table.name),
+    [...values, limit]
+  )
+  return rows.map((row) => fromStored(table, row))
+}
+
 /** Removes rows by their keys. */
 const removeRows = async (query: Query, table: StoredTable, rows: ReadonlyArray<StoredRow>) => {
   const keys = table === JOBS || table === BATCHES ? { id: "text" } : keyColumns(table)
@@ -158,6 +191,29 @@ const removeRows = async (query: Query, table: StoredTable, rows: ReadonlyArray<
       values
     )
   }
+}
+
+/**
+ * Removes rows that have a unique value of rows to be added. They are gone from the source, or their page follows and adds them again: an idempotency
+ * key may belong to another job since an earlier copy.
+ */
+export const removeRivals = async (query: Query, table: StoredTable, added: ReadonlyArray<StoredRow>): Promise<void> => {
+  const unique = Object.entries(UNIQUE[table.name] ?? {})
+  if (unique.length === 0 || added.length === 0) return
+  const names = Object.keys(table.columns)
+  const types = Object.fromEntries(unique.map(([column, name]) => [column, TYPES[table.columns[name] ?? "text"]]))
+  const values = added.map((row) => {
+    const stored = table === JOBS ? row : toStored(table, row)
+    return unique.map(([, name]) => stored[names.indexOf(name)])
+  })
+  const keys = Object.keys(table === JOBS ? { id: "text" } : keyColumns(table))
+  const rivals = await query(
+    `SELECT ${keys.map((key) => `t.${key}`).join(", ")} FROM stint.${table.name} t
+     JOIN ${unnest(types)} AS u (${Object.keys(types).join(", ")})
+       ON ${Object.keys(types).map((column) => `t.${column} = u.${column}`).join(" AND ")}`,
+    transpose(values)
+  )
+  if (rivals.length > 0) await removeRows(query, table, rivals.map((row) => fromStored(table, row)))
 }
 
 /** `INSERT` that keeps the numbers of rows. */

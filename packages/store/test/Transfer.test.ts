@@ -30,13 +30,14 @@ const sourceOf = (rows: Rows): Transfer.TransferSource => ({
 /** What a faulty target does to the rows that it stores. */
 type Fault = (table: StoredTable, added: ReadonlyArray<StoredRow>) => ReadonlyArray<StoredRow>
 
+const found = (rows: Rows, table: StoredTable, { after, last }: Transfer.KeyRange, limit: number): ReadonlyArray<StoredRow> =>
+  (rows.get(table.name) ?? []).filter((row) =>
+    (after === undefined || compare(table)(row, after) > 0) && (last === undefined || compare(table)(row, last) <= 0)
+  ).toSorted(compare(table)).slice(0, limit)
+
 const targetOf = (rows: Rows, fault: Fault = (_, added) => added): Transfer.TransferTarget => ({
-  rows: (table, { after, last }, limit) =>
-    Effect.sync(() =>
-      (rows.get(table.name) ?? []).filter((row) =>
-        (after === undefined || compare(table)(row, after) > 0) && (last === undefined || compare(table)(row, last) <= 0)
-      ).toSorted(compare(table)).slice(0, limit)
-    ),
+  keys: (table, range, limit) => Effect.sync(() => found(rows, table, range, limit).map((row) => row.slice(0, table.keys))),
+  rows: (table, range, limit) => Effect.sync(() => found(rows, table, range, limit)),
   replace: (table, removed, added) =>
     Effect.sync(() => {
       const gone = new Set(removed.map((row) => keyOf(table, row)))
@@ -112,6 +113,19 @@ describe("a copy between stores", () => {
     const source: Rows = new Map([["run_events", (numbered(5_000).get("run_events") ?? []).filter((_, n) => n % 1_700 === 7)]])
     expect(Exit.isSuccess(await copy(source, targetOf(target)))).toBe(true)
     expect(sorted(target)).toEqual(sorted(source))
+  })
+
+  it("reads no row that only the target has, because a page of them may be larger than the memory", async () => {
+    const target = numbered(5_000)
+    const source: Rows = new Map([["run_events", (numbered(5_000).get("run_events") ?? []).filter((_, n) => n % 1_700 === 7)]])
+    let read = 0
+    const counting: Transfer.TransferTarget = {
+      ...targetOf(target),
+      rows: (...args) => Effect.tap(targetOf(target).rows(...args), (rows) => Effect.sync(() => (read += rows.length)))
+    }
+    expect(Exit.isSuccess(await copy(source, counting))).toBe(true)
+    expect(sorted(target)).toEqual(sorted(source))
+    expect(read).toBe(2 * 3)
   })
 
   it("ends a page before it holds more than a few large rows", async () => {

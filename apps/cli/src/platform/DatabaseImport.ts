@@ -25,6 +25,8 @@ export interface Imported {
   /** Whether the source was a backup of a platform that may have continued to run. */
   readonly backup: boolean
   readonly seconds: number
+  /** The record of a folder for large payloads that has none. A node would not start with it. */
+  readonly unusedRecord: string | null
   readonly tables: ReadonlyArray<Transfer.TransferredTable>
 }
 
@@ -55,6 +57,11 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
           "The platform cannot read this row, either. Correct or delete it with sqlite3 in the stopped platform, and run the " +
           "same command again."
       })
+    case "RowRefused":
+      return new CliFailure({
+        message,
+        hint: "Correct or delete this row with sqlite3 in the stopped platform, and run the same command again."
+      })
     case "TargetFailed":
       return new CliFailure({ message, hint: AGAIN })
     case "RowsDiffer":
@@ -71,9 +78,11 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
 const settingsOf = Effect.fnUntraced(function*(folder: string, source: TransferRows.TransferRows) {
   const file = join(folder, "payloads.json")
   const record = Option.getOrUndefined(yield* PayloadStores.read(file))
-  if (record === undefined) return {}
-  if (folderOf(record.location) === undefined) return { [PayloadStores.SETTING]: JSON.stringify(record) }
-  if (!source.hasReferences()) return {}
+  if (record === undefined) return { settings: {}, unusedRecord: null }
+  if (folderOf(record.location) === undefined) {
+    return { settings: { [PayloadStores.SETTING]: JSON.stringify(record) }, unusedRecord: null }
+  }
+  if (!source.hasReferences()) return { settings: {}, unusedRecord: file }
   return yield* new CliFailure({
     message: `Large payloads of this platform are in ${record.location}, which other nodes of a database cannot read.`,
     hint:
@@ -115,7 +124,7 @@ export const run = Effect.fn("DatabaseImport.run")(function*(
       TransferRows.open(file),
       (error) => error._tag === "TransferError" ? transferFailure(error) : sourceFailure(error)
     )
-    const settings = yield* settingsOf(folder, source)
+    const { settings, unusedRecord } = yield* settingsOf(folder, source)
     const target = yield* Effect.mapError(Import.open({ url }, source.origin), targetFailure)
     yield* Output.message(`Writing to ${target.database}. No node can start with it before the import has finished.`)
     const tables = yield* Transfer.copy(
@@ -129,12 +138,12 @@ export const run = Effect.fn("DatabaseImport.run")(function*(
     yield* Output.message("Counting the jobs for quotas and health.")
     yield* Effect.mapError(target.finish({ isBackup: backup, settings }), targetFailure)
     const seconds = Math.round(((yield* Clock.currentTimeMillis) - begun) / 1_000)
-    return { file, database: target.database, backup, seconds, tables }
+    return { file, database: target.database, backup, seconds, unusedRecord, tables }
   }))
 })
 
 /** The result, with what to do next. */
-export const format = ({ backup, database, file, seconds, tables }: Imported): string => {
+export const format = ({ backup, database, file, seconds, tables, unusedRecord }: Imported): string => {
   const [filled, empty] = [tables.filter(({ rows }) => rows > 0), tables.filter(({ rows }) => rows === 0)]
   const orphans = tables.filter(({ orphans }) => orphans > 0)
   return [
@@ -156,10 +165,17 @@ export const format = ({ backup, database, file, seconds, tables }: Imported): s
       ]
       : [
         "Next:",
-        "1. Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
-        `2. Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${
-          Output.inline(file)
-        }.imported`
+        ...[
+          ...(unusedRecord === null ? [] : [
+            `Delete ${
+              Output.inline(unusedRecord)
+            } and unset STINT_PAYLOADS: no large payload is in its folder, and a node would not start with it`
+          ]),
+          "Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
+          `Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${
+            Output.inline(file)
+          }.imported`
+        ].map((step, index) => `${index + 1}. ${step}`)
       ])
   ].join("\n")
 }

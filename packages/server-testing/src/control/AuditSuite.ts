@@ -123,6 +123,13 @@ export const audits = (it: ServerIt): void => {
       }
     }))
 
+  it.effect("records an operation whose target contains a NUL character", () =>
+    Effect.gen(function*() {
+      const admin = yield* newKey(["admin"])
+      yield* admin.send("POST", "/api/v1/keys/%00/revoke", { json: {} })
+      expect(yield* entriesOf(admin.id)).toMatchObject([{ action: "keys.revokeKey", target: "key/\0" }])
+    }))
+
   it.effect("records who did what to which target, and never records a value or an input", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest

@@ -31,6 +31,8 @@ export interface KeyRange {
 
 /** The store that is written. */
 export interface TransferTarget {
+  /** The keys of the first rows of a range. */
+  readonly keys: (table: StoredTable, range: KeyRange, limit: number) => Effect.Effect<ReadonlyArray<StoredRow>, TransferError>
   /** The first rows of a range, in the order of the key. */
   readonly rows: (table: StoredTable, range: KeyRange, limit: number) => Effect.Effect<ReadonlyArray<StoredRow>, TransferError>
   /** Removes rows by their keys and then adds rows, in one transaction. */
@@ -153,6 +155,16 @@ const pass = Effect.fnUntraced(function*(
   while (true) {
     const { isLast, page } = yield* Effect.try({ try: () => takePage(iterator, toKeyed), catch: unreadable(table) })
     const last = isLast ? undefined : page.at(-1)?.row.slice(0, table.keys)
+    const wanted = new Set(page.map(({ key }) => key))
+    // Rows that the source does not have are removed unread: a page has few large rows, but between two of them there may have been many.
+    let hasExcess = writes
+    while (hasExcess) {
+      const keys = yield* target.keys(table, { after, last }, FOUND_ROWS)
+      const excess = keys.filter((key) => !wanted.has(JSON.stringify(key)))
+      if (excess.length > 0) yield* target.replace(table, excess, [])
+      changed += excess.length
+      hasExcess = excess.length > 0 && keys.length === FOUND_ROWS
+    }
     while (true) {
       const found = (yield* target.rows(table, { after, last }, FOUND_ROWS)).map(toKeyed)
       const difference = differenceOf(page, found)

@@ -10,6 +10,9 @@ export class SourceOlder extends Schema.TaggedError<SourceOlder>()("SourceOlder"
   needed: Schema.Int
 }) {}
 
+/** The target can never store a row of the source. */
+export class RowRefused extends Schema.TaggedError<RowRefused>()("RowRefused", { problem: Schema.String }) {}
+
 /** The target rejected rows, or could not be reached. */
 export class TargetFailed extends Schema.TaggedError<TargetFailed>()("TargetFailed", { problem: Schema.String }) {}
 
@@ -22,7 +25,7 @@ export class RowsDiffer extends Schema.TaggedError<RowsDiffer>()("RowsDiffer", {
 /** The rows of a table could not be handed over. */
 export class TransferError extends Schema.TaggedError<TransferError>()("TransferError", {
   table: Schema.String,
-  reason: Schema.Union([RowUnreadable, SourceOlder, TargetFailed, RowsDiffer])
+  reason: Schema.Union([RowUnreadable, SourceOlder, RowRefused, TargetFailed, RowsDiffer])
 }) {
   override get message(): string {
     const { reason, table } = this
@@ -31,6 +34,8 @@ export class TransferError extends Schema.TaggedError<TransferError>()("Transfer
         return `The table ${table} of the source cannot be read: ${reason.problem}.`
       case "SourceOlder":
         return `The tables of the source have version ${reason.version}; this version of Stint reads version ${reason.needed}.`
+      case "RowRefused":
+        return `The target cannot store a row of the table ${table}: ${reason.problem}.`
       case "TargetFailed":
         return `The target did not store rows of the table ${table}: ${reason.problem}.`
       case "RowsDiffer":
