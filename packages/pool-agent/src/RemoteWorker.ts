@@ -49,6 +49,8 @@ export interface RemoteWorker {
   readonly apply: (report: AgentWorkerReport, run: string) => void
   /** A report does not contain the worker. Returns true if nothing is left to do for it. */
   readonly absent: (agent: string) => boolean
+  /** Whether its start failed because the agent's pool has no room. Its end then makes none. */
+  readonly lacksRoom: () => boolean
   /** The agent's lease has ended. */
   readonly lose: (reason: string) => void
   /** Begins to write its lines. Call it once. */
@@ -82,6 +84,7 @@ export const make = (options: {
   /** Set once no more lines arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
   let hasFailed = false
+  let lacksRoom = false
 
   const finish = (how: WithoutLog<WorkerExit>) => {
     if (exit !== undefined) return
@@ -152,7 +155,10 @@ export const make = (options: {
       }
       if (isAttached) accept(report)
       if (report.cpuMs !== undefined) cpuMs = report.cpuMs
-      if (report.failure !== undefined) return fail(toError(agent, report.failure))
+      if (report.failure !== undefined) {
+        lacksRoom = report.failure.reason === "NoCapacity" && wish === "run"
+        return fail(toError(agent, report.failure))
+      }
       if (report.state === "starting") return
       start = undefined
       Deferred.doneUnsafe(started, Effect.void)
@@ -167,6 +173,7 @@ export const make = (options: {
       else finish({ _tag: "Lost", reason: `agent ${name} no longer has it.` })
       return true
     },
+    lacksRoom: () => lacksRoom,
     lose: (reason) => {
       if (start === undefined || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
       fail(new PoolError({ reason: new NoCapacity({ problem: reason.replace(/\.$/, "") }) }))
