@@ -135,6 +135,7 @@ export interface Unstored {
   readonly isDrained: boolean
 }
 
+/** Undefined once a report has confirmed it. */
 export const unstoredOf = ({ facts, instance, isDrained }: Connection): Unstored | undefined =>
   facts.isDrained === isDrained ? undefined : { instance, isDrained }
 

@@ -15,7 +15,7 @@ import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { NoCapacity, PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import type { WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
-import { lineSink } from "@stint/pool/WorkerOutput"
+import { lineSink, MAX_LINE } from "@stint/pool/WorkerOutput"
 import type { StartRequest, WorkerHandle } from "@stint/pool/WorkerPool"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -56,6 +56,10 @@ export interface RemoteWorker {
   /** Begins to write its lines. Call it once. */
   readonly attach: (owner: Owner) => Effect.Effect<void>
 }
+
+/** An agent sends no longer lines. A copy of the beginning, because a slice would keep the whole line in memory. */
+const textOf = (line: string): string =>
+  line.length <= MAX_LINE + 1 ? line.slice(1) : Buffer.from(line.slice(1, MAX_LINE + 1)).toString()
 
 /** `changed` is called when the order has changed. `start` is undefined for a worker that the agent already has. */
 export const make = (options: {
@@ -114,7 +118,7 @@ export const make = (options: {
       const number = from + index
       if (number < taken) continue
       if (pending.length >= MAX_PENDING) return
-      pending.push({ stream: line.startsWith("e") ? "stderr" : "stdout", text: line.slice(1) })
+      pending.push({ stream: line.startsWith("e") ? "stderr" : "stdout", text: textOf(line) })
       taken = number + 1
     }
     lines.openUnsafe()

@@ -1,7 +1,7 @@
 /**
  * The protocol between agents and the platform, on a test clock: lost and repeated messages, epochs, leases, and what happens to workers.
  */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import type { AgentOrder, AgentReport } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { Agents } from "@stint/pool/Agents"

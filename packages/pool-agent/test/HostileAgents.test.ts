@@ -9,6 +9,7 @@ import { CodeTransfer } from "@stint/pool/CodeTransfer"
 import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
+import { MAX_LINE } from "@stint/pool/WorkerOutput"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -20,7 +21,8 @@ import { LEASE_MILLIS } from "../src/Connection.ts"
 import { LinkError } from "../src/PlatformLink.ts"
 import { after, begin, handReport, join, KEY, layerAgent, linkOver, network, testWith, viewOf } from "./TestAgents.ts"
 
-const test = testWith(Layer.succeed(WorkerLog, { write: () => Effect.void }))
+const printed: Array<string> = []
+const test = testWith(Layer.succeed(WorkerLog, { write: ({ text }) => Effect.sync(() => void printed.push(text)) }))
 
 const workerReport = (id: string) => ({
   id: WorkerId.make(id),
@@ -182,6 +184,26 @@ describe("agents", () => {
       const isReport = Schema.is(AgentWorkerReport)
       assert.isTrue(isReport({ ...workerReport("w-1"), cpuMs: 12.5 }))
       for (const cpuMs of [1e300, 2 ** 53, -1]) assert.isFalse(isReport({ ...workerReport("w-1"), cpuMs }))
+    })
+  )
+
+  test(
+    "cannot fill the platform's memory with long lines",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const { orders } = yield* agents.report("one", KEY, handReport())
+      const starting = yield* Effect.forkScoped(begin({ worker: "w-long" }))
+      yield* after(1)
+      printed.length = 0
+      const lines = [`o${"x".repeat(1_000_000)}`, "ehello"]
+      yield* agents.report(
+        "one",
+        KEY,
+        handReport({ epoch: orders.epoch, number: 2, workers: [{ ...workerReport("w-long"), lines, printed: 2 }] })
+      )
+      yield* Fiber.join(starting)
+      yield* after(1)
+      assert.deepStrictEqual(printed.map(({ length }) => length), [MAX_LINE, 5])
     })
   )
 
