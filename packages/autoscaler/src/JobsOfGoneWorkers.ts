@@ -16,7 +16,7 @@ export interface JobsOfGoneWorkers {
   /** The worker may still run, so its jobs return to the queue when their leases expire. */
   readonly keep: (worker: string, reason: string) => Effect.Effect<void>
   /** The worker may still run although an operator has stopped it, so its jobs return to the queue at once. */
-  readonly take: (worker: string, reason: string) => Effect.Effect<void>
+  readonly take: (worker: WorkerLifecycle["id"], reason: string) => Effect.Effect<void>
 }
 
 /** For the workers of one endpoint. */
