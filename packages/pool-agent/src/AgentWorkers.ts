@@ -72,7 +72,8 @@ export const make = Effect.fnUntraced(function*(options: {
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
-  const scope = yield* Effect.scope
+  // A scope of its own, so that workers run until the finalizers that the caller adds later have ended.
+  const scope = yield* Effect.acquireRelease(Scope.make(), Scope.close)
   const workers = new Map<string, Worker>()
   let turn = 0
 

@@ -64,6 +64,23 @@ describe("agents", () => {
   )
 
   test(
+    "that stop leave their workers time to finish their jobs",
+    Effect.gen(function*() {
+      const { faults, scope } = yield* join("one", network(), { shutdownGrace: "30 seconds" })
+      const starting = yield* Effect.forkScoped(begin())
+      yield* after(100)
+      yield* Fiber.join(starting)
+      const closing = yield* Effect.forkScoped(Scope.close(scope, Exit.void))
+      yield* after(20_000)
+      assert.strictEqual((yield* viewOf("one"))?.state, "draining")
+      assert.lengthOf(yield* faults.running, 1)
+      yield* after(20_000)
+      yield* Fiber.join(closing)
+      assert.deepStrictEqual(yield* faults.running, [])
+    })
+  )
+
+  test(
     "stay connected while the pool of their machine does not answer",
     Effect.gen(function*() {
       yield* join("one", network())
