@@ -179,7 +179,8 @@ export const make = (options: {
     },
     lacksRoom: () => lacksRoom,
     lose: (reason) => {
-      if (start === undefined || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
+      // An agent that has reported the worker may go on with its start.
+      if (start === undefined || isKnown || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
       fail(new PoolError({ reason: new NoCapacity({ problem: reason.replace(/\.$/, "") }) }))
     },
     attach: Effect.fnUntraced(function*({ mask, variables }) {

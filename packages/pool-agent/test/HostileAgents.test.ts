@@ -81,6 +81,22 @@ describe("agents", () => {
   )
 
   test(
+    "that are lost while they start a worker may still run it, so that it receives no jobs when it calls",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const { orders } = yield* agents.report("one", KEY, handReport())
+      const starting = yield* Effect.forkScoped(begin({ worker: "w-pulled" }))
+      yield* after(1)
+      const workers = [{ ...workerReport("w-pulled"), state: "starting" as const }]
+      yield* agents.report("one", KEY, handReport({ epoch: orders.epoch, number: 2, workers }))
+      yield* after(LEASE_MILLIS + 1)
+      const { exit } = yield* Fiber.join(starting)
+      const how = yield* exit
+      assert.isTrue(how._tag === "Lost" && how.mayRun)
+    })
+  )
+
+  test(
     "stay connected while the pool of their machine does not answer",
     Effect.gen(function*() {
       yield* join("one", network())
