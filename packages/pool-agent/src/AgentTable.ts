@@ -153,6 +153,12 @@ export const make = Effect.gen(function*() {
       report
     })
     before?.changed.openUnsafe()
+    // It has another key than before.
+    for (const worker of [...connection.workers.values()]) {
+      if (Connections.permits(connection, worker.endpoint)) continue
+      connection.workers.delete(worker.id)
+      worker.lose(`the key of agent ${name} does not permit its endpoint.`)
+    }
     known.connection = connection
     known.last = undefined
     agents.set(name, known)

@@ -171,6 +171,26 @@ describe("agents", () => {
   )
 
   test(
+    "that join again with a key for fewer endpoints receive no secrets of the others, and end their workers",
+    Effect.gen(function*() {
+      const agents = yield* Agents
+      const { orders } = yield* agents.report("one", KEY, handReport())
+      const running = yield* Effect.forkScoped(begin({ worker: "w-running" }))
+      yield* after(1)
+      const workers = [workerReport("w-running")]
+      yield* agents.report("one", KEY, handReport({ epoch: orders.epoch, number: 2, workers }))
+      const { exit } = yield* Fiber.join(running)
+      const starting = yield* Effect.forkScoped(Effect.flip(Effect.scoped(begin({ worker: "w-ordered" }))))
+      yield* after(1)
+      const narrow = { id: "another key", endpoints: ["other"] }
+      const { orders: later } = yield* agents.report("one", narrow, handReport({ run: "second", workers }))
+      assert.deepStrictEqual(later.workers.map(({ id, start, wish }) => [id, wish, start]), [["w-running", "forget", undefined]])
+      assert.include((yield* Fiber.join(starting)).message, "does not permit")
+      assert.strictEqual((yield* exit)._tag, "Lost")
+    })
+  )
+
+  test(
     "that join again before they have stored it stay drained",
     Effect.gen(function*() {
       const agents = yield* Agents
