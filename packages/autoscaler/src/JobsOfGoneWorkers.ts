@@ -23,21 +23,23 @@ export interface JobsOfGoneWorkers {
 export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn.Return<JobsOfGoneWorkers, never, JobQueue> {
   const queue = yield* JobQueue
   const give: JobsOfGoneWorkers["give"] = ({ blameless, id: worker }, cause) =>
-      queue.workerGone(endpoint, worker, cause, blameless ? "blameless" : undefined).pipe(
-        Effect.tapError((error) =>
-          Effect.logWarning(
-            `The jobs of worker ${worker} of endpoint ${endpoint} cannot be returned to the queue yet: ${error.message}.`
-          )
-        ),
-        Effect.retry(Schedule.spaced("1 second")),
-        Effect.ignore
-      )
+    queue.workerGone(endpoint, worker, cause, blameless ? "blameless" : undefined).pipe(
+      Effect.tapError((error) =>
+        Effect.logWarning(
+          `The jobs of worker ${worker} of endpoint ${endpoint} cannot be returned to the queue yet: ${error.message}.`
+        )
+      ),
+      Effect.retry(Schedule.spaced("1 second")),
+      Effect.ignore
+    )
   return {
     give,
     take: (worker, reason) =>
       // It is marked as lost first, so that it receives no job in between.
       queue.workerLost(endpoint, worker).pipe(
-        Effect.andThen(Effect.logWarning(`Endpoint ${endpoint} lost the connection to a worker. ${reason} It may still run, without jobs.`)),
+        Effect.andThen(
+          Effect.logWarning(`Endpoint ${endpoint} lost the connection to a worker. ${reason} It may still run, without jobs.`)
+        ),
         Effect.andThen(give({ id: worker, blameless: true }, reason))
       ),
     keep: (worker, reason) =>

@@ -164,8 +164,7 @@ describe("Autoscaler: workers on other machines", () => {
         id: worker,
         endpoint,
         isRunning: true,
-        adopt: () =>
-          Effect.as(Effect.addFinalizer(() => end), { id: worker, exit: Deferred.await(exit), drain: end, kill: end })
+        adopt: () => Effect.as(Effect.addFinalizer(() => end), { id: worker, exit: Deferred.await(exit), drain: end, kill: end })
       }
       yield* Queue.offer(remote.changes, { _tag: "Orphan", orphan })
       yield* after("1 minute")

@@ -156,7 +156,10 @@ export const runsBefore = (before: Connection | undefined, { run }: AgentReport)
   before === undefined ? [] : before.run === run ? before.earlierRuns : [...before.earlierRuns, before.run].slice(-EARLIER_RUNS)
 
 /** Why an agent may not join again, or take over its connection after a restart; undefined if it may. */
-export const refusalOfJoin = ({ earlierRuns, instance, name, number, run }: Connection, report: AgentReport): AgentRefused | undefined => {
+export const refusalOfJoin = (
+  { earlierRuns, instance, name, number, run }: Connection,
+  report: AgentReport
+): AgentRefused | undefined => {
   if (instance !== report.instance) {
     return new AgentRefused({
       problem: `Another agent with the name ${name} is connected.`,

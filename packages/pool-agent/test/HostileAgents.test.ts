@@ -6,10 +6,10 @@ import { AgentWorkerReport, MAX_REPORT_BYTES } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { Agents } from "@stint/pool/Agents"
 import { CodeTransfer } from "@stint/pool/CodeTransfer"
-import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import { endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import { MAX_LINE } from "@stint/pool/WorkerOutput"
+import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -215,10 +215,14 @@ describe("agents", () => {
     Effect.gen(function*() {
       const pool = yield* WorkerPool
       const found: Array<PoolChange["_tag"]> = []
-      yield* Effect.forkScoped(Stream.runForEach(pool.changes ?? Stream.empty, ({ _tag }) => Effect.sync(() => void found.push(_tag))))
+      yield* Effect.forkScoped(
+        Stream.runForEach(pool.changes ?? Stream.empty, ({ _tag }) => Effect.sync(() => void found.push(_tag)))
+      )
       yield* join("one", network())
       const endpoint = yield* endpointOf({ source: { type: "container", image: "any" } })
-      yield* Effect.flip(Effect.scoped(pool.start({ endpoint: resolvedOf(endpoint), worker: WorkerId.make("w-wanting"), variables: {} })))
+      yield* Effect.flip(
+        Effect.scoped(pool.start({ endpoint: resolvedOf(endpoint), worker: WorkerId.make("w-wanting"), variables: {} }))
+      )
       const full = yield* Effect.forkScoped(Effect.flip(Effect.scoped(begin({ command: "full" }))))
       yield* after(1_000)
       assert.include((yield* Fiber.join(full)).message, "it is full")

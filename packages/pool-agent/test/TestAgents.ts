@@ -49,7 +49,9 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
         switch (source.type === "command" ? source.command[0] : undefined) {
           case "missing":
             return Effect.fail(
-              new PoolError({ reason: new SpawnFailed({ path: "missing", problem: "there is no such file", hint: "Create it." }) })
+              new PoolError({
+                reason: new SpawnFailed({ path: "missing", problem: "there is no such file", hint: "Create it." })
+              })
             )
           case "full":
             return Effect.fail(new PoolError({ reason: new NoCapacity({ problem: "it is full" }) }))
@@ -227,13 +229,14 @@ export const handReport = (more: Partial<AgentReport> = {}): AgentReport => ({
 })
 
 /** Runs a test on its own platform, whose workers print to `log`. */
-export const testWith = (log: Layer.Layer<never>) => (title: string, body: Effect.Effect<void, unknown, WorkerPool | Scope.Scope>) =>
-  it.effect(title, () =>
-    Effect.gen(function*() {
-      const scope = yield* Scope.make()
-      const exit = yield* Effect.exit(Scope.provide(body, scope))
-      const closing = yield* Effect.forkChild(Scope.close(scope, exit))
-      yield* after(60_000)
-      yield* Fiber.join(closing)
-      return yield* exit
-    }).pipe(Effect.provide(Layer.fresh(layerPlatform()).pipe(Layer.provide(log)))))
+export const testWith =
+  (log: Layer.Layer<never>) => (title: string, body: Effect.Effect<void, unknown, WorkerPool | Scope.Scope>) =>
+    it.effect(title, () =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const exit = yield* Effect.exit(Scope.provide(body, scope))
+        const closing = yield* Effect.forkChild(Scope.close(scope, exit))
+        yield* after(60_000)
+        yield* Fiber.join(closing)
+        return yield* exit
+      }).pipe(Effect.provide(Layer.fresh(layerPlatform()).pipe(Layer.provide(log)))))
