@@ -184,7 +184,9 @@ describe("agents", () => {
       yield* after(1)
       const narrow = { id: "another key", endpoints: ["other"] }
       const { orders: later } = yield* agents.report("one", narrow, handReport({ run: "second", workers }))
-      assert.deepStrictEqual(later.workers.map(({ id, start, wish }) => [id, wish, start]), [["w-running", "forget", undefined]])
+      assert.deepStrictEqual(later.workers.map(({ id, start, wish }) => `${id} ${wish} ${start?.endpoint.id}`), [
+        "w-running forget undefined"
+      ])
       assert.include((yield* Fiber.join(starting)).message, "does not permit")
       assert.strictEqual((yield* exit)._tag, "Lost")
     })
