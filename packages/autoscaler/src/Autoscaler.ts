@@ -30,7 +30,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { Models } from "@stint/models/Models"
 import { type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { Secrets } from "@stint/secrets/Secrets"
 import * as AlignedSleep from "@stint/store/AlignedSleep"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -95,6 +95,7 @@ export const layer = (
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* EndpointStore
     const queue = yield* JobQueue
+    const registry = yield* WorkerRegistry
     const releases = yield* ReleaseStore
     const pool = yield* WorkerPool
     const secrets = yield* Secrets
@@ -130,7 +131,12 @@ export const layer = (
     const endOtherOrphans = Effect.suspend(() => {
       const others = [...orphans]
       orphans.clear()
-      return Effect.forEach(others, (orphan) => FiberSet.run(fibers, Effect.scoped(orphan.adopt({}))), { discard: true })
+      return Effect.forEach(
+        others,
+        (orphan) =>
+          FiberSet.run(fibers, Effect.andThen(Effect.scoped(orphan.adopt({})), registry.removed(orphan.endpoint, orphan.id))),
+        { discard: true }
+      )
     })
 
     let secretsRevision = secrets.revision()

@@ -3,7 +3,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
-import { WorkerId } from "@stint/contract/Ids"
+import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
 import { NoCapacity, PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
@@ -25,7 +25,8 @@ const remotePool = Effect.gen(function*() {
   const changes = yield* Queue.unbounded<PoolChange>()
   const ends = new Map<string, Deferred.Deferred<WorkerExit>>()
   const starts: Array<WorkerId> = []
-  const state = { isFull: false }
+  /** `isDeaf`: workers do not end when they are asked to. */
+  const state = { isDeaf: false, isFull: false }
   const pool = WorkerPool.of({
     supports: ["handler", "command"],
     prepare: () => Effect.void,
@@ -37,7 +38,9 @@ const remotePool = Effect.gen(function*() {
         starts.push(worker)
         const exit = Deferred.makeUnsafe<WorkerExit>()
         ends.set(worker, exit)
-        const end = Effect.asVoid(Deferred.succeed(exit, { _tag: "Exited", code: 0, log: [] }))
+        const end = Effect.suspend(() =>
+          state.isDeaf ? Effect.void : Effect.asVoid(Deferred.succeed(exit, { _tag: "Exited", code: 0, log: [] }))
+        )
         return Effect.succeed({ id: worker, exit: Deferred.await(exit), drain: end, kill: end })
       })
   })
@@ -132,6 +135,41 @@ describe("Autoscaler: workers on other machines", () => {
       yield* after("2 minutes")
       assert.deepStrictEqual(yield* take, [])
       assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE")
+    }))
+
+  test("takes the jobs of a worker that was lost before it could be stopped, and gives it no others", (remote) =>
+    Effect.gen(function*() {
+      remote.state.isDeaf = true
+      const { endpoint, job, queue, worker } = yield* takenJob(remote)
+      yield* queue.removeWorker(endpoint.id, worker, "stop")
+      yield* after(200)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS", "the worker has not been killed yet")
+      yield* remote.lose(worker)
+      yield* after(100)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_QUEUE")
+      const take = queue.take({ endpoint: endpoint.id, worker, limit: 1, waitMs: 0, holding: false })
+      assert.deepStrictEqual(yield* take, [])
+      yield* after("2 minutes")
+      assert.deepStrictEqual(yield* take, [])
+    }))
+
+  test("forgets a worker of an endpoint that no longer exists", (remote) =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = EndpointId.make("deleted")
+      const worker = WorkerId.make("w-found")
+      const exit = Deferred.makeUnsafe<WorkerExit>()
+      const end = Effect.asVoid(Deferred.succeed(exit, { _tag: "Exited", code: 0, log: [] }))
+      const orphan: OrphanedWorker = {
+        id: worker,
+        endpoint,
+        isRunning: true,
+        adopt: () => Effect.as(Effect.addFinalizer(() => end), { id: worker, exit: Deferred.await(exit), drain: end, kill: end })
+      }
+      yield* Queue.offer(remote.changes, { _tag: "Orphan", orphan })
+      yield* after("1 minute")
+      assert.isTrue(yield* Deferred.isDone(exit))
+      assert.deepStrictEqual(yield* registry.list(endpoint), [])
     }))
 
   test("forgets a lost worker that does not call", (remote) =>

@@ -137,8 +137,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const orders = yield* link.report(report)
     answered = report.number
     leaseUntil = sentAt + orders.leaseMs
-    failures = 0
     const isNew = connection?.epoch !== orders.epoch
+    // An epoch that is over before its second report is no success.
+    if (!isNew) failures = 0
     connection = { epoch: orders.epoch, revision: orders.revision }
     if (isNew) {
       joined.openUnsafe()
@@ -165,11 +166,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (kind === "conflict" && connection !== undefined) {
       connection = undefined
       joined.closeUnsafe()
-      return yield* Effect.logWarning(
+      yield* Effect.logWarning(
         "The platform has closed the connection of this agent, because it did not hear from it in time. Joining again."
       )
-    }
-    if (said !== problem) {
+    } else if (said !== problem) {
       said = problem
       yield* Effect.logError(`${problem} ${hint} Trying again; running workers continue.`)
     }

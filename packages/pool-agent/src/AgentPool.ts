@@ -73,8 +73,8 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     Queue.offerUnsafe(changes, { _tag: "Room" })
   }
 
-  const remove = (connection: Connection, worker: string) => {
-    if (connection.workers.delete(worker)) roomChanged()
+  const remove = (connection: Connection, worker: RemoteWorker.RemoteWorker) => {
+    if (connection.workers.delete(worker.id) && !worker.lacksRoom()) roomChanged()
   }
 
   const newWorker = (
@@ -188,7 +188,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     connection.unwanted = unwanted
     const reported = new Set(report.workers.map(({ id }) => id))
     for (const worker of [...connection.workers.values()]) {
-      if (!reported.has(worker.id) && worker.absent(connection.name)) remove(connection, worker.id)
+      if (!reported.has(worker.id) && worker.absent(connection.name)) remove(connection, worker)
     }
   }
 

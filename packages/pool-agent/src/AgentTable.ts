@@ -32,6 +32,8 @@ interface Known {
   connection: Connection | undefined
   /** As it was when it was lost. */
   last: Agent | undefined
+  /** What an operator wanted when it was lost. */
+  unstored: Connections.Unstored | undefined
 }
 
 const namesOf = (count: number, one: string): string => `${count} ${one}${count === 1 ? "" : "s"}`
@@ -80,6 +82,7 @@ export const make = Effect.gen(function*() {
   const lose = Effect.fnUntraced(function*(known: Known, connection: Connection) {
     known.last = { ...viewOf(connection), state: "lost", since: clock.currentTimeMillisUnsafe(), workers: [] }
     known.connection = undefined
+    known.unstored = Connections.unstoredOf(connection)
     const workers = [...connection.workers.values()]
     connection.workers.clear()
     connection.changed.openUnsafe()
@@ -109,30 +112,39 @@ export const make = Effect.gen(function*() {
     }
   })
 
+  /** Makes room for an agent, because machines that exist for an hour have new names each time. */
+  const forgetLongestLost = () => {
+    const lost = [...agents].flatMap(([name, { connection, last }]) =>
+      connection === undefined ? [{ name, at: last?.lastSeenAt ?? 0 }] : []
+    )
+    const [longest] = lost.toSorted((a, b) => a.at - b.at)
+    if (longest !== undefined) agents.delete(longest.name)
+  }
+
   const join = Effect.fnUntraced(function*(name: string, key: Connection["key"], report: AgentReport) {
-    const known: Known = agents.get(name) ?? { connection: undefined, last: undefined }
+    const known: Known = agents.get(name) ?? { connection: undefined, last: undefined, unstored: undefined }
     const before = known.connection
-    if (before !== undefined && before.instance !== report.instance) {
-      return yield* new AgentRefused({
-        problem: `Another agent with the name ${name} is connected.`,
-        hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 10 s."
-      })
-    }
+    const refused = before === undefined ? undefined : Connections.refusalOfJoin(before, report)
+    if (refused !== undefined) return yield* refused
     if (!agents.has(name)) {
       const oldest = clock.currentTimeMillisUnsafe() - LISTED_MILLIS
       for (const [other, { connection, last }] of agents) {
         if (connection === undefined && (last?.lastSeenAt ?? 0) < oldest) agents.delete(other)
       }
+      if (agents.size >= MAX_AGENTS) forgetLongestLost()
       if (agents.size >= MAX_AGENTS) {
         return yield* new AgentRefused({
-          problem: `This platform has ${MAX_AGENTS} agents, the maximum.`,
-          hint: "Stop an agent. It is forgotten a day later, or when the platform restarts."
+          problem: `${MAX_AGENTS} agents are connected, the maximum.`,
+          hint: "Stop an agent and wait 10 s, or join another node."
         })
       }
     }
     epochs += 1
+    const unstored = before === undefined ? known.unstored : Connections.unstoredOf(before)
     const connection = Connections.make({
       name,
+      earlierRuns: Connections.runsBefore(before, report),
+      isDrained: unstored?.instance === report.instance ? unstored.isDrained : report.isDrained,
       epoch: `${platform}-${epochs}`,
       key,
       joinedAt: clock.currentTimeMillisUnsafe(),
@@ -141,6 +153,12 @@ export const make = Effect.gen(function*() {
       report
     })
     before?.changed.openUnsafe()
+    // It has another key than before.
+    for (const worker of [...connection.workers.values()]) {
+      if (Connections.permits(connection, worker.endpoint)) continue
+      connection.workers.delete(worker.id)
+      worker.lose(`the key of agent ${name} does not permit its endpoint.`)
+    }
     known.connection = connection
     known.last = undefined
     agents.set(name, known)

@@ -22,6 +22,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import { AgentOutput } from "./AgentOutput.ts"
 import type { PlatformLink } from "./PlatformLink.ts"
 import { toMessage } from "./StartFailure.ts"
@@ -53,8 +54,12 @@ export interface AgentWorkers {
   readonly killAll: Effect.Effect<void>
 }
 
-/** The maximum size of the lines in a report, as JSON. Characters. */
+/** The maximum size of the lines in a report, as JSON. Bytes; the platform limits those of the whole report. */
 const MAX_LINES_SIZE = 600_000
+
+/** How long the processor times may take to read. A container engine may not answer. */
+const MEASURE_LIMIT = "1 second"
+const MEASURE_CONCURRENCY = 16
 
 /** `maximum`: of workers. `changed` is called when the next report differs. */
 export const make = Effect.fnUntraced(function*(options: {
@@ -67,7 +72,8 @@ export const make = Effect.fnUntraced(function*(options: {
   const pool = yield* WorkerPool
   const output = yield* AgentOutput
   const codes = Option.getOrUndefined(yield* Effect.serviceOption(CodeTransfer))
-  const scope = yield* Effect.scope
+  // A scope of its own, so that workers run until the finalizers that the caller adds later have ended.
+  const scope = yield* Effect.acquireRelease(Scope.make(), Scope.close)
   const workers = new Map<string, Worker>()
   let turn = 0
 
@@ -79,6 +85,11 @@ export const make = Effect.fnUntraced(function*(options: {
     worker.failure = how.failure
     changed()
   }
+
+  const notStarted = (worker: Worker, problem: string) =>
+    Effect.sync(() =>
+      ended(worker, { exit: undefined, failure: toMessage(new PoolError({ reason: new NoCapacity({ problem }) })) })
+    )
 
   const run = (worker: Worker, begin: Effect.Effect<WorkerHandle, PoolError, Scope.Scope>) =>
     Effect.gen(function*() {
@@ -92,15 +103,10 @@ export const make = Effect.fnUntraced(function*(options: {
       ended(worker, { exit, failure: undefined })
     }).pipe(
       Effect.catch((error) => Effect.sync(() => ended(worker, { exit: undefined, failure: toMessage(error) }))),
-      Effect.catchCause((cause) =>
-        Effect.sync(() => {
-          const problem = Cause.hasInterruptsOnly(cause)
-            ? "its start was cancelled"
-            : `its pool failed (${Cause.pretty(cause).split("\n")[0]})`
-          ended(worker, { exit: undefined, failure: toMessage(new PoolError({ reason: new NoCapacity({ problem }) })) })
-        })
-      ),
-      Effect.ensuring(Scope.close(worker.scope, Exit.void))
+      Effect.catchCause((cause) => notStarted(worker, `its pool failed (${Cause.pretty(cause).split("\n")[0]})`)),
+      Effect.ensuring(Scope.close(worker.scope, Exit.void)),
+      // An interrupted fiber runs no handler of its cause.
+      Effect.onInterrupt(() => notStarted(worker, "its start was cancelled"))
     )
 
   const add = Effect.fnUntraced(function*(
@@ -132,7 +138,7 @@ export const make = Effect.fnUntraced(function*(options: {
     const { files } = yield* Effect.mapError(link.code(hash), (error) => failed(error.problem.replace(/\.$/, ""), error.hint))
     const problem = yield* codes.write(hash, files)
     if (problem !== undefined) return yield* failed(problem, "Check the disk of this machine, and deploy the endpoint again.")
-  })
+  }, Semaphore.makeUnsafe(1).withPermits(1))
 
   const begin = Effect.fnUntraced(
     function*(id: Worker["id"], { code, endpoint, variables }: AgentStart, mayStart: () => boolean) {
@@ -161,7 +167,8 @@ export const make = Effect.fnUntraced(function*(options: {
   const ask = Effect.fnUntraced(function*(worker: Worker, wish: "drain" | "kill") {
     if (worker.state === "ended" || worker.asked === wish || worker.asked === "kill") return
     worker.asked = wish
-    if (worker.handle !== undefined) yield* wish === "kill" ? worker.handle.kill : worker.handle.drain
+    // None of these may delay the next report.
+    if (worker.handle !== undefined) yield* Effect.forkIn(wish === "kill" ? worker.handle.kill : worker.handle.drain, scope)
     else if (worker.starting !== undefined) yield* Effect.forkIn(Fiber.interrupt(worker.starting), scope)
   })
 
@@ -193,7 +200,7 @@ export const make = Effect.fnUntraced(function*(options: {
       const kept = output.of(worker.id)
       const sent: Array<string> = []
       for (const line of kept.lines) {
-        const length = JSON.stringify(line).length
+        const length = Buffer.byteLength(JSON.stringify(line)) + 1
         if (lines === 0 || length > size) break
         lines -= 1
         size -= length
@@ -221,8 +228,11 @@ export const make = Effect.fnUntraced(function*(options: {
       Effect.forEach([...workers.values()], (worker) =>
         worker.state !== "running" || worker.handle?.cpuMillis === undefined
           ? Effect.void
-          : Effect.map(worker.handle.cpuMillis, (millis) => void (worker.cpuMs = millis ?? worker.cpuMs)), { discard: true })
-    ),
+          : Effect.map(worker.handle.cpuMillis, (millis) => void (worker.cpuMs = millis ?? worker.cpuMs)), {
+        concurrency: MEASURE_CONCURRENCY,
+        discard: true
+      })
+    ).pipe(Effect.timeoutOption(MEASURE_LIMIT), Effect.asVoid),
     live,
     all: () => workers.size,
     killAll: Effect.suspend(() => Effect.forEach([...workers.values()], (worker) => ask(worker, "kill"), { discard: true }))

@@ -31,6 +31,8 @@ export interface Connection {
   readonly name: string
   readonly instance: string
   readonly run: string
+  /** The processes of the agent before this one. */
+  readonly earlierRuns: ReadonlyArray<string>
   readonly epoch: string
   readonly key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> }
   /** When the agent joined. Milliseconds since 1970. */
@@ -56,7 +58,9 @@ export interface Connection {
 }
 
 export const make = (
-  input: Pick<Connection, "name" | "epoch" | "joinedAt" | "key" | "workers" | "heardAt"> & { readonly report: AgentReport }
+  input: Pick<Connection, "name" | "earlierRuns" | "epoch" | "joinedAt" | "key" | "workers" | "heardAt" | "isDrained"> & {
+    readonly report: AgentReport
+  }
 ): Connection => {
   const { report, ...rest } = input
   return {
@@ -66,7 +70,6 @@ export const make = (
     unwanted: [],
     changed: Latch.makeUnsafe(),
     facts: report,
-    isDrained: report.isDrained,
     number: report.number,
     revision: 0,
     calledAt: input.heardAt,
@@ -126,6 +129,16 @@ export const ordersOf = (connection: Connection, platform: string, at: number): 
 export const permits = ({ key }: Connection, endpoint: string): boolean =>
   key.endpoints === "all" || key.endpoints.includes(endpoint)
 
+/** What an operator wants of the machine, while no report confirms that the agent has stored it. */
+export interface Unstored {
+  readonly instance: string
+  readonly isDrained: boolean
+}
+
+/** Undefined once a report has confirmed it. */
+export const unstoredOf = ({ facts, instance, isDrained }: Connection): Unstored | undefined =>
+  facts.isDrained === isDrained ? undefined : { instance, isDrained }
+
 const over = new AgentRefused({
   problem: "The epoch of this connection is over.",
   hint: "Join again. `stint agent` does this by itself."
@@ -134,6 +147,34 @@ const over = new AgentRefused({
 /** Why a call with this epoch and key is refused; undefined if it is not. */
 export const refusal = (connection: Connection | undefined, epoch: string, key: string): AgentRefused | undefined =>
   connection === undefined || connection.epoch !== epoch || connection.key.id !== key ? over : undefined
+
+/** The number of processes that are remembered, of an agent that starts again and again. */
+const EARLIER_RUNS = 10
+
+/** The processes before the one that joins now. */
+export const runsBefore = (before: Connection | undefined, { run }: AgentReport): ReadonlyArray<string> =>
+  before === undefined ? [] : before.run === run ? before.earlierRuns : [...before.earlierRuns, before.run].slice(-EARLIER_RUNS)
+
+/** Why an agent may not join again, or take over its connection after a restart; undefined if it may. */
+export const refusalOfJoin = (
+  { earlierRuns, instance, name, number, run }: Connection,
+  report: AgentReport
+): AgentRefused | undefined => {
+  if (instance !== report.instance) {
+    return new AgentRefused({
+      problem: `Another agent with the name ${name} is connected.`,
+      hint: "Give this one another name (stint agent --name NAME), or stop the other one and wait 10 s."
+    })
+  }
+  // A process that has ended does not return, so both run.
+  if (earlierRuns.includes(report.run)) {
+    return new AgentRefused({
+      problem: `Another agent with the data folder of this one, or with a copy of it, is connected as ${name}.`,
+      hint: "Stop this one, and start it with an empty folder (STINT_DATA_DIR) and another name (--name)."
+    })
+  }
+  return run === report.run && report.number <= number ? over : undefined
+}
 
 /** Why a report is refused; undefined if it is not. A copy that was delayed on its way says what is no longer true. */
 export const refusalOfReport = (connection: Connection | undefined, report: AgentReport, key: string): AgentRefused | undefined =>

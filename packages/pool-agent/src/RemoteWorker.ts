@@ -15,7 +15,7 @@ import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { NoCapacity, PoolError } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import type { WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
-import { lineSink } from "@stint/pool/WorkerOutput"
+import { lineSink, MAX_LINE } from "@stint/pool/WorkerOutput"
 import type { StartRequest, WorkerHandle } from "@stint/pool/WorkerPool"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -49,11 +49,17 @@ export interface RemoteWorker {
   readonly apply: (report: AgentWorkerReport, run: string) => void
   /** A report does not contain the worker. Returns true if nothing is left to do for it. */
   readonly absent: (agent: string) => boolean
+  /** Whether its start failed because the agent's pool has no room. Its end then makes none. */
+  readonly lacksRoom: () => boolean
   /** The agent's lease has ended. */
   readonly lose: (reason: string) => void
   /** Begins to write its lines. Call it once. */
   readonly attach: (owner: Owner) => Effect.Effect<void>
 }
+
+/** An agent sends no longer lines. A copy of the beginning, because a slice would keep the whole line in memory. */
+const textOf = (line: string): string =>
+  line.length <= MAX_LINE + 1 ? line.slice(1) : Buffer.from(line.slice(1, MAX_LINE + 1)).toString()
 
 /** `changed` is called when the order has changed. `start` is undefined for a worker that the agent already has. */
 export const make = (options: {
@@ -82,6 +88,7 @@ export const make = (options: {
   /** Set once no more lines arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
   let hasFailed = false
+  let lacksRoom = false
 
   const finish = (how: WithoutLog<WorkerExit>) => {
     if (exit !== undefined) return
@@ -111,7 +118,7 @@ export const make = (options: {
       const number = from + index
       if (number < taken) continue
       if (pending.length >= MAX_PENDING) return
-      pending.push({ stream: line.startsWith("e") ? "stderr" : "stdout", text: line.slice(1) })
+      pending.push({ stream: line.startsWith("e") ? "stderr" : "stdout", text: textOf(line) })
       taken = number + 1
     }
     lines.openUnsafe()
@@ -152,7 +159,10 @@ export const make = (options: {
       }
       if (isAttached) accept(report)
       if (report.cpuMs !== undefined) cpuMs = report.cpuMs
-      if (report.failure !== undefined) return fail(toError(agent, report.failure))
+      if (report.failure !== undefined) {
+        lacksRoom = report.failure.reason === "NoCapacity" && wish === "run"
+        return fail(toError(agent, report.failure))
+      }
       if (report.state === "starting") return
       start = undefined
       Deferred.doneUnsafe(started, Effect.void)
@@ -167,8 +177,10 @@ export const make = (options: {
       else finish({ _tag: "Lost", reason: `agent ${name} no longer has it.` })
       return true
     },
+    lacksRoom: () => lacksRoom,
     lose: (reason) => {
-      if (start === undefined || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
+      // An agent that has reported the worker may go on with its start.
+      if (start === undefined || isKnown || hasFailed) return finish({ _tag: "Lost", reason, mayRun: true })
       fail(new PoolError({ reason: new NoCapacity({ problem: reason.replace(/\.$/, "") }) }))
     },
     attach: Effect.fnUntraced(function*({ mask, variables }) {

@@ -1,82 +1,26 @@
 /**
  * The protocol between agents and the platform, on a test clock: lost and repeated messages, epochs, leases, and what happens to workers.
  */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe } from "@effect/vitest"
 import type { AgentOrder, AgentReport } from "@stint/contract/Agent"
 import { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { Agents } from "@stint/pool/Agents"
 import { Faults } from "@stint/pool/MemoryWorkerPool"
 import type { PoolError } from "@stint/pool/PoolError"
-import { BEHAVIOUR, endpointOf, resolvedOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
 import { type OrphanedWorker, type PoolChange, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import * as TestClock from "effect/testing/TestClock"
 import { LEASE_MILLIS } from "../src/Connection.ts"
-import { KEY, layerAgent, layerPlatform, linkOver, type Network, network } from "./TestAgents.ts"
-
-let count = 0
-
-/** Lets everything happen that does not need time, and then `millis`. */
-const after = (millis: number) => Effect.andThen(TestClock.adjust(millis), Effect.yieldNow)
-
-const begin = Effect.fnUntraced(function*(options: { readonly print?: ReadonlyArray<string>; readonly worker?: string } = {}) {
-  const pool = yield* WorkerPool
-  const behaviour = { print: options.print ?? [], printEnv: [], then: { _tag: "Wait" } }
-  const endpoint = yield* endpointOf({
-    source: { type: "command", command: ["scripted"] },
-    env: { [BEHAVIOUR]: JSON.stringify(behaviour) }
-  })
-  const worker = WorkerId.make(options.worker ?? `w-${++count}`)
-  return yield* pool.start({ endpoint: resolvedOf(endpoint), worker, variables: { PLATFORM_AI_API_KEY: "stint_worker_secret" } })
-})
-
-const join = Effect.fnUntraced(function*(name: string, net: Network, options: Parameters<typeof layerAgent>[1] = {}) {
-  const agents = yield* Agents
-  const scope = yield* Scope.make()
-  const built = yield* Layer.buildWithScope(layerAgent(linkOver(agents, name, net), options), scope)
-  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
-  yield* after(20)
-  return { faults: Context.get(built, Faults), scope }
-})
-
-const viewOf = (name: string) =>
-  Effect.flatMap(Agents, ({ list }) => Effect.map(list, ({ agents }) => agents.find((agent) => agent.name === name)))
-
-const handReport = (more: Partial<AgentReport> = {}): AgentReport => ({
-  protocol: 1,
-  version: "test",
-  instance: "by hand",
-  run: "first",
-  number: 1,
-  capacity: { workers: 2, cpus: 1, memoryBytes: 1, gpus: 0 },
-  supports: ["command"],
-  volumes: [],
-  isDrained: false,
-  isLeaving: false,
-  workers: [],
-  ...more
-})
+import { after, begin, handReport, join, KEY, layerAgent, linkOver, network, testWith, viewOf } from "./TestAgents.ts"
 
 const lines: Array<WorkerLine> = []
 const capture = Layer.succeed(WorkerLog, { write: (line) => Effect.sync(() => void lines.push(line)) })
 
-const test = (title: string, body: Effect.Effect<void, unknown, WorkerPool | Scope.Scope>) =>
-  it.effect(title, () =>
-    Effect.gen(function*() {
-      const scope = yield* Scope.make()
-      const exit = yield* Effect.exit(Scope.provide(body, scope))
-      const closing = yield* Effect.forkChild(Scope.close(scope, exit))
-      yield* after(60_000)
-      yield* Fiber.join(closing)
-      return yield* exit
-    }).pipe(Effect.provide(Layer.fresh(layerPlatform()).pipe(Layer.provide(capture)))))
+const test = testWith(capture)
 
 describe("agents", () => {
   test(

@@ -1,5 +1,7 @@
 /** A platform and its agents in one process. Faults are between them: lost requests, lost answers, repeated and late reports. */
+import { it } from "@effect/vitest"
 import type { AgentReport } from "@stint/contract/Agent"
+import { WorkerId } from "@stint/contract/Ids"
 import * as Agent from "@stint/pool-agent/Agent"
 import * as AgentOutput from "@stint/pool-agent/AgentOutput"
 import * as AgentPool from "@stint/pool-agent/AgentPool"
@@ -7,10 +9,15 @@ import { LinkError, type PlatformLink } from "@stint/pool-agent/PlatformLink"
 import { Agents, type AgentsService } from "@stint/pool/Agents"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { NoCapacity, PoolError, SpawnFailed } from "@stint/pool/PoolError"
-import { BEHAVIOUR, behaviourOf } from "@stint/pool/testing"
+import { BEHAVIOUR, behaviourOf, endpointOf, resolvedOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as TestClock from "effect/testing/TestClock"
 
 /** The platform's own machine, which starts nothing. */
 const layerNoLocal = Layer.succeed(
@@ -27,19 +34,40 @@ const layerNoLocal = Layer.succeed(
 export const layerPlatform = (localWorkers: number | undefined = 0) =>
   AgentPool.layer({ localWorkers }).pipe(Layer.provide(layerNoLocal))
 
-/** Workers that execute the behaviour in their variables; the command `missing` cannot be started. */
+/**
+ * Workers that execute the behaviour in their variables. Some commands fail: `missing` cannot be started, `full` finds no room, the start of `slow`
+ * never ends, and nothing that is asked of `hung` is ever answered.
+ */
 const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.effect(
   WorkerPool,
   Effect.gen(function*() {
     const pool = yield* WorkerPool
     return WorkerPool.of({
       ...pool,
-      start: (request) =>
-        request.endpoint.source.type === "command" && request.endpoint.source.command[0] === "missing"
-          ? Effect.fail(
-            new PoolError({ reason: new SpawnFailed({ path: "missing", problem: "there is no such file", hint: "Create it." }) })
-          )
-          : pool.start(request)
+      start: (request) => {
+        const { source } = request.endpoint
+        switch (source.type === "command" ? source.command[0] : undefined) {
+          case "missing":
+            return Effect.fail(
+              new PoolError({
+                reason: new SpawnFailed({ path: "missing", problem: "there is no such file", hint: "Create it." })
+              })
+            )
+          case "full":
+            return Effect.fail(new PoolError({ reason: new NoCapacity({ problem: "it is full" }) }))
+          case "slow":
+            return Effect.never
+          case "hung":
+            return Effect.map(pool.start(request), (handle) => ({
+              ...handle,
+              cpuMillis: Effect.never,
+              drain: Effect.never,
+              kill: Effect.never
+            }))
+          default:
+            return pool.start(request)
+        }
+      }
     })
   })
 ).pipe(Layer.provideMerge(MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
@@ -140,3 +168,75 @@ export const awaitState = (name: string, state: "connected" | "draining" | "lost
     Effect.repeat(Effect.andThen(Effect.sleep(5), list), {
       until: ({ agents }) => agents.some((agent) => agent.name === name && agent.state === state)
     }))
+
+let count = 0
+
+/** Lets everything happen that does not need time, and then `millis`. */
+export const after = (millis: number) => Effect.andThen(TestClock.adjust(millis), Effect.yieldNow)
+
+/** Starts a worker. */
+export const begin = Effect.fnUntraced(function*(
+  { code, command = "scripted", ...options }: {
+    readonly print?: ReadonlyArray<string>
+    readonly worker?: string
+    readonly command?: string
+    readonly code?: string
+  } = {}
+) {
+  const pool = yield* WorkerPool
+  const behaviour = { print: options.print ?? [], printEnv: [], then: { _tag: "Wait" } }
+  const endpoint = yield* endpointOf({
+    source: { type: "command", command: [command] },
+    env: { [BEHAVIOUR]: JSON.stringify(behaviour) }
+  })
+  const worker = WorkerId.make(options.worker ?? `w-${++count}`)
+  return yield* pool.start({
+    endpoint: resolvedOf(endpoint),
+    worker,
+    variables: { PLATFORM_AI_API_KEY: "stint_worker_secret" },
+    ...(code === undefined ? {} : { code })
+  })
+})
+
+/** An agent that joins, and stays until the test ends. */
+export const join = Effect.fnUntraced(function*(name: string, net: Network, options: Parameters<typeof layerAgent>[1] = {}) {
+  const agents = yield* Agents
+  const scope = yield* Scope.make()
+  const built = yield* Layer.buildWithScope(layerAgent(linkOver(agents, name, net), options), scope)
+  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  yield* after(20)
+  return { faults: Context.get(built, MemoryWorkerPool.Faults), scope }
+})
+
+/** As an operator sees the agent. */
+export const viewOf = (name: string) =>
+  Effect.flatMap(Agents, ({ list }) => Effect.map(list, ({ agents }) => agents.find((agent) => agent.name === name)))
+
+/** A report that no agent sent. */
+export const handReport = (more: Partial<AgentReport> = {}): AgentReport => ({
+  protocol: 1,
+  version: "test",
+  instance: "by hand",
+  run: "first",
+  number: 1,
+  capacity: { workers: 2, cpus: 1, memoryBytes: 1, gpus: 0 },
+  supports: ["command"],
+  volumes: [],
+  isDrained: false,
+  isLeaving: false,
+  workers: [],
+  ...more
+})
+
+/** Runs a test on its own platform, whose workers print to `log`. */
+export const testWith =
+  (log: Layer.Layer<never>) => (title: string, body: Effect.Effect<void, unknown, WorkerPool | Scope.Scope>) =>
+    it.effect(title, () =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const exit = yield* Effect.exit(Scope.provide(body, scope))
+        const closing = yield* Effect.forkChild(Scope.close(scope, exit))
+        yield* after(60_000)
+        yield* Fiber.join(closing)
+        return yield* exit
+      }).pipe(Effect.provide(Layer.fresh(layerPlatform()).pipe(Layer.provide(log)))))

@@ -76,6 +76,9 @@ const AgentExit = Schema.Union([
   Schema.Struct({ _tag: Schema.tag("Lost"), reason: Text(4_096) })
 ])
 
+/** 300 processors for a year. Stores add the times of many workers up. */
+const MAX_CPU_MILLIS = 1e13
+
 /** A worker of an agent. */
 export const AgentWorkerReport = Schema.Struct({
   id: WorkerId,
@@ -86,7 +89,7 @@ export const AgentWorkerReport = Schema.Struct({
   /** Set when the worker has ended. */
   exit: Schema.optionalKey(AgentExit),
   /** The processor time so far, in milliseconds. */
-  cpuMs: Schema.optionalKey(Schema.Finite),
+  cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */
   from: Count,
   /** What the worker printed and the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */

@@ -26,8 +26,8 @@ const toConflict = ({ hint, problem }: AgentRefused) => new Conflict(problemMemb
 const notFound = (name: string) =>
   new AgentNotFound(
     problemMembers(
-      `The platform knows no agent "${excerpt(name)}".`,
-      "`stint agents` lists the agents that have called in the last day."
+      `No agent "${excerpt(name)}" is connected to this platform.`,
+      "`stint agents` lists the agents and their states. A lost one can be drained when it is back."
     )
   )
 
