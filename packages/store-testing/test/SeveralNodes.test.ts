@@ -196,6 +196,25 @@ describe("several nodes", () => {
   )
 
   rule(
+    "a drained external worker that announces its exit at one node gets jobs from every node when it runs again",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      for (const node of [first, second]) yield* node.queue.heartbeat(node.endpoint.id, "ann", [])
+      yield* first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      yield* first.queue.workerExiting(first.endpoint.id, "ann", [])
+      yield* TestClock.adjust("11 seconds")
+      for (const node of [second, yield* queueOf(stores, join()), first]) {
+        const { id } = yield* node.submit()
+        const taking = yield* Effect.forkChild(node.take("ann"))
+        yield* TestClock.adjust("2 seconds")
+        const [job] = yield* Fiber.join(taking)
+        assert.strictEqual(job?.id, id)
+        if (job !== undefined) yield* node.finish(job)
+      }
+    }))
+  )
+
+  rule(
     "a node that joins does not extend the leases of running jobs",
     Effect.scoped(Effect.gen(function*() {
       const { first, join, stores } = yield* twoQueues
