@@ -470,7 +470,7 @@ export const make = (
         ? { _tag: "Return", now: time, endpoint, worker }
         : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random(), blameless: blameless !== undefined }
     )
-    yield* notifier.notifyAll(applied)
+    yield* notifier.notifyAll(applied, undefined, blameless !== undefined)
     yield* registry.removed(endpoint, worker)
     notifier.discardStopSignals(endpoint, worker)
     notifier.demand.wake(endpoint)
