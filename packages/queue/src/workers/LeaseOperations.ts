@@ -278,6 +278,11 @@ export const make = (
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
         yield* ticket.cancel
+        // It was drained during the claim. Its exit may have been requested already, because it held no job.
+        if (yield* registry.isDraining(endpoint, worker)) {
+          yield* returnJobs(endpoint, worker, jobs.map(({ id }) => id))
+          return []
+        }
         for (const job of jobs) {
           yield* registry.assigned(endpoint, worker, job.id, job.attempt, tokens)
           notifier.followers.wake(job.id)
