@@ -48,6 +48,12 @@ describe("the plan of a search", () => {
     assert.deepStrictEqual(plan("status:failed since:2s OR status:failed OR status:failed error:x"), ["a FAILED"])
     assert.deepStrictEqual(plan("tag:x OR error:y OR status:failed"), ["a any"])
     assert.deepStrictEqual(plan("status:failed since:2s OR status:failed before:5s"), ["a FAILED from 8000", "a FAILED to 5000"])
+    assert.deepStrictEqual(plan("status:failed since:5s OR status:failed before:2s OR tag:x since:5s"), [
+      "a FAILED",
+      "a any tag x from 5000"
+    ])
+    const steps = Array.from({ length: 10 }, (_, index) => `tag:x since:${index + 2}s before:${index}s`).toReversed()
+    assert.deepStrictEqual(plan(steps.join(" OR ")), ["a any tag x from -1000 to 10000"])
   })
 
   it("reads only the endpoints that an alternative covers, each with the ranges of its alternatives", () => {

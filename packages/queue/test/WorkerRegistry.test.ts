@@ -256,6 +256,20 @@ describe("WorkerRegistry", () => {
       assert.notProperty(again, "leaving")
     }))
 
+  test("gives an external worker jobs after its exit, also when it had announced the exit before an operator stopped it", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.touch(E, "ann")
+      yield* registry.drain(E, "ann", "announced")
+      yield* TestClock.adjust(1_000)
+      registry.leave(E, "ann", "stop")
+      assert.deepInclude(yield* only(registry), { state: "draining", leaving: "stop" })
+      yield* TestClock.adjust(EXIT_GRACE_MILLIS)
+      yield* registry.touch(E, "ann")
+      const again = yield* only(registry)
+      assert.deepInclude(again, { state: "idle" })
+      assert.notProperty(again, "leaving")
+    }))
+
   test("shows a worker that is drained before its first call as draining, and forgets the request with the worker", (registry) =>
     Effect.gen(function*() {
       yield* registry.starting(E, "ann")

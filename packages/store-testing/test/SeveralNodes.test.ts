@@ -5,10 +5,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import type { JobStore } from "@stint/store/JobStore"
+import { JobStore } from "@stint/store/JobStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import { Nodes, type Receive } from "@stint/store/Nodes"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -194,6 +195,50 @@ describe("several nodes", () => {
       )
     }))
   )
+
+  rule(
+    "a drained external worker that announces its exit at one node gets jobs from every node when it runs again",
+    Effect.scoped(Effect.gen(function*() {
+      const { first, join, second, stores } = yield* twoQueues
+      for (const node of [first, second]) yield* node.queue.heartbeat(node.endpoint.id, "ann", [])
+      yield* first.queue.removeWorker(first.endpoint.id, "ann", "drain")
+      yield* first.queue.workerExiting(first.endpoint.id, "ann", [])
+      yield* TestClock.adjust("11 seconds")
+      for (const node of [second, yield* queueOf(stores, join()), first]) {
+        const { id } = yield* node.submit()
+        const taking = yield* Effect.forkChild(node.take("ann"))
+        yield* TestClock.adjust("2 seconds")
+        const [job] = yield* Fiber.join(taking)
+        assert.strictEqual(job?.id, id)
+        if (job !== undefined) yield* node.finish(job)
+      }
+    }))
+  )
+
+  for (const how of ["drain", "stop"] as const) {
+    rule(
+      `a worker with a ${how} during the claim of its open take gets no job, and the claimed one returns unstarted`,
+      Effect.scoped(Effect.gen(function*() {
+        const stores = yield* Layer.build(MemoryJobStore.layer)
+        const store = Context.get(stores, JobStore)
+        const [claiming, slow] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const claim: typeof store.claim = (...given) =>
+          Effect.andThen(
+            Effect.andThen(Deferred.succeed(claiming, undefined), Deferred.await(slow)),
+            Effect.suspend(() => store.claim(...given))
+          )
+        const { endpoint, queue, submit, take } = yield* queueOf(Context.add(stores, JobStore, { ...store, claim }), network().join())
+        const { id } = yield* submit()
+        const taking = yield* Effect.forkChild(take("ann"))
+        yield* Deferred.await(claiming)
+        yield* queue.removeWorker(endpoint.id, "ann", how)
+        yield* Deferred.succeed(slow, undefined)
+        assert.deepStrictEqual(yield* Fiber.join(taking), [])
+        assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "IN_QUEUE", leaseExpiresAt: null, retries: 0 })
+        assert.strictEqual((yield* Effect.map(take("bob"), ([job]) => job))?.id, id)
+      }))
+    )
+  }
 
   rule(
     "a node that joins does not extend the leases of running jobs",

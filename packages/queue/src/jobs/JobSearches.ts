@@ -86,8 +86,13 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
     /** Reads the later statuses of an endpoint again: a job may have left the status of this source after they were read. */
     const readLaterAgain = (source: Source) => {
       if (source.range.status === undefined || !CHANGING.includes(source.range.status)) return
+      const newest = last?.createdAt ?? Infinity
+      const oldest = source.isRead ? -Infinity : source.after?.createdAt ?? -Infinity
       for (const other of sources.slice(sources.indexOf(source) + 1)) {
         if (other.endpoint !== source.endpoint) break
+        const { createdAfter = -Infinity, createdBefore = Infinity } = other.range
+        // None of its jobs is in the page that was read.
+        if (createdAfter > newest || createdBefore <= oldest) continue
         other.jobs = []
         other.at = 0
         other.after = last
@@ -95,7 +100,6 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       }
     }
     const read = Effect.fnUntraced(function*(source: Source) {
-      readLaterAgain(source)
       while (source.at === source.jobs.length && !source.isRead) {
         const page = yield* store.list(source.endpoint, { ...source.range, after: source.after, limit })
         source.jobs = page.jobs
@@ -105,6 +109,7 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
         // A search must not delay the jobs of others.
         yield* Effect.yieldNow
       }
+      readLaterAgain(source)
     })
     while (true) {
       let newest: { readonly source: Source; readonly job: JobSummary } | undefined

@@ -6,7 +6,7 @@
  *
  *   for each endpoint:   FAILED | TIMED_OUT | tag nightly, since 2h          each is a range of an index of the store
  *   -status:completed:   the five other statuses
- *   a range that another one contains is left out; too many ranges become one for each endpoint, without status and tag
+ *   ranges that overlap become one, and one that another one contains is left out; too many ranges become one for each endpoint, without status and tag
  * ```
  *
  * The ranges contain every job that can match. Whether it does, is decided on its row (SearchMatch.ts).
@@ -91,6 +91,17 @@ const union = (ranges: ReadonlyArray<SearchRange>): SearchRange => ({
     : Math.max(...ranges.map(({ createdBefore = Infinity }) => createdBefore))
 })
 
+/** Joins ranges of the same status and tag whose times overlap, so that none of their jobs is read twice. */
+const joined = (ranges: ReadonlyArray<SearchRange>): ReadonlyArray<SearchRange> =>
+  ranges.reduce<ReadonlyArray<SearchRange>>((apart, one) => {
+    const meets = (other: SearchRange) =>
+      other.status === one.status && other.tag === one.tag &&
+      (other.createdAfter ?? -Infinity) <= (one.createdBefore ?? Infinity) &&
+      (one.createdAfter ?? -Infinity) <= (other.createdBefore ?? Infinity)
+    const { status, tag } = one
+    return [...apart.filter((other) => !meets(other)), { ...union([...apart.filter(meets), one]), status, tag }]
+  }, [])
+
 /** The ranges of each endpoint, in the order in which a job passes through their statuses. */
 export const planOf = (scope: SearchScope): ReadonlyArray<PlannedRange> => {
   const alternatives = scope.search.any.map((terms) => ({ terms, ranges: rangesOf(terms, scope) }))
@@ -100,7 +111,7 @@ export const planOf = (scope: SearchScope): ReadonlyArray<PlannedRange> => {
     // Most endpoints are covered by the same alternatives.
     const key = covering.join()
     const ranges = known.get(key) ??
-      withoutContained(alternatives.flatMap(({ ranges }, index) => covering[index] === true ? ranges : []))
+      withoutContained(joined(alternatives.flatMap(({ ranges }, index) => covering[index] === true ? ranges : [])))
         .toSorted((a, b) => rankOf(a) - rankOf(b))
     known.set(key, ranges)
     return { endpoint, ranges }

@@ -278,6 +278,11 @@ export const make = (
       yield* notifier.notifyAll(expired)
       if (jobs.length > 0) {
         yield* ticket.cancel
+        // It was drained during the claim. Its exit may have been requested already, because it held no job.
+        if (yield* registry.isDraining(endpoint, worker)) {
+          yield* returnJobs(endpoint, worker, jobs.map(({ id }) => id))
+          return []
+        }
         for (const job of jobs) {
           yield* registry.assigned(endpoint, worker, job.id, job.attempt, tokens)
           notifier.followers.wake(job.id)
@@ -470,7 +475,7 @@ export const make = (
         ? { _tag: "Return", now: time, endpoint, worker }
         : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random(), blameless: blameless !== undefined }
     )
-    yield* notifier.notifyAll(applied)
+    yield* notifier.notifyAll(applied, undefined, blameless !== undefined)
     yield* registry.removed(endpoint, worker)
     notifier.discardStopSignals(endpoint, worker)
     notifier.demand.wake(endpoint)

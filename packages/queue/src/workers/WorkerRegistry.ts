@@ -251,6 +251,9 @@ const MAX_VERSION = 100
 /** The topic of released jobs between nodes. */
 const RELEASED = "released"
 
+/** The topic of announced exits of workers that an operator drains or stops. */
+const EXITING = "exiting"
+
 const isEndpointId = Schema.is(EndpointId)
 
 const NO_JOBS: ReadonlySet<string> = new Set()
@@ -295,7 +298,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       if (entry === undefined) {
         const now = elapsed()
         // The worker called another node before, and an operator asked for its end there.
-        const leaving = elsewhere?.(endpoint).find((one) => one.id === worker && one.leaving !== undefined)?.leaving ?? null
+        const leaving = elsewhere?.(endpoint).find((one) => one.id === worker && one.leaving !== undefined && !one.exitAnnounced)?.leaving ??
+          null
         entry = {
           id: worker,
           endpoint,
@@ -347,10 +351,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
       entry.cutAt = null
-      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 && entry.leaving === null
+      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 && (entry.leaving === null || entry.exitAnnounced)
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.exitAnnounced = false
+        entry.leaving = null
         entry.idleSince = entry.lastSeenAt
       }
       if (entry.state !== "ready") {
@@ -419,6 +424,20 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     nodes?.subscribe(RELEASED, (hint) => {
       const [endpoint = "", worker = "", job = ""] = hint?.key.split("\n") ?? []
       if (isEndpointId(endpoint)) release(endpoint, worker, job)
+    })
+    const announceExit = (entry: Entry) => {
+      entry.exitAnnounced = true
+      // A worker that exits does what the operator asked for. A later process with its name may take jobs.
+      if (!entry.pooled && entry.leaving !== null) entry.drainingSince = elapsed()
+    }
+    /** Every node has the operator's request, but only one receives the announcement of the exit. */
+    const tellExit = ({ endpoint, exitAnnounced, id, leaving, pooled }: Entry) => {
+      if (exitAnnounced && leaving !== null && !pooled) nodes?.publish(EXITING, `${endpoint}\n${id}`)
+    }
+    nodes?.subscribe(EXITING, (hint) => {
+      const [endpoint = "", worker = ""] = hint?.key.split("\n") ?? []
+      const entry = isEndpointId(endpoint) ? endpoints.get(endpoint)?.get(worker) : undefined
+      if (entry !== undefined) announceExit(entry)
     })
 
     return WorkerRegistry.of({
@@ -532,17 +551,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry === undefined) return
           entry.drainingSince ??= elapsed()
           if (announced === undefined) return
-          entry.exitAnnounced = true
-          if (entry.pooled || entry.leaving === null) return
-          // It does what the operator asked for. A later process with its name may take jobs.
-          entry.leaving = null
-          entry.drainingSince = elapsed()
+          announceExit(entry)
+          tellExit(entry)
         }),
       leave: (endpoint, worker, leaving) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry === undefined) return
         entry.drainingSince ??= elapsed()
         if (entry.leaving !== "stop") entry.leaving = leaving
+        tellExit(entry)
       },
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       mayExit: (endpoint, worker) => {

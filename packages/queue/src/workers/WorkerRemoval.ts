@@ -106,7 +106,7 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
         random: random(),
         blameless: true
       }),
-      (applied) => notifier.notifyAll(applied)
+      (applied) => notifier.notifyAll(applied, undefined, true)
     ))
 
   return {
