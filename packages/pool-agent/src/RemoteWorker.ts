@@ -7,7 +7,7 @@
  *      +-- report: failure --> failed
  * ```
  *
- * Lines are numbered by the agent. Those that the platform has taken are written by a fiber of the worker's own, so that a slow sink slows down only
+ * The agent numbers the lines. Each worker has its own fiber, which writes the lines that the platform has accepted, so that a slow sink slows down only
  * this worker.
  */
 import type { AgentOrder, AgentStart, AgentWorkerReport } from "@stint/contract/Agent"
@@ -27,7 +27,7 @@ import { toError } from "./StartFailure.ts"
 /** How many lines may wait for the sink. The agent keeps the others. */
 const MAX_PENDING = 1_000
 
-/** What a start or an adoption provides. */
+/** What the caller of a start or an adoption provides. */
 export interface Owner {
   readonly variables: StartRequest["variables"]
   readonly mask?: StartRequest["mask"]
@@ -47,11 +47,11 @@ export interface RemoteWorker {
   readonly state: () => "starting" | "running" | "draining" | "ending"
   /** Applies what a report says. `run`: the agent's process. */
   readonly apply: (report: AgentWorkerReport, run: string) => void
-  /** A report does not contain the worker. Returns true if nothing is left to do for it. */
+  /** The latest report does not contain the worker. Returns true if nothing is left to do for the worker. */
   readonly absent: (agent: string) => boolean
   /** The agent's lease has ended. */
   readonly lose: (reason: string) => void
-  /** Begins to write its lines. Call it once. */
+  /** Starts writing the worker's lines. Call it once. */
   readonly attach: (owner: Owner) => Effect.Effect<void>
 }
 
@@ -79,7 +79,7 @@ export const make = (options: {
   let isAttached = false
   /** Whether the agent's latest report contained it. */
   let isKnown = start === undefined
-  /** Set once no more lines arrive. */
+  /** Set once no more lines can arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
   let hasFailed = false
 
@@ -161,7 +161,7 @@ export const make = (options: {
     absent: (name) => {
       isKnown = false
       if (exit !== undefined) return true
-      // An order that no report has answered yet.
+      // No report has confirmed the order yet.
       if (start !== undefined && wish === "run") return false
       if (start !== undefined) fail(new PoolError({ reason: new NoCapacity({ problem: `agent ${name} had not started it` }) }))
       else finish({ _tag: "Lost", reason: `agent ${name} no longer has it.` })

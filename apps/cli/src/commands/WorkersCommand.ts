@@ -66,7 +66,7 @@ const list = Command.make(
 
 /** What the platform cannot do about a worker that it did not start. */
 const externalText = (id: string): string =>
-  `The platform did not start it: end its process yourself. If it starts again as ${id}, it gets jobs once no call has arrived for 30 s.`
+  `The platform did not start it: end its process yourself. A new process named ${id} gets jobs if the old one has not called for 30 s.`
 
 const jobCount = (jobs: ReadonlyArray<string>): string => `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}`
 
