@@ -1,4 +1,4 @@
-/** A platform and its agents in one process. Faults are between them: lost requests, lost answers, repeated and late reports. */
+/** A platform and its agents in one process. The network between them has faults: lost requests and responses, repeated and late reports. */
 import type { AgentReport } from "@stint/contract/Agent"
 import * as Agent from "@stint/pool-agent/Agent"
 import * as AgentOutput from "@stint/pool-agent/AgentOutput"
@@ -62,13 +62,13 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
 export interface Network {
   /** Requests do not arrive. */
   isCut: boolean
-  /** The number of the next reports whose answers are lost. */
+  /** How many of the next reports lose their responses. */
   loseAnswers: number
-  /** The number of the next reports that arrive twice. */
+  /** How many of the next reports arrive twice. */
   repeat: number
   /** Every report that arrived. */
   readonly reports: Array<AgentReport>
-  /** The number of orders to start a worker, in all answers that arrived. */
+  /** The number of orders to start a worker, in all responses that arrived. */
   starts: number
 }
 
@@ -78,7 +78,7 @@ const unreachable = new LinkError({ kind: "unreachable", problem: "The platform 
 
 export const KEY = { id: "0123456789abcdef", endpoints: "all" } as const
 
-/** The calls of an agent over a network. */
+/** An agent's calls over a network. */
 export const linkOver = (
   agents: AgentsService,
   name: string,
