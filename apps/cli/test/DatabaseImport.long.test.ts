@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
 
   const seed = SeededRandom.runSeed()
 
-  it(`continues after each of ${KILLS} kills by signal 9 at random moments, and copies every job once (seed ${seed})`, async () => {
+  it(`continues after ${KILLS} kills by signal 9 at random moments, and copies every job once (seed ${seed})`, async () => {
     const dice = SeededRandom.seededRandom(seed)
     await writeJobs(join(folder, "stint.db"))
     const url = cluster.url("killed")

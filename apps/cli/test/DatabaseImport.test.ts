@@ -248,7 +248,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect((await imported()).filter(({ changed }) => changed > 0)).toEqual([])
   }, 60_000)
 
-  it("lets no node start after an unfinished import or the import of a backup, and refuses to import after a node has started", async () => {
+  it("starts no node after an unfinished import or a backup's, and imports nothing after a node has started", async () => {
     write()
     writeFileSync(join(folder, "stint-backup.json"), "{}")
     const { code, stdout } = await importInto()

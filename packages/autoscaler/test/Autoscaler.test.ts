@@ -330,7 +330,7 @@ describe("Autoscaler: workers that an operator removes", () => {
       assert.notInclude(yield* running, worker)
     }))
 
-  test("a drained worker that is starting or idle exits and is replaced at once if the endpoint needs it", () =>
+  test("a drained worker that is starting or idle exits, and is replaced without a backoff if the endpoint needs it", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { min: 1, max: 1 } })
       yield* after(100)

@@ -8,8 +8,8 @@
  *     +-- changes: the orders differ, or 3 s are over
  * ```
  *
- * The agent calls the platform; the platform never calls the agent. While the platform cannot be reached, its workers continue. On shutdown, it reports that it is
- * leaving; its workers finish their jobs, and after `shutdownGrace` it kills the remaining ones.
+ * The agent calls the platform; the platform never calls the agent. While the platform cannot be reached, its workers continue. On shutdown, the
+ * agent reports that it is leaving; its workers finish their jobs, and after `shutdownGrace` it kills the remaining ones.
  */
 import {
   AGENT_PROTOCOL,
@@ -166,7 +166,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       connection = undefined
       joined.closeUnsafe()
       return yield* Effect.logWarning(
-        "The platform has closed this agent's connection, because it received no report in time. Joining again."
+        "The platform has closed this agent's connection, because it did not hear from the agent in time. Joining again."
       )
     }
     if (said !== problem) {

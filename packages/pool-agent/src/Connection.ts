@@ -9,8 +9,8 @@
  * Only a call that proves that the agent received an earlier response renews the lease. Otherwise an agent whose requests arrive, but which receives no
  * responses, would be given workers that it never starts.
  *
- * A call whose epoch is over, or a report that is older than one that has arrived, is refused: the agent joins again, and its next report describes its
- * current state.
+ * A call whose epoch is over, or a report that is older than one that has arrived, is refused: the agent joins again, and its next report describes
+ * its current state.
  */
 import type { AgentOrders, AgentReport, AgentWorkerReport } from "@stint/contract/Agent"
 import { AgentRefused } from "@stint/pool/Agents"
@@ -19,8 +19,8 @@ import type { Machine } from "./Placement.ts"
 import type { RemoteWorker } from "./RemoteWorker.ts"
 
 /**
- * How long an epoch lasts without a renewal. An agent reports at least every 3 s, and repeats a report after 2.5 s, so two reports may be lost. A lost
- * machine's workers count until the epoch ends. Milliseconds.
+ * How long an epoch lasts without a renewal. An agent reports at least every 3 s, and repeats a report after 2.5 s, so two reports may be lost. A
+ * lost machine's workers count until the epoch ends. Milliseconds.
  */
 export const LEASE_MILLIS = 10_000
 

@@ -1,8 +1,8 @@
 /**
  * Decides which machine starts the next worker. Pure.
  *
- * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can run it,
- * because that machine also serves the database. {@link obstacleOf} says why a machine cannot run a worker.
+ * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can run
+ * it, because that machine also serves the database. {@link obstacleOf} says why a machine cannot run a worker.
  */
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"

@@ -13,8 +13,8 @@ import * as Schema from "effect/Schema"
 /** A call failed. */
 export class LinkError extends Schema.TaggedError<LinkError>()("LinkError", {
   /**
-   * `unreachable`: no response, or the platform cannot handle the call now. `conflict`: the epoch is over, or the platform does not admit the agent. `rejected`: the
-   * token or the address is wrong.
+   * `unreachable`: no response, or the platform cannot handle the call now. `conflict`: the epoch is over, or the platform does not admit the agent.
+   * `rejected`: the token or the address is wrong.
    */
   kind: Schema.Literals(["unreachable", "conflict", "rejected"]),
   /** As a sentence. */

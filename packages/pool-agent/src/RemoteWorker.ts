@@ -7,8 +7,8 @@
  *      +-- report: failure --> failed
  * ```
  *
- * The agent numbers the lines. Each worker has its own fiber, which writes the lines that the platform has accepted, so that a slow sink slows down only
- * this worker.
+ * The agent numbers the lines. Each worker has its own fiber, which writes the lines that the platform has accepted, so that a slow sink slows down
+ * only this worker.
  */
 import type { AgentOrder, AgentStart, AgentWorkerReport } from "@stint/contract/Agent"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"

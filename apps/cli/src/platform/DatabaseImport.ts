@@ -1,5 +1,6 @@
 /**
- * Copies a platform from its data folder into a PostgreSQL database, compares the two, and says what to do next (docs/operations/move-to-postgresql.md).
+ * Copies a platform from its data folder into a PostgreSQL database, compares the two, and says what to do next
+ * (docs/operations/move-to-postgresql.md).
  */
 import type { PostgresOpenError } from "@stint/store-postgres"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"

@@ -23,8 +23,8 @@ export interface EndpointWorker {
 }
 
 /**
- * What an operator can request for a worker. The same request cannot be made twice. An unhealthy worker has exited, or the platform ends it; a throttled
- * one was never started.
+ * What an operator can request for a worker. The same request cannot be made twice. An unhealthy worker has exited, or the platform ends it; a
+ * throttled one was never started.
  */
 export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"drain" | "stop"> =>
   state === "unhealthy" || state === "throttled" || leaving === "stop"

@@ -10,8 +10,8 @@
  *     | GET code/{hash}                                          |   once for each release
  * ```
  *
- * A report and its orders describe everything, so losing or repeating one changes nothing. A connection has an epoch, which ends when its lease expires
- * (docs/decisions/0076-agents.md).
+ * A report and its orders describe everything, so losing or repeating one changes nothing. A connection has an epoch, which ends when its lease
+ * expires (docs/decisions/0076-agents.md).
  */
 import * as Schema from "effect/Schema"
 import { EndpointId, WorkerId } from "../Ids.ts"

@@ -81,8 +81,8 @@ export const WorkerOverview = Schema.Struct({
   /** Its last heartbeat. Absent before the first one. */
   heartbeatAt: Schema.optionalKey(Schema.Int),
   /**
-   * Present when an operator has drained or stopped it. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it is being killed, and
-   * has lost its jobs.
+   * Present when an operator has drained or stopped it. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it has lost
+   * its jobs, and is killed if the platform started it.
    */
   leaving: Schema.optionalKey(Schema.Literals(["drain", "stop"])),
   /** True when the platform did not start it, and therefore cannot end its process. */

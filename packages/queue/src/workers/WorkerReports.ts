@@ -12,7 +12,7 @@ export type WorkerState = typeof WorkerState.Type
 
 const Leaving = Schema.Literals(["drain", "stop"])
 
-/** What an operator requested for a worker. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it is killed. */
+/** What an operator requested for a worker. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it ends at once. */
 export type Leaving = typeof Leaving.Type
 
 const Time = Schema.NullOr(Schema.Number)
