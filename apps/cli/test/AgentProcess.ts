@@ -82,7 +82,7 @@ export class AgentProcess implements AsyncDisposable {
     return texts.flatMap((text) => (JSON.parse(text) as { readonly pid?: number }).pid ?? [])
   }
 
-  /** Ends the agent and its workers at once, as when the machine loses its power. */
+  /** Ends the agent and its workers at once, as when the machine loses power. */
   async crash(): Promise<void> {
     const pids = await this.workerPids()
     await this.end("SIGKILL")
@@ -90,7 +90,7 @@ export class AgentProcess implements AsyncDisposable {
       try {
         process.kill(-pid, "SIGKILL")
       } catch {
-        // It has ended.
+        // It has already exited.
       }
     }
   }

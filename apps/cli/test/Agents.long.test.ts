@@ -1,5 +1,5 @@
 /**
- * Agents on other machines (docs/operations/agents.md): a platform without workers of its own, real agents, lost machines, restarts and partitions.
+ * Agents on other machines (docs/operations/agents.md): a platform that runs no workers itself, real agents, lost machines, restarts and partitions.
  */
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -14,7 +14,7 @@ const LIMIT = 85_000
 /** The lease of the endpoint `one`. Milliseconds. */
 const LEASE = 10_000
 
-/** A job whose first attempt ended in this process. A job that was repeated has the member `retries`. */
+/** A job that completed at its first attempt, in this process. A repeated job has the member `retries`. */
 const whole = (pid: number): unknown =>
   expect.toSatisfy((job: JobObject) =>
     job.status === "COMPLETED" && (job.retries ?? 0) === 0 && (job.output as { readonly pid: number }).pid === pid
@@ -80,7 +80,7 @@ describe("agents", () => {
     expect(text).toMatch(/one +connected +\d\/4/)
   }, LIMIT)
 
-  it("runs the job of a lost machine on another one within its lease and 5 s", async () => {
+  it("runs a lost machine's job on another machine within the job's lease plus 5 s", async () => {
     // Both have the same number of free places, so the first by name gets the worker.
     const first = await join2("one")
     await join2("two")
@@ -95,7 +95,7 @@ describe("agents", () => {
     expect(took).toBeLessThan(LEASE + 5_000)
   }, LIMIT)
 
-  it("continues the job of an agent that was killed and started again", async () => {
+  it("lets a job finish on its worker when its agent is killed and started again", async () => {
     const agent = await join2("one")
     const log = join(folder, "restarted.log")
     const id = await platform.run("one", { ms: 8_000, log })
@@ -121,7 +121,7 @@ describe("agents", () => {
     expect(await platform.runSync("one", { n: 8 })).toMatchObject({ status: "COMPLETED", output: { n: 8 } })
   }, LIMIT)
 
-  it("gives no workers to an agent that receives no answers, and takes it back afterwards", async () => {
+  it("gives no workers to an agent that receives no responses, and accepts it again afterwards", async () => {
     await using proxy = await DroppingProxy.create(() => platform.port)
     const deaf = await join2("deaf", proxy.url)
     expect(await platform.runSync("one", { n: 1 })).toMatchObject({ status: "COMPLETED" })
@@ -148,12 +148,12 @@ describe("agents", () => {
     expect(words).toContain("STINT_LOCAL_WORKERS is 0")
     expect((await platform.request("POST", "/api/v1/agents/one/resume")).body).toMatchObject({ state: "connected" })
     expect(await platform.ended("one", id)).toMatchObject({ status: "COMPLETED" })
-    // On request, its workers finish, and the platform knows that it has left.
+    // On SIGTERM, its workers finish, and then it exits.
     expect(await agent.end("SIGTERM")).toBe(0)
     expect(await agent.workerPids()).toEqual([])
   }, LIMIT)
 
-  it("ends with the way out for a wrong token, and keeps trying for a platform that is not there", async () => {
+  it("exits with a hint when the token is wrong, and keeps trying when the platform does not respond", async () => {
     const wrong = await stint(undefined, ["agent", "--join", platform.url, "--token", platform.key], {
       STINT_DATA_DIR: join(folder, "wrong")
     })

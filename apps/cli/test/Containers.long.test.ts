@@ -85,7 +85,7 @@ describe.skipIf(missing !== undefined)(`workers in containers${missing === undef
     )
   }, 300_000)
 
-  it("are drained after their job, and stopped at once, so that their job runs again in another one", async () => {
+  it("finish their job when drained, and lose it to another container when stopped", async () => {
     const ask = async (worker: string, how: "drain" | "stop") => {
       const { body, status } = await platform.request("POST", `/api/v1/endpoints/one/workers/${worker}/${how}`)
       expect([status, body]).toMatchObject([200, { id: worker, state: "draining", leaving: how }])

@@ -1,5 +1,5 @@
 /**
- * `stint database import` with real processes: killed by signal 9 while it copies, and between a platform with SQLite and one with PostgreSQL
+ * `stint database import` with real processes: killed by signal 9 while it copies, and moving a platform from SQLite to PostgreSQL
  * (docs/operations/move-to-postgresql.md).
  */
 import { execute, missing, startCluster, type TestCluster } from "@stint/store-postgres/testing"
@@ -20,16 +20,16 @@ const CONFIG = ["serve", "--config", join(FIXTURES, "pipelines.config.ts")]
 /** How long a state may take to appear on a busy machine. Milliseconds. */
 const LIMIT = 180_000
 
-/** The same for a state of a platform. Milliseconds. */
+/** How long a platform may take to reach a state on a busy machine. Milliseconds. */
 const STATE = 120_000
 
-/** The number of jobs of the import that is killed. */
+/** The number of jobs in the import that is killed. */
 const JOBS = 8_000
 
 /** How often it is killed. */
 const KILLS = 3
 
-/** Ended jobs with an input and an output, which a platform has stored. */
+/** Writes a platform's file with ended jobs that have an input and an output. */
 const writeJobs = async (file: string) => {
   await Effect.runPromise(Effect.scoped(Layer.build(Sqlite.layer({ file, durability: "D1" }))))
   const db = new DatabaseSync(file)
@@ -59,7 +59,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
 
   const seed = SeededRandom.runSeed()
 
-  it(`continues after each of ${KILLS} kills by signal 9 at a random moment, and has every job once (seed ${seed})`, async () => {
+  it(`continues after ${KILLS} kills by signal 9 at random moments, and copies every job once (seed ${seed})`, async () => {
     const dice = SeededRandom.seededRandom(seed)
     await writeJobs(join(folder, "stint.db"))
     const url = cluster.url("killed")
@@ -108,7 +108,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
     ).toEqual([[JOBS, JOBS, JOBS, JOBS]])
   }, 3 * LIMIT)
 
-  it("moves a platform: it goes on with every job, run, key and schedule where it was killed", async () => {
+  it("moves a killed platform, which continues with every job, run, key and schedule", async () => {
     await using old = await PlatformProcess.create(CONFIG)
     const post = async (platform: PlatformProcess, path: string, body: unknown, key?: string) => {
       const response = await fetch(platform.url + path, {
@@ -143,7 +143,7 @@ describe.skipIf(missing !== undefined)(missing ?? "an import into PostgreSQL", (
       const { body } = await old.request("GET", `/v2/napping/status/${run}?explain=true`)
       return JSON.stringify(body).includes("\"parked\"") || undefined
     }, STATE)
-    // A backup is copied while the platform runs, and the platform itself after it has stopped.
+    // A backup is imported while the platform runs, and the data folder after it has stopped.
     const archive = join(folder, "stint.tar")
     expect((await stint(old, ["backup", archive])).code).toBe(0)
     const copy = join(folder, "copy")

@@ -28,7 +28,7 @@ import { type Finished, runCommand } from "./CommandInProcess.ts"
 
 const SCHEMAS = resolve(import.meta.dirname, "../../../packages/store-sqlite/test/fixtures/schemas")
 
-/** The number that marks a file of Stint. */
+/** The application id of Stint's files. */
 const APPLICATION = 0x5354494e
 
 /** What the fixture does not have: text that PostgreSQL stores escaped, nested runs, and ids that UTF-16 orders differently. */
@@ -46,7 +46,7 @@ describe("the tables of an import", () => {
   const file = join(mkdtempSync(join(tmpdir(), "stint-import-")), "stint.db")
   afterAll(() => rmSync(resolve(file, ".."), { recursive: true, force: true }))
 
-  /** The columns that no store needs again, because they follow from others. */
+  /** Columns that need no copy, because their values follow from others. */
   const DERIVED = new Set(["jobs.due_at", "batches.due_at", "inputs.seq", "outcomes.seq", "delivery_bodies.seq"])
 
   it("are all tables and columns of the file, or are named with a reason", async () => {
@@ -114,7 +114,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
   })
   afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-  it("copies every row of every table, which a node then reads through its stores, and does not change the file", async () => {
+  it("copies every row of every table so that a node can read it through its stores, and does not change the file", async () => {
     write()
     const before = digest()
     const tables = await imported()
@@ -141,13 +141,13 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
       yield* store.insert(Scenario.record({ endpoint: red }))
     }))
     expect(await sql("SELECT count(*)::int FROM stint.jobs WHERE seq > 10")).toEqual([[1]])
-    // The turn of its slot.
+    // `seq` is the turn of its slot.
     expect(await sql("SELECT seq::int FROM stint.running WHERE id = 'slot'")).toEqual([[1]])
     const [roots] = await sql("SELECT array_agg(DISTINCT root) FROM stint.runs")
     expect(roots).toEqual([["run"]])
   }, 120_000)
 
-  it("fills every table and column of the database, except for those of nodes", async () => {
+  it("fills every table and column of the database, except those that nodes write", async () => {
     write()
     await imported()
     /** Tables that a copy does not fill, and why. */
@@ -169,7 +169,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
       const [found] = await sql(`SELECT count("${String(column)}")::int FROM stint.${String(table)}`)
       if (found?.[0] === 0) empty.push(`${String(table)}.${String(column)}`)
     }
-    // Values that jobs in this state do not have.
+    // Jobs in one state may lack a value, but jobs in some state have it.
     expect(empty.filter((name) => !/^(ready|delayed|running|ended)\./.test(name))).toEqual([])
     const states = ["ready", "delayed", "running", "ended"]
     const everywhere = empty.filter((name) => states.every((state) => empty.includes(name.replace(/^\w+/, state))))
@@ -209,7 +209,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     ]])
   }, 60_000)
 
-  it("stores a page as a whole or not at all, and goes on there after a failure", async () => {
+  it("stores a page as a whole or not at all, and continues there after a failure", async () => {
     write()
     await runCommand(["database", "migrate"], { env: { STINT_DATABASE: url } })
     await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no room'; END $$;
@@ -225,7 +225,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect([written.get("endpoints"), written.get("jobs")]).toEqual([0, 10])
   }, 60_000)
 
-  it("repairs any row of any table that is lost, changed or doubled in the target", async () => {
+  it("repairs every row that was lost, changed or duplicated in the target, in every table", async () => {
     write()
     await imported()
     const damage = (table: StoredTable): string => {
@@ -240,7 +240,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     await sql("INSERT INTO stint.run_waits SELECT * FROM stint.run_waits; UPDATE stint.usage_hours SET cpu_ms = cpu_ms + 1")
     const tables = await imported()
     expect(tables.filter(({ changed, rows }) => changed < rows).map(({ table }) => table)).toEqual([])
-    // A job must be in one of the tables of states only.
+    // A job must be in only one of the state tables.
     await sql(
       "INSERT INTO stint.ready SELECT * FROM stint.delayed; UPDATE stint.ended SET output = '{\"n\":6}' WHERE id = 'done'"
     )
@@ -249,7 +249,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect((await imported()).filter(({ changed }) => changed > 0)).toEqual([])
   }, 60_000)
 
-  it("lets no node start with an unfinished import or with one of a backup, and refuses an import after a node", async () => {
+  it("starts no node after an unfinished import or a backup's, and imports nothing after a node has started", async () => {
     write()
     writeFileSync(join(folder, "stint-backup.json"), "{}")
     const { code, stdout } = await importInto()
@@ -267,7 +267,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect(await refusal()).toContain("a node of Stint uses it")
   }, 60_000)
 
-  it("refuses another platform, a database with rows, newer tables and a user without rights, and writes nothing", async () => {
+  it("refuses another platform, a database with rows, newer tables and a user without privileges", async () => {
     write()
     await sql("CREATE ROLE reader LOGIN")
     const asReader = url.replace("stint@", "reader@")
@@ -311,7 +311,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     )
   }, 60_000)
 
-  it("takes the bucket of large payloads along, and refuses payloads in a folder", async () => {
+  it("copies the location of large payloads in a bucket, and refuses payloads in a folder", async () => {
     write()
     const record = (location: string) =>
       writeFileSync(join(folder, "payloads.json"), JSON.stringify({ owner: "stint-1", location }))
@@ -334,7 +334,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     expect([code, stderr]).toEqual([1, expect.stringContaining("STINT_DATABASE is not set")])
   })
 
-  it("stores a text of any shape as the file has it", async () => {
+  it("stores texts of every kind exactly as in the file", async () => {
     write()
     const texts = ["\u{1F600}", "\uFFFD", "\uF8FE", "\\", "\"{},NULL", "'\n\t", "x".repeat(300_000)]
     const db = new DatabaseSync(join(folder, "stint.db"))

@@ -113,7 +113,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     expect(await first.ended("joined", id)).toMatchObject({ status: "COMPLETED", output: 2 })
   }, LIMIT)
 
-  it("drains and stops worker processes through either node, whichever has started them, by the command line", async () => {
+  it("drains and stops worker processes with the command line through either node, whichever started them", async () => {
     for (const near of [first, second]) {
       const stint = (...args: ReadonlyArray<string>) =>
         runCommand([...args, "--json"], { env: { STINT_URL: near.url, STINT_API_KEY: near.key } })
@@ -154,7 +154,7 @@ describe.skipIf(missing !== undefined)(missing ?? "two nodes with one database",
     }
   }, LIMIT)
 
-  it("drains an external worker that calls one node through the other", async () => {
+  it("drains an external worker through a node that the worker does not call", async () => {
     const poll = (platform: PlatformProcess) => platform.request("GET", "/v2/joined/job-take/eve", undefined, workerKey)
     await poll(second)
     const drained = await until("the worker at the other node", async () => {

@@ -63,7 +63,7 @@ describe("the filters", () => {
   const searchOf = (text: string) => parseSearch(text).search ?? EVERYTHING
   const termsOf = (text: string) => drawnTerms(searchOf(text)) ?? NO_TERMS
 
-  it("draw one alternative, and show as text what they cannot draw", () => {
+  it("show one alternative, and show as text what they cannot represent", () => {
     for (const text of ["", "endpoint:a status:failed since:2h", "status:failed status:timed_out"]) {
       expect(undrawnText(searchOf(text)), text).toBe("")
     }
@@ -73,7 +73,7 @@ describe("the filters", () => {
     expect(undrawnText(searchOf("status:failed OR tag:x"))).toBe("status:failed OR tag:x")
   })
 
-  it("keep the other terms of the query, and replace negations of what they choose", () => {
+  it("keep the other terms of the query, and replace negated terms of the chosen key", () => {
     const terms = termsOf("tag:x -tag:y -status:completed -endpoint:b")
     expect(withStatus(terms, "FAILED")).toBe("status:failed tag:x -endpoint:b -tag:y")
     expect(withStatus(terms, undefined)).toBe("tag:x -endpoint:b -tag:y")

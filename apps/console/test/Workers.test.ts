@@ -38,7 +38,7 @@ const overview = {
 }
 
 describe("the buttons of a worker", () => {
-  it("offer what is left to ask: nothing of a worker that is being stopped or has failed, no drain of one that drains", () => {
+  it("offer only possible requests: none for a worker that is being stopped or has failed, and no drain for a draining one", () => {
     for (const state of ["initializing", "idle", "running"] as const) {
       expect(removable(worker("a", state))).toEqual(["drain", "stop"])
     }
@@ -47,13 +47,13 @@ describe("the buttons of a worker", () => {
     expect(removable({ ...worker("a", "draining"), leaving: "stop" })).toEqual([])
   })
 
-  it("say before they are pressed what becomes of the jobs and of the process", () => {
+  it("say before they act what will happen to the jobs and the process", () => {
     expect(removalText("drain", worker("a", "idle"))).toBe(
-      "It runs no job. It takes no more jobs, and ends. The platform starts another one if the endpoint needs it."
+      "It runs no job. It takes no more jobs, and exits. The platform starts another one if the endpoint needs it."
     )
     const busy = { ...worker("a", "running"), jobs: ["1", "2"] }
     expect(removalText("drain", busy)).toBe(
-      "It runs 2 jobs. It takes no more jobs, and ends after those that it has. The platform starts another one if the endpoint needs it."
+      "It runs 2 jobs. It takes no more jobs, and exits after its current ones. The platform starts another one if the endpoint needs it."
     )
     expect(removalText("stop", { ...busy, external: true })).toBe(
       "It runs 2 jobs. It is told to stop its jobs and takes no more. Each of its jobs loses an attempt: it runs again, or fails if no " +

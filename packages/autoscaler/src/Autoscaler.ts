@@ -206,7 +206,7 @@ export const layer = (
       reconciled = endedLoops === endedBefore ? endpoints : undefined
     })
 
-    /** Orphans that the pool finds later are adopted by the next check. They receive no more jobs at once. */
+    /** The next check adopts orphans that the pool finds later. They receive no more jobs from now on. */
     const onChange = (change: PoolChange) =>
       change._tag === "Room"
         ? Effect.forEach([...managed.values()], ({ workers }) => workers.hasRoom, { discard: true })

@@ -44,7 +44,7 @@ export interface EndpointFailures {
   readonly allowedStarts: (wanted: number, starting: number) => number
   /** No worker may start before this monotonic time. */
   readonly notBefore: () => number
-  /** The pool has room again. Returns true if a start waited because of a lack of capacity; it no longer does. */
+  /** The pool has room again. Returns true if a start was waiting for capacity; it no longer waits. */
   readonly hasRoom: () => boolean
   /** Removes the displayed failure. */
   readonly clear: Effect.Effect<void>

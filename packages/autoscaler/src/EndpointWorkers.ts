@@ -76,7 +76,7 @@ export interface EndpointWorkers {
   readonly adopt: (orphan: OrphanedWorker) => Effect.Effect<void>
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
-  /** The pool has room again: a wait after a lack of capacity ends. */
+  /** The pool has room again, so a start no longer waits for capacity. */
   readonly hasRoom: Effect.Effect<void>
   /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
@@ -262,7 +262,7 @@ export const make = Effect.fnUntraced(function*(
       ADOPTED
     )
     life.ready = true
-    // The machine has probably ended both the earlier platform and this worker, not one of the worker's jobs.
+    // Probably the machine ended both the earlier platform and this worker, so none of the worker's jobs is to blame.
     life.blameless = !orphan.isRunning
     life.draining = { requestExitAt: now(), exitRequestedAt: undefined }
     lifecycles.set(orphan.id, life)

@@ -1,5 +1,5 @@
 /**
- * What happens to the jobs of an endpoint's workers that are gone.
+ * What happens to the jobs of an endpoint's workers when the workers are gone.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobQueue } from "@stint/queue/JobQueue"

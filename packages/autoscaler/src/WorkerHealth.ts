@@ -3,7 +3,7 @@
  *
  * The decision depends only on the worker's calls to the platform. These cases are checked in this order:
  *
- * - *drained by an operator*: it takes no more jobs, and its exit is requested when it holds none, also while it starts.
+ * - *drained by an operator*: it takes no more jobs, and its exit is requested once it holds none, even while it starts.
  * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
  *   (docs/spec/endpoints.md#worker-supervision).
  * - *setup*: it reported that its setup began, and how long it may take. It ends itself after that time. A setup that blocks its thread
@@ -63,7 +63,7 @@ export type HealthAssessment =
 /** Whether the worker takes jobs. */
 export const isWorking = (status: WorkerStatus | undefined): boolean => status?.state === "idle" || status?.state === "running"
 
-/** Whether the worker has called the platform and has not failed. A worker that an operator drains may never have called. */
+/** Whether the worker has called the platform and has not failed. A worker that an operator has drained may never have called. */
 export const isReady = (status: WorkerStatus | undefined): boolean =>
   isWorking(status) ||
   (status?.state === "draining" && (status.leaving === undefined || status.idleSince !== null || status.jobs.length > 0))

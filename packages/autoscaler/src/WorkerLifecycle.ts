@@ -51,7 +51,7 @@ export interface WorkerLifecycle {
   readonly requestExit: Effect.Effect<void>
   /** Kills the worker, or cancels its start. If called more than once, the first reason (a sentence) is recorded. */
   readonly end: (reason: string) => Effect.Effect<void>
-  /** The same for an operator, who asks for its end at the time `at`: it is expected, and no job is to blame. */
+  /** Ends the worker for an operator, who requested it at the time `at`: the exit is expected, and no job is to blame. */
   readonly stop: (at: number) => Effect.Effect<undefined>
   /** Starts the worker and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>

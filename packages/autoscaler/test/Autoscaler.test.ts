@@ -330,7 +330,7 @@ describe("Autoscaler: workers that an operator removes", () => {
       assert.notInclude(yield* running, worker)
     }))
 
-  test("a drained worker that starts or is idle exits at once and is replaced if the endpoint needs it, without a wait", () =>
+  test("a drained worker that is starting or idle exits, and is replaced without a backoff if the endpoint needs it", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { min: 1, max: 1 } })
       yield* after(100)
@@ -369,7 +369,7 @@ describe("Autoscaler: workers that an operator removes", () => {
       }))
   }
 
-  test("a stop of a worker that starts cancels its start, and counts as no failure", () =>
+  test("stopping a worker that is starting cancels its start, and counts as no failure", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { BOOT_MS: "30000" } })
       const job = yield* submit(endpoint, { ms: 1_000 })
@@ -382,7 +382,7 @@ describe("Autoscaler: workers that an operator removes", () => {
       assert.deepInclude(yield* jobOf(endpoint, job), { status: "COMPLETED", attempt: 1, retries: 0 })
     }))
 
-  test("a start that has failed is no worker that could be drained or stopped", () =>
+  test("a failed start cannot be drained or stopped, because there is no worker", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
@@ -395,7 +395,7 @@ describe("Autoscaler: workers that an operator removes", () => {
       }
     }))
 
-  test("a stop fails a job without another attempt, with the stop as the cause", () =>
+  test("a stop fails a job that has no attempt left, and is named as the cause", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ maxAttempts: 1 })
       const job = yield* submit(endpoint, { ms: 20_000 })

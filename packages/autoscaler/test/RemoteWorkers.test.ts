@@ -1,5 +1,5 @@
 /**
- * Workers on other machines: the connection to a machine is lost, workers are found later, and room appears.
+ * Workers on other machines: lost connections to machines, workers that are found later, and new room.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
@@ -20,7 +20,7 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { after, deploy, jobOf, now, states, submit, withoutAutoscaler } from "./TestPlatform.ts"
 
-/** A pool whose workers are on another machine: they call the queue only when a test does it for them. */
+/** A pool whose workers are on another machine: the tests call the queue on their behalf. */
 const remotePool = Effect.gen(function*() {
   const changes = yield* Queue.unbounded<PoolChange>()
   const ends = new Map<string, Deferred.Deferred<WorkerExit>>()
@@ -82,7 +82,7 @@ const test = (
 
 const LEASE = 5_000
 
-/** An endpoint with a job that a worker of the pool has taken. */
+/** An endpoint with a job that one of the pool's workers has taken. */
 const takenJob = Effect.fnUntraced(function*({ starts }: Remote) {
   const queue = yield* JobQueue.JobQueue
   const registry = yield* WorkerRegistry.WorkerRegistry
@@ -117,7 +117,7 @@ describe("Autoscaler: workers on other machines", () => {
       assert.strictEqual(taken?.id, job)
     }))
 
-  test("leaves a lost worker its job while its heartbeats arrive, and gives it no other", (remote) =>
+  test("lets a lost worker keep its job while its heartbeats arrive, and gives it no others", (remote) =>
     Effect.gen(function*() {
       const { endpoint, job, queue, worker } = yield* takenJob(remote)
       yield* remote.lose(worker)
@@ -131,7 +131,7 @@ describe("Autoscaler: workers on other machines", () => {
       assert.deepStrictEqual([done.status, done.retries], ["COMPLETED", 0])
       const take = queue.take({ endpoint: endpoint.id, worker, limit: 1, waitMs: 0, holding: false })
       assert.deepStrictEqual(yield* take, [])
-      // Also after a silence in which the platform has forgotten it.
+      // The same after a silence long enough for the platform to forget it.
       yield* after("2 minutes")
       assert.deepStrictEqual(yield* take, [])
       assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE")
@@ -216,7 +216,7 @@ describe("Autoscaler: workers on other machines", () => {
       remote.state.isFull = true
       const endpoint = yield* deploy({ workers: { max: 1 } })
       yield* submit(endpoint)
-      // The waits between the attempts become long.
+      // The backoff grows.
       yield* after("2 minutes")
       assert.deepStrictEqual(yield* states(endpoint), ["throttled"])
       remote.state.isFull = false

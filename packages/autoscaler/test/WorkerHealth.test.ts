@@ -38,7 +38,7 @@ describe("WorkerHealth", () => {
   it("reports an idle worker that calls as healthy, and checks it again when it could be silent for too long", () =>
     assert.deepStrictEqual(assess(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
 
-  it("drains a worker for an operator at once, also one that starts, is ill or runs a job", () => {
+  it("drains a worker for an operator at once, even if it is starting, is unhealthy or runs a job", () => {
     for (
       const [ready, one] of [
         [true, status({ leaving: "drain", state: "draining" })],
@@ -55,7 +55,7 @@ describe("WorkerHealth", () => {
     }
   })
 
-  it("does not take a worker that is drained before its first call for one that has started", () => {
+  it("does not count a worker as started if it was drained before its first call", () => {
     const drained = { state: "draining", leaving: "drain" } as const
     assert.isFalse(isReady(status({ ...drained, idleSince: null })))
     assert.isTrue(isReady(status(drained)))

@@ -189,7 +189,7 @@ describe("the text query of jobs", () => {
     expect(printSearch(parsed(text))).toBe(
       "status:failed since:2h -status:completed -tag:nightly -error:\"disk full\" OR tag:a -tag:a"
     )
-    // Words and a minus within values, and keys that look like words, are what they were before.
+    // Words and a minus within values, and keys that look like words, keep their earlier meaning.
     expect(only("tag:-a tag:OR error:\"a OR b\" tag:NOT")).toEqual({
       ...only(""),
       tag: ["-a", "OR", "NOT"],
@@ -224,7 +224,7 @@ describe("the text query of jobs", () => {
     expect(problemOf(alternatives(MAX_ALTERNATIVES + 1)).message).toContain(`${MAX_ALTERNATIVES} alternatives`)
   })
 
-  it("plans with the statuses and endpoints that an alternative can match", () => {
+  it("finds the statuses and endpoints that an alternative can match", () => {
     expect(searchedStatuses(only("-status:completed -status:cancelled"))).toEqual([
       "IN_QUEUE",
       "IN_PROGRESS",

@@ -3,13 +3,13 @@
  *
  * ```
  *   report --> orders --> workers ---------+
- *     ^  ^                                 | something changed, or a line was printed
+ *     ^  ^                                 | a change, or a new line
  *     |  +---------------------------------+
  *     +-- changes: the orders differ, or 3 s are over
  * ```
  *
- * It calls the platform, and the platform never calls it. While the platform cannot be reached, its workers continue. On shutdown, it reports that it
- * leaves; its workers finish their jobs, and after `shutdownGrace` the remaining ones are killed.
+ * The agent calls the platform; the platform never calls the agent. While the platform cannot be reached, its workers continue. On shutdown, the
+ * agent reports that it is leaving; its workers finish their jobs, and after `shutdownGrace` it kills the remaining ones.
  */
 import {
   AGENT_PROTOCOL,
@@ -40,7 +40,7 @@ export interface Options {
   readonly capacity: AgentCapacity
   /** The names of the volumes of this machine. */
   readonly volumes: ReadonlyArray<string>
-  /** Whether an operator drains this machine, and where to store a change of it. */
+  /** Whether an operator has drained this machine, and how to store a change. */
   readonly drained: { readonly initial: boolean; readonly store: (isDrained: boolean) => Effect.Effect<void> }
   /** Time for running jobs to finish when the layer closes. Default: 30 s. */
   readonly shutdownGrace?: Duration.Input
@@ -49,16 +49,16 @@ export interface Options {
 /** The shortest time between two reports: lines that are printed meanwhile are sent together. Milliseconds. */
 const PAUSE_MILLIS = 10
 
-/** The time between two reports while the platform takes no lines, because its sink is slow. Milliseconds. */
+/** The time between two reports while the platform accepts no lines, because its sink is slow. Milliseconds. */
 const HELD_UP_MILLIS = 250
 
-/** The time before the first repetition of a failed call. It doubles up to {@link LONGEST_WAIT_MILLIS}. */
+/** The time before the first retry of a failed call. It doubles up to {@link LONGEST_WAIT_MILLIS}. */
 const FIRST_WAIT_MILLIS = 250
 
 /** Below a third of the lease, so that the end of an interruption is noticed within the lease. */
 const LONGEST_WAIT_MILLIS = 3_000
 
-/** A difference between the clocks that is reported. It makes times in logs hard to compare; leases do not depend on it. Milliseconds. */
+/** The clock difference above which a warning is logged. It makes times in logs hard to compare; leases do not depend on it. Milliseconds. */
 const SKEW_MILLIS = 5_000
 
 /** How long a stopping agent tries to report the end of its killed workers. */
@@ -73,9 +73,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const run = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
   const dirty = Latch.makeUnsafe(true)
   const workers = yield* AgentWorkers.make({ link, address, maximum: capacity.workers, changed: () => void dirty.openUnsafe() })
-  /** Opened when there is an epoch whose changes can be awaited. */
+  /** Open while there is an epoch whose changes can be awaited. */
   const joined = Latch.makeUnsafe()
-  /** Opened when a report has been answered. */
+  /** Opened when a response to a report has arrived. */
   const reported = Latch.makeUnsafe()
   let connection: Pick<AgentOrders, "epoch" | "revision"> | undefined
   let number = 0
@@ -152,7 +152,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       isDrained = orders.isDrained
       yield* drained.store(isDrained)
       yield* Effect.logInfo(
-        isDrained ? "An operator drains this machine: it starts no more workers." : "This machine starts workers again."
+        isDrained ? "An operator has drained this machine: it starts no more workers." : "This machine starts workers again."
       )
       dirty.openUnsafe()
     }
@@ -167,7 +167,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       connection = undefined
       joined.closeUnsafe()
       yield* Effect.logWarning(
-        "The platform has closed the connection of this agent, because it did not hear from it in time. Joining again."
+        "The platform has closed this agent's connection, because it did not hear from the agent in time. Joining again."
       )
     } else if (said !== problem) {
       said = problem

@@ -1,7 +1,7 @@
 /**
- * What the workers of an agent print, until the platform has taken it.
+ * Holds what the agent's workers print until the platform has accepted it.
  *
- * Lines are numbered for each worker. When a worker has {@link MAX_LINES} lines that the platform has not taken, it waits, as with any slow sink
+ * Lines are numbered for each worker. When a worker has {@link MAX_LINES} lines that the platform has not accepted, it waits, as with any slow sink
  * (`WorkerLog`).
  */
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -22,12 +22,12 @@ interface Buffer {
 
 export class AgentOutput extends Context.Service<AgentOutput, {
   readonly log: WorkerLog
-  /** The lines of a worker that the platform has not taken. */
+  /** The worker's lines that the platform has not accepted. */
   readonly of: (worker: string) => { readonly from: number; readonly lines: ReadonlyArray<string> }
-  /** The platform has taken the lines below this number. */
+  /** The platform has accepted the lines below this number. */
   readonly taken: (worker: string, below: number) => void
   readonly remove: (worker: string) => void
-  /** The number of lines that the platform has not taken. */
+  /** The number of lines that the platform has not accepted. */
   readonly waiting: () => number
   /** Waits until there is a new line. */
   readonly printed: Effect.Effect<void>

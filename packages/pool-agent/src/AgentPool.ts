@@ -1,5 +1,5 @@
 /**
- * Runs workers on the platform's machine and on those of agents (docs/decisions/0076-agents.md). Wraps the pool of the platform's machine.
+ * Runs workers on the platform's machine and on the agents' machines (docs/decisions/0076-agents.md). Wraps the pool of the platform's machine.
  *
  * ```
  *   autoscaler --start--> place --> the local pool
@@ -8,7 +8,7 @@
  *                     others: found orphans, which the autoscaler adopts
  * ```
  *
- * The platform stores nothing about agents: after its restart, their reports say which workers exist.
+ * The platform stores nothing about agents: after the platform restarts, their reports say which workers exist.
  */
 import { AGENT_PROTOCOL, type AgentReport, type AgentStart, CHANGES_WAIT_MILLIS } from "@stint/contract/Agent"
 import { AgentRefused, Agents, type AgentsService } from "@stint/pool/Agents"
@@ -40,7 +40,7 @@ export interface Options {
 /** How long to wait for a killed worker to exit. */
 const KILL_WAIT = Duration.seconds(5)
 
-/** The needs of a worker that was started earlier: only its place is known. */
+/** The needs of a worker that was started earlier: it occupies a place, and nothing else is known. */
 const UNKNOWN_NEEDS: Needs = {
   endpoint: "",
   type: "external",
@@ -64,7 +64,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
   const agents = yield* AgentTable.make
   /** The workers on the platform's machine. */
   const ownWorkers = new Set<string>()
-  /** Whether a start has failed for lack of room since the last change of it. */
+  /** Whether a start has failed for lack of room since the room last changed. */
   let isWanting = false
 
   const roomChanged = () => {
@@ -161,7 +161,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       adopt: Effect.fnUntraced(function*(variables, mask) {
         yield* Effect.addFinalizer(() => close(worker))
         yield* worker.attach({ variables, mask })
-        // The agent reports again, because what it has reported so far was not accepted.
+        // The agent must report again, because the lines that it has sent so far were not accepted.
         const current = agents.find(connection.name)
         if (current !== undefined) Connections.touch(current)
         return worker.handle
@@ -171,7 +171,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     return worker
   }
 
-  /** Whether this platform runs the worker on another machine. A worker that an agent claims by mistake stays where it is. */
+  /** Whether the worker runs on another machine of this platform. If an agent claims it by mistake, it stays where it is. */
   const isElsewhere = (connection: Connection, id: string) =>
     ownWorkers.has(id) || agents.connected().some((other) => other !== connection && other.workers.has(id))
 
@@ -196,7 +196,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
     if (report.protocol !== AGENT_PROTOCOL) {
       return yield* new AgentRefused({
         problem:
-          `This agent (${report.version}) speaks version ${report.protocol} of the agents' protocol, and this platform version ${AGENT_PROTOCOL}.`,
+          `This agent (${report.version}) uses version ${report.protocol} of the agents' protocol, and this platform uses version ${AGENT_PROTOCOL}.`,
         hint: "Install the same version of stint on both machines."
       })
     }
@@ -247,7 +247,7 @@ const layerOf = Effect.fnUntraced(function*({ localWorkers }: Options) {
       const refused = Connections.refusal(connection, epoch, key)
       if (refused !== undefined || connection === undefined) return yield* refused ?? Effect.die(new Error("no connection"))
       connection.calledAt = now()
-      // Closed before the comparison, so that no change is missed.
+      // The latch is closed before the comparison, so that no change is missed.
       connection.changed.closeUnsafe()
       if (connection.revision === revision) {
         yield* Effect.raceFirst(

@@ -1,5 +1,5 @@
 /**
- * The agents that have called: their connections, the leases of these, and the agents that were lost.
+ * The agents that have called: their connections with leases, and the agents that were lost.
  *
  * ```
  *   join --> connected --the lease ends--> lost --join--> connected
@@ -17,20 +17,20 @@ import { type Connection, LEASE_MILLIS } from "./Connection.ts"
 /** How long a lost agent is listed. Milliseconds. */
 const LISTED_MILLIS = 86_400_000
 
-/** The maximum number of listed agents. A caller with a key of an agent can invent any number of them. */
+/** The maximum number of listed agents. A caller with an agent's key can invent any number of names. */
 const MAX_AGENTS = 1_000
 
-/** A lease that ends this late was not checked while the platform was suspended, so the agent gets another one. Milliseconds. */
+/** If a lease is checked this late, the platform was suspended, so the agent gets a new lease. Milliseconds. */
 const SUSPENDED_MILLIS = 5_000
 
-/** An agent that has called within this time, but whose lease has ended, receives no responses. Longer than the time between two calls. Milliseconds. */
+/** An agent whose lease has ended although it called within this time receives no responses. Longer than the time between two calls. Milliseconds. */
 const DEAF_MILLIS = 5_000
 
 /** An agent that has called. */
 interface Known {
   /** Undefined while it is lost. */
   connection: Connection | undefined
-  /** As it was when it was lost. */
+  /** Its view when it was lost. */
   last: Agent | undefined
   /** What an operator wanted when it was lost. */
   unstored: Connections.Unstored | undefined
@@ -45,9 +45,9 @@ export interface AgentTable {
   /** The connection of an agent; undefined if it is not connected. */
   readonly find: (name: string) => Connection | undefined
   readonly connected: () => ReadonlyArray<Connection>
-  /** Begins an epoch, or refuses the agent. Workers of its earlier connection belong to the new one. */
+  /** Begins an epoch, or refuses the agent. The new connection takes over the workers of the earlier one. */
   readonly join: (name: string, key: Connection["key"], report: AgentReport) => Effect.Effect<Connection, AgentRefused>
-  /** As an operator sees it. */
+  /** The agent as an operator sees it. */
   readonly view: (connection: Connection) => Agent
   /** The connected agents, and those that were lost within a day, by name. */
   readonly list: () => ReadonlyArray<Agent>
@@ -107,7 +107,7 @@ export const make = Effect.gen(function*() {
       if (wait <= 0) return yield* lose(known, connection)
       const wakeAt = now() + wait
       yield* Effect.sleep(wait)
-      // The platform was suspended, and could not answer.
+      // The platform was suspended, and could not respond.
       if (now() - wakeAt > SUSPENDED_MILLIS) connection.heardAt = now()
     }
   })

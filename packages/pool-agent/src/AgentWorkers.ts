@@ -7,7 +7,7 @@
  *                    +-------------------------+
  * ```
  *
- * A worker is started by its id once, so a repeated order changes nothing.
+ * Each worker id is started once, so a repeated order changes nothing.
  */
 import type { AgentOrder, AgentStart, AgentStartFailure, AgentWorkerReport } from "@stint/contract/Agent"
 import { MAX_REPORT_LINES } from "@stint/contract/Agent"
@@ -36,16 +36,16 @@ interface Worker {
   failure: AgentStartFailure | undefined
   exit: WorkerExit | undefined
   cpuMs: number | undefined
-  /** What has been requested of it. */
+  /** What the platform has requested for it. */
   asked: "drain" | "kill" | undefined
   starting: Fiber.Fiber<void> | undefined
 }
 
 export interface AgentWorkers {
-  /** Carries out the orders. `mayStart`: whether the lease that allows starts still lasts. */
+  /** Carries out the orders. `mayStart`: whether the lease, without which nothing may start, is still valid. */
   readonly obey: (orders: ReadonlyArray<AgentOrder>, mayStart: () => boolean) => Effect.Effect<void>
   readonly report: () => ReadonlyArray<AgentWorkerReport>
-  /** Reads the processor times. */
+  /** Reads the CPU times. */
   readonly measure: Effect.Effect<void>
   /** The number of workers that have not ended. */
   readonly live: () => number
@@ -54,14 +54,14 @@ export interface AgentWorkers {
   readonly killAll: Effect.Effect<void>
 }
 
-/** The maximum size of the lines in a report, as JSON. Bytes; the platform limits those of the whole report. */
+/** The maximum size of the lines in a report, as JSON, in bytes. The platform limits the whole report. */
 const MAX_LINES_SIZE = 600_000
 
-/** How long the processor times may take to read. A container engine may not answer. */
+/** How long reading the CPU times may take. A container engine may not respond. */
 const MEASURE_LIMIT = "1 second"
 const MEASURE_CONCURRENCY = 16
 
-/** `maximum`: of workers. `changed` is called when the next report differs. */
+/** `maximum`: the maximum number of workers. `changed` is called when the next report will differ. */
 export const make = Effect.fnUntraced(function*(options: {
   readonly link: Pick<PlatformLink, "code">
   readonly address: string
@@ -130,7 +130,7 @@ export const make = Effect.fnUntraced(function*(options: {
     changed()
   })
 
-  /** Downloads the code of a release if it is not here. */
+  /** Downloads a release's code if it is not stored here. */
   const fetchCode = Effect.fnUntraced(function*(hash: string, endpoint: string) {
     if (codes === undefined || (yield* codes.has(hash))) return
     const failed = (problem: string, hint: string) =>
@@ -143,10 +143,10 @@ export const make = Effect.fnUntraced(function*(options: {
   const begin = Effect.fnUntraced(
     function*(id: Worker["id"], { code, endpoint, variables }: AgentStart, mayStart: () => boolean) {
       const refuse = (problem: string) => new PoolError({ reason: new NoCapacity({ problem }) })
-      // The worker itself is in the list.
+      // The list already contains this worker.
       if (live() > maximum) return yield* refuse(`it runs ${maximum} of at most ${maximum} workers`)
       if (code !== undefined) yield* fetchCode(code, endpoint.id)
-      // The platform may have given the worker up, and started another one elsewhere.
+      // The platform may have given up on the worker, and started another one elsewhere.
       if (!mayStart()) return yield* refuse("its connection to the platform was lost before the start")
       const from = addressIn(variables)
       const env = Object.fromEntries(
@@ -194,7 +194,7 @@ export const make = Effect.fnUntraced(function*(options: {
     let lines = MAX_REPORT_LINES
     let size = MAX_LINES_SIZE
     const all = [...workers.values()]
-    // Another worker comes first in each report, so that one that prints much does not hold up the others.
+    // Each report begins with a different worker, so that one that prints a lot does not hold up the others.
     turn = all.length === 0 ? 0 : (turn + 1) % all.length
     return [...all.slice(turn), ...all.slice(0, turn)].map((worker) => {
       const kept = output.of(worker.id)

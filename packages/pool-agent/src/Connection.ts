@@ -9,8 +9,8 @@
  * Only a call that proves that the agent received an earlier response renews the lease. Otherwise an agent whose requests arrive, but which receives no
  * responses, would be given workers that it never starts.
  *
- * A call with an epoch that is over, or a report that is older than another one, is refused: the agent joins again, and its next report says what is true
- * then.
+ * A call whose epoch is over, or a report that is older than one that has arrived, is refused: the agent joins again, and its next report describes
+ * its current state.
  */
 import type { AgentOrders, AgentReport, AgentWorkerReport } from "@stint/contract/Agent"
 import { AgentRefused } from "@stint/pool/Agents"
@@ -19,8 +19,8 @@ import type { Machine } from "./Placement.ts"
 import type { RemoteWorker } from "./RemoteWorker.ts"
 
 /**
- * How long an epoch lasts without a renewal. An agent reports at least every 3 s, and repeats a report after 2.5 s, so two of them may be lost. A lost
- * machine's workers count until then. Milliseconds.
+ * How long an epoch lasts without a renewal. An agent reports at least every 3 s, and repeats a report after 2.5 s, so two reports may be lost. A
+ * lost machine's workers count until the epoch ends. Milliseconds.
  */
 export const LEASE_MILLIS = 10_000
 
@@ -37,14 +37,14 @@ export interface Connection {
   readonly key: { readonly id: string; readonly endpoints: "all" | ReadonlyArray<string> }
   /** When the agent joined. Milliseconds since 1970. */
   readonly joinedAt: number
-  /** By their ids. */
+  /** By id. */
   readonly workers: Map<string, RemoteWorker>
   /** The reported workers that the platform does not want, because the key does not permit their endpoints. */
   unwanted: ReadonlyArray<AgentWorkerReport>
   /** Opened when the orders change. */
   readonly changed: Latch.Latch
   facts: Facts
-  /** Whether an operator drains the machine. */
+  /** Whether an operator has drained the machine. */
   isDrained: boolean
   /** The number of the latest report. */
   number: number
@@ -77,7 +77,7 @@ export const make = (
   }
 }
 
-/** A report has arrived, and is answered now. Renews the lease. */
+/** A report has arrived, and its response is sent now. Renews the lease. */
 export const heard = (connection: Connection, { answered, number }: AgentReport, now: number): void => {
   const { responses } = connection
   const sentAt = answered === undefined ? undefined : responses.get(answered)
@@ -96,10 +96,10 @@ export const touch = (connection: Connection): void => {
   connection.changed.openUnsafe()
 }
 
-/** Whether it receives no more workers. */
+/** Whether the agent receives no more workers. */
 export const isDraining = ({ facts, isDrained }: Connection): boolean => isDrained || facts.isLeaving
 
-/** The machine, for the placement of a worker. */
+/** The machine as the placement sees it. */
 export const machineOf = (connection: Connection): Machine => ({
   name: connection.name,
   capacity: connection.facts.capacity,
@@ -120,7 +120,7 @@ export const ordersOf = (connection: Connection, platform: string, at: number): 
   isDrained: connection.isDrained,
   workers: [
     ...[...connection.workers.values()].map((worker) => worker.order()),
-    // The agent ends what it should forget.
+    // The agent ends a running worker that it should forget.
     ...connection.unwanted.map(({ id, printed }) => ({ id, wish: "forget" as const, taken: printed }))
   ]
 })
@@ -144,14 +144,14 @@ const over = new AgentRefused({
   hint: "Join again. `stint agent` does this by itself."
 })
 
-/** Why a call with this epoch and key is refused; undefined if it is not. */
+/** Why a call with this epoch and key is refused; undefined if it is accepted. */
 export const refusal = (connection: Connection | undefined, epoch: string, key: string): AgentRefused | undefined =>
   connection === undefined || connection.epoch !== epoch || connection.key.id !== key ? over : undefined
 
-/** The number of processes that are remembered, of an agent that starts again and again. */
+/** How many earlier processes of an agent are remembered. */
 const EARLIER_RUNS = 10
 
-/** The processes before the one that joins now. */
+/** The processes before the one that is joining. */
 export const runsBefore = (before: Connection | undefined, { run }: AgentReport): ReadonlyArray<string> =>
   before === undefined ? [] : before.run === run ? before.earlierRuns : [...before.earlierRuns, before.run].slice(-EARLIER_RUNS)
 
@@ -176,7 +176,7 @@ export const refusalOfJoin = (
   return run === report.run && report.number <= number ? over : undefined
 }
 
-/** Why a report is refused; undefined if it is not. A copy that was delayed on its way says what is no longer true. */
+/** Why a report is refused; undefined if it is accepted. A delayed copy describes a state that is no longer true. */
 export const refusalOfReport = (connection: Connection | undefined, report: AgentReport, key: string): AgentRefused | undefined =>
   refusal(connection, report.epoch ?? "", key) ??
     (connection !== undefined && (connection.run !== report.run || report.number <= connection.number) ? over : undefined)

@@ -1,8 +1,8 @@
 /**
  * Decides which machine starts the next worker. Pure.
  *
- * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can,
- * because it also has a database to serve. A machine cannot run a worker for one of the reasons in {@link obstacleOf}.
+ * Of the machines that can run the worker, the agent with the most free places gets it. The platform's own machine gets it only if no agent can run
+ * it, because that machine also serves the database. {@link obstacleOf} says why a machine cannot run a worker.
  */
 import type { AgentCapacity } from "@stint/contract/Agent"
 import type { EndpointSource } from "@stint/contract/Endpoint"
@@ -12,9 +12,9 @@ import type { StartRequest } from "@stint/pool/WorkerPool"
 export interface Needs {
   readonly endpoint: string
   readonly type: EndpointSource["type"]
-  /** Whether it runs from files of the platform's machine. */
+  /** Whether it runs from files on the platform's machine. */
   readonly needsFiles: boolean
-  /** Whether it uses the platform's cache of models. */
+  /** Whether it uses the platform's model cache. */
   readonly needsModel: boolean
   /** The named volumes of a process. */
   readonly volumes: ReadonlyArray<string>
@@ -90,10 +90,10 @@ export interface LocalMachine {
 export type Placement =
   | { readonly _tag: "Agent"; readonly name: string }
   | { readonly _tag: "Local" }
-  /** `problem`: the reason of each machine, without a full stop. */
+  /** `problem`: each machine's reason, without a full stop. */
   | { readonly _tag: "None"; readonly problem: string }
 
-/** The number of agents whose reasons an error repeats. */
+/** The maximum number of agents whose reasons an error lists. */
 const SHOWN = 5
 
 /** Chooses the machine. */

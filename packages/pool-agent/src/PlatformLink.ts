@@ -1,5 +1,5 @@
 /**
- * The calls of an agent to its platform.
+ * An agent's calls to its platform.
  */
 import type { AgentChanges, AgentCode, AgentOrders, AgentReport } from "@stint/contract/Agent"
 import { Api } from "@stint/contract/Api"
@@ -13,8 +13,8 @@ import * as Schema from "effect/Schema"
 /** A call failed. */
 export class LinkError extends Schema.TaggedError<LinkError>()("LinkError", {
   /**
-   * `unreachable`: no response, or the platform cannot work now. `conflict`: the epoch is over, or the platform does not admit the agent. `rejected`: the
-   * token or the address is wrong.
+   * `unreachable`: no response, or the platform cannot handle the call now. `conflict`: the epoch is over, or the platform does not admit the agent.
+   * `rejected`: the token or the address is wrong.
    */
   kind: Schema.Literals(["unreachable", "conflict", "rejected"]),
   /** As a sentence. */
@@ -29,13 +29,13 @@ export interface PlatformLink {
   readonly code: (hash: string) => Effect.Effect<AgentCode, LinkError>
 }
 
-/** How long a report may take. Short enough that two lost ones can be repeated within a lease. */
+/** How long a report may take. Short enough to repeat two lost reports within a lease. */
 const CALL_LIMIT = "2500 millis"
 
 /** Longer than the platform waits in `changes`. */
 const CHANGES_LIMIT = "8 seconds"
 
-/** Code may have several megabytes. */
+/** Code may be several megabytes in size. */
 const CODE_LIMIT = "2 minutes"
 
 const isProblem = Schema.is(Schema.Struct({ status: Schema.Int, error: Schema.String, hint: Schema.String }))

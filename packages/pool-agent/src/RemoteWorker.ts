@@ -7,8 +7,8 @@
  *      +-- report: failure --> failed
  * ```
  *
- * Lines are numbered by the agent. Those that the platform has taken are written by a fiber of the worker's own, so that a slow sink slows down only
- * this worker.
+ * The agent numbers the lines. Each worker has its own fiber, which writes the lines that the platform has accepted, so that a slow sink slows down
+ * only this worker.
  */
 import type { AgentOrder, AgentStart, AgentWorkerReport } from "@stint/contract/Agent"
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
@@ -27,7 +27,7 @@ import { toError } from "./StartFailure.ts"
 /** How many lines may wait for the sink. The agent keeps the others. */
 const MAX_PENDING = 1_000
 
-/** What a start or an adoption provides. */
+/** What the caller of a start or an adoption provides. */
 export interface Owner {
   readonly variables: StartRequest["variables"]
   readonly mask?: StartRequest["mask"]
@@ -47,13 +47,13 @@ export interface RemoteWorker {
   readonly state: () => "starting" | "running" | "draining" | "ending"
   /** Applies what a report says. `run`: the agent's process. */
   readonly apply: (report: AgentWorkerReport, run: string) => void
-  /** A report does not contain the worker. Returns true if nothing is left to do for it. */
+  /** The latest report does not contain the worker. Returns true if nothing is left to do for the worker. */
   readonly absent: (agent: string) => boolean
   /** Whether its start failed because the agent's pool has no room. Its end then makes none. */
   readonly lacksRoom: () => boolean
   /** The agent's lease has ended. */
   readonly lose: (reason: string) => void
-  /** Begins to write its lines. Call it once. */
+  /** Starts writing the worker's lines. Call it once. */
   readonly attach: (owner: Owner) => Effect.Effect<void>
 }
 
@@ -85,7 +85,7 @@ export const make = (options: {
   let isAttached = false
   /** Whether the agent's latest report contained it. */
   let isKnown = start === undefined
-  /** Set once no more lines arrive. */
+  /** Set once no more lines can arrive. */
   let exit: WithoutLog<WorkerExit> | undefined
   let hasFailed = false
   let lacksRoom = false
@@ -171,7 +171,7 @@ export const make = (options: {
     absent: (name) => {
       isKnown = false
       if (exit !== undefined) return true
-      // An order that no report has answered yet.
+      // No report has confirmed the order yet.
       if (start !== undefined && wish === "run") return false
       if (start !== undefined) fail(new PoolError({ reason: new NoCapacity({ problem: `agent ${name} had not started it` }) }))
       else finish({ _tag: "Lost", reason: `agent ${name} no longer has it.` })

@@ -1,5 +1,5 @@
 /**
- * The error of a start on another machine, as a message.
+ * Converts errors of starts on other machines to messages, and back.
  */
 import type { AgentStartFailure } from "@stint/contract/Agent"
 import { NoCapacity, PoolError, PoolUnavailable, SpawnFailed, Unsupported, VolumeMissing } from "@stint/pool/PoolError"
@@ -33,7 +33,7 @@ export const toMessage = (error: PoolError): AgentStartFailure => {
   }
 }
 
-/** The error for a message, which names the agent. */
+/** The error for a message. It names the agent. */
 export const toError = (agent: string, { hint, problem, reason, subject }: AgentStartFailure): PoolError => {
   switch (reason) {
     case "SpawnFailed":

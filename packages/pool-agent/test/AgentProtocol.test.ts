@@ -24,7 +24,7 @@ const test = testWith(capture)
 
 describe("agents", () => {
   test(
-    "start a worker whose order was in a lost answer",
+    "start a worker even if the response with its order was lost",
     Effect.gen(function*() {
       const net = network()
       const { faults } = yield* join("one", net)
@@ -42,7 +42,7 @@ describe("agents", () => {
       const agents = yield* Agents
       const link = linkOver(agents, "one", network())
       const kept: Array<AgentOrder> = []
-      // Every answer also contains all earlier orders to start a worker.
+      // Every response also contains all earlier orders to start a worker.
       const repeating = {
         ...link,
         report: (report: AgentReport) =>
@@ -75,7 +75,7 @@ describe("agents", () => {
   )
 
   test(
-    "are fenced by their epoch after they were lost",
+    "are fenced by their epoch after they have been lost",
     Effect.gen(function*() {
       const agents = yield* Agents
       const { orders: before } = yield* agents.report("one", KEY, handReport())
@@ -109,7 +109,7 @@ describe("agents", () => {
   )
 
   test(
-    "of another version are told so",
+    "with another protocol version are told so",
     Effect.gen(function*() {
       const agents = yield* Agents
       const error = yield* Effect.flip(agents.report("one", KEY, handReport({ protocol: 2 })))
@@ -119,7 +119,7 @@ describe("agents", () => {
   )
 
   test(
-    "that are lost no longer count, and their workers end as lost while they may still run",
+    "that are lost no longer count, and their workers are reported as lost, though they may still run",
     Effect.gen(function*() {
       const net = network()
       yield* join("one", net)
@@ -139,7 +139,7 @@ describe("agents", () => {
   )
 
   test(
-    "that receive no answers are lost although their reports arrive",
+    "that receive no responses are lost although their reports arrive",
     Effect.gen(function*() {
       const net = network()
       const { faults } = yield* join("one", net)
@@ -157,12 +157,12 @@ describe("agents", () => {
   )
 
   test(
-    "start nothing when they wake with an order that is older than their lease",
+    "start nothing when they wake with an order from before their lease ended",
     Effect.gen(function*() {
       const net = network()
       const agents = yield* Agents
       const link = linkOver(agents, "one", net)
-      // The machine is suspended between the arrival of the answer and its processing.
+      // The machine is suspended after the response has arrived, before it is processed.
       let suspend = 0
       const slow = {
         ...link,
@@ -182,7 +182,7 @@ describe("agents", () => {
   )
 
   test(
-    "that return after they were lost hand over their workers as orphans, with what these print",
+    "that return after being lost hand over their workers as orphans, with the workers' output",
     Effect.gen(function*() {
       const pool = yield* WorkerPool
       const found: Array<OrphanedWorker> = []
@@ -212,7 +212,7 @@ describe("agents", () => {
   )
 
   test(
-    "do not have their workers counted twice after a restart, and what they no longer have is lost",
+    "keep their workers after a restart without counting any twice, and workers that they no longer have are lost",
     Effect.gen(function*() {
       const agents = yield* Agents
       const { orders } = yield* agents.report("one", KEY, handReport())
@@ -278,7 +278,7 @@ describe("agents", () => {
   )
 
   test(
-    "are told to drain, remember it, and receive workers again when resumed",
+    "are told to drain, store this, and receive workers again when resumed",
     Effect.gen(function*() {
       const agents = yield* Agents
       const stored: Array<boolean> = []
@@ -299,7 +299,7 @@ describe("agents", () => {
   )
 
   test(
-    "send each line once, also when answers are lost, and the platform redacts the worker's key",
+    "send each line once, even when responses are lost, and the platform redacts the worker's key",
     Effect.gen(function*() {
       lines.length = 0
       const net = network()

@@ -35,7 +35,7 @@ describe("placement", () => {
     expect(place(command, [], { workers: 1, limit: 2 })).toEqual({ _tag: "Local" })
   })
 
-  it("names the reason of every machine when none has room", () => {
+  it("names every machine's reason when none has room", () => {
     const full = machine("a", { workers: [command, command, command, command] })
     const found = place(command, [full, machine("b", { isDraining: true })], { workers: 0, limit: 0 })
     expect(found).toEqual({
@@ -55,7 +55,7 @@ describe("placement", () => {
     expect(obstacleOf({ ...command, needsModel: true }, machine("a"))).toContain("cache of models")
   })
 
-  it("respects the endpoints of an agent's key, its sources and its volumes", () => {
+  it("respects the endpoints of an agent's key, and the agent's sources and volumes", () => {
     expect(obstacleOf(command, machine("a", { endpoints: ["other"] }))).toContain("does not permit this endpoint")
     expect(obstacleOf(command, machine("a", { endpoints: ["tested"] }))).toBeUndefined()
     expect(obstacleOf(command, machine("a", { supports: ["handler"] }))).toContain("source \"command\"")
@@ -64,7 +64,7 @@ describe("placement", () => {
     expect(obstacleOf(withVolume, machine("a", { volumes: ["shared"] }))).toBeUndefined()
   })
 
-  it("gives out each GPU, CPU and byte of memory once", () => {
+  it("allocates each GPU, CPU and byte of memory only once", () => {
     const of = (limits: { readonly gpus?: number | "all"; readonly cpus?: number; readonly memoryBytes?: number }) =>
       needs({ type: "container", image: "image", ...limits })
     const one = machine("a", { workers: [of({ gpus: 1, cpus: 6, memoryBytes: 12 * 1024 ** 3 })] })

@@ -1,4 +1,4 @@
-/** A platform and its agents in one process. Faults are between them: lost requests, lost answers, repeated and late reports. */
+/** A platform and its agents in one process. The network between them has faults: lost requests and responses, repeated and late reports. */
 import { it } from "@effect/vitest"
 import type { AgentReport } from "@stint/contract/Agent"
 import { WorkerId } from "@stint/contract/Ids"
@@ -90,13 +90,13 @@ const layerScripted: Layer.Layer<WorkerPool | MemoryWorkerPool.Faults> = Layer.e
 export interface Network {
   /** Requests do not arrive. */
   isCut: boolean
-  /** The number of the next reports whose answers are lost. */
+  /** How many of the next reports lose their responses. */
   loseAnswers: number
-  /** The number of the next reports that arrive twice. */
+  /** How many of the next reports arrive twice. */
   repeat: number
   /** Every report that arrived. */
   readonly reports: Array<AgentReport>
-  /** The number of orders to start a worker, in all answers that arrived. */
+  /** The number of orders to start a worker, in all responses that arrived. */
   starts: number
 }
 
@@ -106,7 +106,7 @@ const unreachable = new LinkError({ kind: "unreachable", problem: "The platform 
 
 export const KEY = { id: "0123456789abcdef", endpoints: "all" } as const
 
-/** The calls of an agent over a network. */
+/** An agent's calls over a network. */
 export const linkOver = (
   agents: AgentsService,
   name: string,
@@ -171,7 +171,7 @@ export const awaitState = (name: string, state: "connected" | "draining" | "lost
 
 let count = 0
 
-/** Lets everything happen that does not need time, and then `millis`. */
+/** Runs everything that needs no time, and then lets `millis` pass. */
 export const after = (millis: number) => Effect.andThen(TestClock.adjust(millis), Effect.yieldNow)
 
 /** Starts a worker. */

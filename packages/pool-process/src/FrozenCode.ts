@@ -236,7 +236,7 @@ export const make = Effect.fnUntraced(function*(
       })
     })
 
-  /** The stored files of code; undefined if there are none. */
+  /** The stored files of frozen code; undefined if there are none. */
   const stored = (name: string) =>
     Effect.tryPromise(async () =>
       HASH.test(name) && existsSync(join(folder, name)) ? await filesOf(join(folder, name)) : undefined

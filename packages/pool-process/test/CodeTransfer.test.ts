@@ -9,7 +9,7 @@ import { existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
 import { folder, fresh, script } from "./TestProcesses.ts"
 
-/** A pool on a machine of its own. */
+/** A pool on its own machine. */
 const machine = Effect.gen(function*() {
   const dataDir = join(folder, fresh("machine"))
   const built = yield* Layer.build(ProcessPool.layer({ dataDir }))
@@ -39,7 +39,7 @@ describe("frozen code on another machine", () => {
       assert.deepStrictEqual(readdirSync(join(to.dataDir, "releases")), [hash])
     })), 30_000)
 
-  it.live("is refused when a byte differs, or a name leaves the folder", () =>
+  it.live("is refused when a byte differs, or a file name points outside the folder", () =>
     Effect.scoped(Effect.gen(function*() {
       const { files, hash } = yield* frozen
       const to = yield* machine

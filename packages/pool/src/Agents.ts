@@ -1,5 +1,5 @@
 /**
- * The agents of the platform, as the HTTP API shows them. `@stint/pool-agent` implements them; a program that composes a platform without it has
+ * The platform's agents, for the HTTP API. `@stint/pool-agent` implements this service; a program that composes a platform without it has
  * none.
  */
 import type { KeyEndpoints } from "@stint/contract/AccessKey"
@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
-/** A call of an agent is refused. */
+/** An agent's call was refused. */
 export class AgentRefused extends Schema.TaggedError<AgentRefused>()("AgentRefused", {
   /** As a sentence. */
   problem: Schema.String,
@@ -27,7 +27,7 @@ export interface AgentWorker {
 /** See {@link Agents}. */
 export interface AgentsService {
   readonly list: Effect.Effect<AgentList>
-  /** Starts no more workers there. Returns the agent and its workers, which the caller drains. None if the platform does not know it. */
+  /** Starts no more workers there. Returns the agent and its workers, which the caller drains. None if the platform does not know the agent. */
   readonly drain: (
     name: string
   ) => Effect.Effect<Option.Option<{ readonly agent: Agent; readonly workers: ReadonlyArray<AgentWorker> }>>

@@ -87,11 +87,11 @@ export interface OrphanedWorker {
   ) => Effect.Effect<WorkerHandle, never, Scope.Scope>
 }
 
-/** A change that a pool reports by itself. */
+/** A change that a pool reports without being asked. */
 export type PoolChange =
   /** The pool found an orphan after its start, for example because the orphan's machine connected later. The caller adopts it. */
   | { readonly _tag: "Orphan"; readonly orphan: OrphanedWorker }
-  /** A start failed with a lack of capacity, and another one may now succeed. */
+  /** A start failed for lack of capacity, and another one may now succeed. */
   | { readonly _tag: "Room" }
 
 export class WorkerPool extends Context.Service<WorkerPool, {
@@ -109,6 +109,6 @@ export class WorkerPool extends Context.Service<WorkerPool, {
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
   /** The orphans that the pool found when it started. The caller adopts each of them; empty for pools without orphans. */
   readonly orphans: ReadonlyArray<OrphanedWorker>
-  /** For one reader. Absent for pools that report nothing by themselves. */
+  /** For one reader. Absent for pools that report no changes. */
   readonly changes?: Stream.Stream<PoolChange>
 }>()("@stint/pool/WorkerPool") {}

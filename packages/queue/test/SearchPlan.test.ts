@@ -28,7 +28,7 @@ const plan = (text: string, endpoints = [A], createdBefore?: number) =>
   )
 
 describe("the plan of a search", () => {
-  it("is one range without a status or a tag, and one for each status", () => {
+  it("is one range if the query has no status, and otherwise one for each status", () => {
     assert.deepStrictEqual(plan(""), ["a any"])
     assert.deepStrictEqual(plan("error:x -tag:y release:7", [A, B]), ["a any", "b any"])
     assert.deepStrictEqual(plan("status:failed status:running since:2s"), ["a IN_PROGRESS from 8000", "a FAILED from 8000"])
@@ -62,7 +62,7 @@ describe("the plan of a search", () => {
     assert.deepStrictEqual(plan("endpoint:a -endpoint:a", [A, B]), [])
   })
 
-  it("reads one range for each endpoint, with all times of its alternatives, when the ranges would be too many", () => {
+  it("reads one range for each endpoint, covering the times of all alternatives, when there would be too many ranges", () => {
     const endpoints = Array.from({ length: 100 }, (_, index) => EndpointId.make(`e-${index}`))
     const wide = plan("-status:completed since:2s OR tag:x since:3s OR tag:y since:4s", endpoints)
     assert.deepStrictEqual(wide, endpoints.map((endpoint) => `${endpoint} any from 6000`))

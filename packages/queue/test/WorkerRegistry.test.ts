@@ -232,7 +232,7 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
-  test("gives an external worker that an operator drains no jobs, until it announces its exit and calls again", (registry) =>
+  test("gives no jobs to an external worker that an operator has drained, until it announces its exit and calls again", (registry) =>
     Effect.gen(function*() {
       registry.leave(E, "unknown", "drain")
       assert.deepStrictEqual(yield* registry.list(E), [])

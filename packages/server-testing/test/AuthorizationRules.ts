@@ -82,7 +82,7 @@ export const NAMED: Readonly<Record<string, Named>> = {
  */
 export const UNNAMED: ReadonlySet<string> = new Set(["agentCalls.reportAgent", "bulk.cancelBulk"])
 
-/** Operations that would end what the matrix uses. They are called where they are refused, and with endpoints that do not exist. */
+/** Operations that would remove what the matrix uses. They are called only where they are refused, and with endpoints that do not exist. */
 export const DESTRUCTIVE: ReadonlySet<string> = new Set(["control.deleteEndpoint", "control.drainWorker", "control.stopWorker"])
 
 /** Operations on the fast path, which are also called with a URL that takes the router path. */

@@ -2,9 +2,9 @@
  * The target of a copy from another store (`Transfer` of `@stint/store`): a database that no node has used.
  *
  * ```
- *   open     refuses a database with other data, a node, or another copy in progress; from now on, no node starts
+ *   open     refuses a database with other data, a live node, or another copy in progress; from then on, no node starts
  *   rows, replace
- *   finish   counts the jobs, moves the sequences behind the copied numbers; from now on, nodes start
+ *   finish   counts the jobs, moves the sequences past the copied numbers; from then on, nodes start
  * ```
  */
 import { TABLES } from "@stint/store/StoredTables"
@@ -37,7 +37,7 @@ export interface Ending {
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** The database that is written. */
+/** The database that receives the copy. */
 export interface ImportTarget extends TransferTarget {
   /** The address without user and password. */
   readonly database: string
@@ -48,7 +48,7 @@ export interface ImportTarget extends TransferTarget {
 /** The advisory lock of imports, held by the connection. */
 const IMPORT_LOCK = 5_354_494_002
 
-/** The number under which the counts of the copied jobs are stored. Those of nodes begin at 1. */
+/** The node number under which the counts of the copied jobs are stored. Real nodes begin at 1. */
 const NODE = 0
 
 /** The tables with numbered rows, and the column with the number. */
@@ -64,7 +64,7 @@ const NUMBERED: Readonly<Record<string, string>> = {
 
 const UNIQUE_VIOLATION = "23505"
 
-/** The number of jobs that are counted at once. */
+/** How many jobs are counted at a time. */
 const COUNT_ROWS = 1_000
 
 const decodeNames = Schema.decodeUnknownSync(Schema.Array(Schema.Tuple([Schema.String])))
@@ -90,7 +90,7 @@ const usedOf = (names: ReadonlyArray<string>): string =>
 const namesOf = async (query: Query, text: string, values?: ReadonlyArray<unknown>): Promise<ReadonlyArray<string>> =>
   decodeNames(await query(text, values)).map(([name]) => name)
 
-/** The greatest number of a node, and the number of live nodes. */
+/** The greatest node number, and the number of live nodes. */
 const nodesOf = async (query: Query) => {
   const [row] = await query(
     `SELECT coalesce(max(no), 0)::int, (count(*) FILTER (WHERE seen_at > now() - interval '${DEAD_AFTER}'))::int FROM stint.nodes`
@@ -102,7 +102,7 @@ const nodesOf = async (query: Query) => {
 const refuse = (database: string, problem: string, advice: string) =>
   new PostgresOpenError({ database, reason: new ImportRefused({ problem, advice }) })
 
-/** Refuses a database that a copy would damage. Returns the greatest number of a node. */
+/** Refuses a database that a copy would damage. Returns the greatest node number. */
 const check = async (query: Query, database: string, origin: number | null): Promise<number> => {
   const { last, live } = await nodesOf(query)
   if (live > 0) {
@@ -115,14 +115,14 @@ const check = async (query: Query, database: string, origin: number | null): Pro
       throw refuse(
         database,
         `it is not empty: ${used.slice(0, 3).join(", ")}${used.length > 3 ? " and other tables" : ""} have rows`,
-        "An import would mix two platforms. Create an empty database: CREATE DATABASE name"
+        "An import would mix the data of two platforms. Create an empty database: CREATE DATABASE name"
       )
     }
   } else if (before.nodes < last) {
     throw refuse(
       database,
       "a node has used it since an import",
-      "Another import would remove what changed there. Create an empty database."
+      "Another import would undo what the node has changed. Create an empty database."
     )
   } else if (before.origin !== origin) {
     throw refuse(database, "it contains an import of another platform", "Create an empty database for this one.")
@@ -136,7 +136,7 @@ const checkTables = async (connection: Connection, database: string, origin: num
   if ((await readVersion(connection)) < Migrations.LATEST) await check(connection.query, database, origin)
 }
 
-/** Marks a database after its check. Returns the greatest number of a node. */
+/** Marks a database after its check. Returns the greatest node number. */
 const begin = async (connection: Connection, database: string, origin: number | null): Promise<number> => {
   const forbidden = await namesOf(connection.query, FORBIDDEN)
   if (forbidden.length > 0) {
@@ -178,7 +178,7 @@ const writeTallies = async (query: Query) => {
     `SELECT j.endpoint, j.owner, sum(l.bytes)::bigint FROM stint.job_logs l JOIN stint.jobs j ON j.id = l.job GROUP BY 1, 2`
   )
   for (const row of logs) tallies.logged(...decodeLogs(row))
-  // Counts are read through the rows of nodes.
+  // Counts are read through the node's row.
   await query(`INSERT INTO stint.nodes (no, started_at, seen_at) VALUES ($1, now(), 'epoch') ON CONFLICT DO NOTHING`, [NODE])
   await query(`DELETE FROM stint.tallies WHERE node = $1`, [NODE])
   await tallies.send(query)

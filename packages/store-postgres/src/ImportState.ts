@@ -1,5 +1,5 @@
 /**
- * Whether a copy from another store is in this database, in the settings of all nodes. A database with an unfinished copy starts no node.
+ * Records in the nodes' shared settings whether this database contains a copy from another store. No node starts while a copy is unfinished.
  */
 import * as Schema from "effect/Schema"
 import type { Query } from "./Connection.ts"
@@ -9,7 +9,7 @@ const ImportState = Schema.Struct({
   state: Schema.Literals(["unfinished", "backup", "complete"]),
   /** Tells platforms apart. */
   origin: Schema.NullOr(Schema.Int),
-  /** The greatest number of a node at the beginning of the copy. */
+  /** The greatest node number at the beginning of the copy. */
   nodes: Schema.Int
 })
 export type ImportState = typeof ImportState.Type

@@ -474,8 +474,8 @@ ALTER TABLE stint.ended ADD COLUMN error_group text;
 `
 
 /**
- * The order in which timers fire. A sweep reads as many rows as it fires, even if many more are due at the same time, because a purge or a batch has
- * ended them together. `seq` is not the order of jobs with a concurrency key, so these have an index of their own.
+ * The order in which timers fire. A sweep reads as many rows as it fires, even if many more are due at the same time, for example because a purge
+ * or a batch has ended them together. Jobs with a concurrency key are not ordered by `seq`, so they have their own index.
  */
 const v10 = `
 DROP INDEX stint.ready_due;

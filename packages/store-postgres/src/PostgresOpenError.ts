@@ -20,7 +20,7 @@ export class StartFailed extends Schema.TaggedError<StartFailed>()("StartFailed"
 /** A pooler gives each transaction a different server connection. */
 export class TransactionPooler extends Schema.TaggedError<TransactionPooler>()("TransactionPooler", {}) {}
 
-/** A copy from another store has not finished. `state` `backup`: it was a copy of a backup, and one of the platform itself must follow. */
+/** A copy from another store has not finished. `backup`: it was a copy of a backup, and a copy of the platform itself must follow. */
 export class ImportUnfinished extends Schema.TaggedError<ImportUnfinished>()("ImportUnfinished", {
   state: Schema.Literals(["unfinished", "backup"])
 }) {}
@@ -65,7 +65,7 @@ export class PostgresOpenError extends Schema.TaggedError<PostgresOpenError>()("
         return reason.state === "backup"
           ? `${database} contains an import of a backup, so the jobs since the backup are missing. Stop the platform and import its data folder: ` +
             "stint database import"
-          : `An import into ${database} has not finished. Run it again, it continues where it stopped: stint database import`
+          : `An import into ${database} has not finished. Run it again; it continues where it stopped: stint database import`
       case "ImportRefused":
         return `Nothing can be imported into ${database}: ${reason.problem}. ${reason.advice}`
       case "StartFailed":

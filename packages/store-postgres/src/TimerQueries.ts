@@ -31,7 +31,7 @@ const dueRows = (place: StateTable, at: string, condition: string, related: stri
   `(SELECT id, ${related} AS related, ${at} AS at, ${turn} AS turn FROM stint.${place}
     WHERE ${condition} AND id <> ALL($3::text[]) ORDER BY at, turn LIMIT $2)`
 
-/** The due rows of a table, each read by an index that has their order. An index cannot have the order of jobs with a concurrency key. */
+/** The due rows of a table, read by indexes in their order. No index can have the order of jobs with a concurrency key. */
 const dueRowsOf = (place: StateTable): ReadonlyArray<string> =>
   place === "running" ? [dueRows(place, "due_at", isDue(place), RELATED, turnOf(place))] : [
     dueRows(place, "due_at", `concurrency_key IS NULL AND ${isDue(place)}`, RELATED, "seq"),
@@ -50,8 +50,8 @@ export const DUE = `SELECT id, related FROM (${
 }) s ORDER BY at, turn LIMIT $2`
 
 /**
- * Locks the given jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. They are found by their ids:
- * within the CASE, no index of due jobs is of use, all of which the planner could read instead.
+ * Locks the given jobs that are due and that no other transaction has locked. `$1`: now, `$2`: their ids. They are found by id:
+ * because of the CASE, the planner cannot use an index of due jobs and read all of its entries.
  */
 export const lockDue = (place: StateTable): string =>
   `WITH s AS MATERIALIZED (

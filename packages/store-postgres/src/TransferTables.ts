@@ -34,7 +34,7 @@ import {
 import { escapeNul, unescapeNul } from "./NulText.ts"
 import { BATCH, batchValues, jobValues } from "./TransactionWrites.ts"
 
-/** The columns in which the stores escape NUL characters (NulText.ts). Jobs are not listed, because JobColumns.ts does it for them. */
+/** The columns in which the stores escape NUL characters (NulText.ts). Jobs are not listed, because JobColumns.ts escapes theirs. */
 const ESCAPED: Readonly<Record<string, ReadonlyArray<string>>> = {
   audit: ["target"],
   build_logs: ["body"],

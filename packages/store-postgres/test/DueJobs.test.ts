@@ -1,5 +1,5 @@
 /**
- * What the timers read when many jobs are due at the same time, because a purge or a batch has ended them together.
+ * What the timers read when many jobs are due at the same time, for example because a purge or a batch has ended them together.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { Scenario } from "@stint/store-testing"
@@ -12,7 +12,7 @@ import { execute, makeDatabases, missing, testCluster } from "./TestCluster.ts"
 const FIRST = 20
 const OTHERS = 3_000
 
-/** How many jobs a sweep takes. */
+/** How many jobs a sweep fires. */
 const LIMIT = 5
 
 describe.skipIf(missing !== undefined)(missing ?? "timers of jobs that are due together", () => {
@@ -27,7 +27,7 @@ describe.skipIf(missing !== undefined)(missing ?? "timers of jobs that are due t
       yield* Effect.scoped(Effect.gen(function*() {
         const one = yield* node(address)
         for (const job of jobs) yield* one.jobs.insert(job)
-        // Their order is that of their submission, and not that of their end.
+        // Jobs fire in order of submission, not in the order in which they ended.
         for (const { endpoint, id } of jobs.toReversed()) {
           yield* one.jobs.apply(endpoint, id, { _tag: "Cancel", now: 0, endpoint })
         }

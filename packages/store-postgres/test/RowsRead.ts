@@ -11,7 +11,7 @@ const READ = `SELECT coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0)
 
 const OPEN = "SELECT count(*)::int FROM pg_stat_activity WHERE application_name = 'stint'"
 
-/** Runs something on a node of its own. Returns its result, and the number of rows that the node has read. */
+/** Runs an effect on its own node. Returns the effect's result, and the number of rows that the node has read. */
 export const rowsRead = (address: string) => {
   const number = (text: string) => Effect.map(Effect.promise(() => execute(address, text)), ([row]) => Number(row?.[0]))
   const closed = number(OPEN).pipe(Effect.repeat({ until: (count) => count === 0 }))

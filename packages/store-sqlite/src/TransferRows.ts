@@ -1,7 +1,7 @@
 /**
  * Reads the tables of a platform that is not running, for a copy into another store (`Transfer` of `@stint/store`). Changes nothing.
  *
- * Each table is one statement, whose rows are read one after the other in the order of its key. The file stays locked meanwhile, so that no platform
+ * Each table is read with one statement, row by row, in the order of its key. The file stays locked meanwhile, so that no platform
  * can start and change it.
  */
 import { hasSlot } from "@stint/store/ConcurrencyRule"
@@ -21,9 +21,9 @@ import { FileDamaged, SqliteOpenError } from "./SqliteOpenError.ts"
 import * as StoppedDatabase from "./StoppedDatabase.ts"
 import { CHUNK_BYTES } from "./UsageCounters.ts"
 
-/** How the rows of a table are read, if its columns differ from those of the file. */
+/** How a table is read whose columns differ from those in the file. */
 interface Reading {
-  /** The tables of the file that it consists of. The first one has a row for each of its rows. */
+  /** The tables in the file that it is made of. The first one has one row for each row of the result. */
   readonly tables: ReadonlyArray<string>
   readonly from: string
   /** The expressions of columns that the first table does not have. */
@@ -80,7 +80,7 @@ const JOB_COLUMNS = `${HEAD}, turn, EXISTS (SELECT 1 FROM runs WHERE runs.run = 
   CASE WHEN finished_at IS NOT NULL THEN error_group END, idempotency_key, fingerprint,
   ${OUTCOME}, input, s3_config, traceparent, tracestate`
 
-/** The statement that reads a table, and the tables of the file that it reads. Its rows are arrays. */
+/** The statement that reads a table, and the tables in the file that it uses. Its rows are arrays. */
 export const statementOf = (table: StoredTable): { readonly sql: string; readonly tables: ReadonlyArray<string> } => {
   const { columns, from, tables } = readingOf(table)
   if (table === JOBS) return { tables, sql: `SELECT ${JOB_COLUMNS} FROM ${from} ORDER BY jobs.id` }
@@ -135,13 +135,13 @@ const decodeOrigin = Schema.decodeUnknownSync(Schema.Struct({ at: Schema.NullOr(
 
 /** The tables of a file. */
 export interface TransferRows extends TransferSource {
-  /** Tells files apart: the time at which Stint created this one. A backup has that of its platform. */
+  /** Tells files apart: the time at which Stint created this one. A backup has the same time as its platform. */
   readonly origin: number | null
   /** Whether payloads are outside the database. Reads all payloads. */
   readonly hasReferences: () => boolean
 }
 
-/** A row of these columns refers to a payload outside the database when it contains U+0001. */
+/** A value in these columns that contains U+0001 refers to a payload outside the database. */
 const REFERENCES = [
   ["inputs", "input"],
   ["inputs", "s3_config"],

@@ -160,7 +160,7 @@ describe("several nodes", () => {
   )
 
   rule(
-    "a stop at one node ends the jobs that an external worker took from the other, with an attempt lost and stop signals",
+    "a stop at one node takes away jobs that an external worker took from the other: they lose an attempt, and it gets stop signals",
     Effect.scoped(Effect.gen(function*() {
       const { first, second } = yield* twoQueues
       const job = yield* second.started("ann")
@@ -174,7 +174,7 @@ describe("several nodes", () => {
   )
 
   rule(
-    "a drain whose hint is lost is repeated until the other node confirms it, and refused when none does",
+    "a drain whose hint is lost is repeated until the other node confirms it, and fails if it never does",
     Effect.scoped(Effect.gen(function*() {
       const { first, second, state } = yield* twoQueues
       yield* second.queue.heartbeat(second.endpoint.id, "ann", [])

@@ -90,7 +90,7 @@ describe("a copy between stores", () => {
       { numRuns: 40 }
     ))
 
-  it("goes on after an interruption at any page, with nothing twice", async () => {
+  it("continues after an interruption at any page, and copies nothing twice", async () => {
     for (const last of [1, 2, 3]) {
       const target: Rows = new Map()
       let calls = 0
@@ -108,7 +108,7 @@ describe("a copy between stores", () => {
     }
   })
 
-  it("removes what the source no longer has, however many rows that are", async () => {
+  it("removes all rows that the source no longer has, however many there are", async () => {
     const target = numbered(5_000)
     const source: Rows = new Map([["run_events", (numbered(5_000).get("run_events") ?? []).filter((_, n) => n % 1_700 === 7)]])
     expect(Exit.isSuccess(await copy(source, targetOf(target)))).toBe(true)

@@ -1,6 +1,6 @@
 /**
  * The data folder of an agent. Its database contains the identity of the agent, so that the platform recognizes it after a restart, and whether an
- * operator drains the machine. Its lock keeps a second agent out of the folder, because both would take over the same workers.
+ * operator has drained the machine. Its lock keeps a second agent out of the folder, because both would take over the same workers.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

@@ -9,14 +9,14 @@ import { availableParallelism, hostname, totalmem } from "node:os"
 
 const decodeName = Schema.decodeUnknownOption(AgentName)
 
-/** The name of this machine as an agent's name. */
+/** This machine's host name, as a valid agent name. */
 export const defaultName = (): string =>
   Option.getOrElse(
     decodeName(hostname().replaceAll(/[^A-Za-z0-9._-]/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 63)),
     () => "agent"
   )
 
-/** The number of NVIDIA GPUs, as the driver lists them. Other GPUs must be given as a flag. */
+/** The number of NVIDIA GPUs, as the driver lists them. The number of other GPUs must be set with `--gpus`. */
 const gpuCount = (): number => {
   try {
     return Math.min(64, readdirSync("/proc/driver/nvidia/gpus").length)

@@ -39,7 +39,7 @@ const noToken = new CliFailure({
 
 /** Fails if the platform does not accept the agent. While the platform cannot be reached, the agent starts and tries again. */
 const checkToken = Effect.fnUntraced(function*(link: PlatformLink.PlatformLink) {
-  // An epoch that never exists: the platform checks the token first, and then refuses the epoch.
+  // No epoch has this name: the platform checks the token first, and then refuses the epoch.
   const answer = yield* Effect.result(link.changes("none", 0))
   if (answer._tag === "Success" || answer.failure.kind !== "rejected") return
   const { hint, problem } = answer.failure

@@ -34,7 +34,7 @@ const workersOf = ({ name, workers }: Agent): ReadonlyArray<ReadonlyArray<string
 const format = ({ agents, local }: AgentList): string => {
   const own = `This platform's machine runs ${local.workers}${local.limit === null ? "" : ` of at most ${local.limit}`} workers.`
   if (agents.length === 0) {
-    return `No agent has joined. ${own}\nOn another machine: stint agent --join URL --token T, with a key of stint keys create NAME --scope agent --all-endpoints`
+    return `No agent has joined. ${own}\nOn another machine: stint agent --join URL --token T, with a key that this command creates: stint keys create NAME --scope agent --all-endpoints`
   }
   const workers = agents.flatMap(workersOf)
   return [

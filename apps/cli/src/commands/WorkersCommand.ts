@@ -13,7 +13,7 @@ import { endpoint, json, yes } from "./SharedFlags.ts"
 
 const worker = Argument.String("worker").pipe(Argument.withDescription("Id of the worker, as `stint workers list` prints it"))
 
-/** Endpoints that are read at the same time. */
+/** How many endpoints are read at the same time. */
 const AT_ONCE = 8
 
 /** How many jobs of a worker the table names. */
@@ -66,7 +66,7 @@ const list = Command.make(
 
 /** What the platform cannot do about a worker that it did not start. */
 const externalText = (id: string): string =>
-  `The platform did not start it: end its process yourself. Started again under the name ${id}, it gets jobs once it was silent for 30 s.`
+  `The platform did not start it: end its process yourself. A new process named ${id} gets jobs if the old one has not called for 30 s.`
 
 const jobCount = (jobs: ReadonlyArray<string>): string => `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}`
 
@@ -76,7 +76,7 @@ const drainText = ({ external, id, jobs }: WorkerOverview): string => {
     ? `${name} takes no more jobs and runs none.`
     : `${name} takes no more jobs and finishes ${jobCount(jobs)}.`
   return `${first} ${
-    external === true ? externalText(name) : "Then it ends, and the platform starts another one if the endpoint needs it."
+    external === true ? externalText(name) : "Then it exits, and the platform starts another one if the endpoint needs it."
   }`
 }
 
@@ -84,7 +84,7 @@ const stopText = ({ external, id }: WorkerOverview): string => {
   const name = Output.inline(id)
   return external === true
     ? `${name} has lost its jobs and takes no more. ${externalText(name)}`
-    : `${name} is being ended. The platform starts another one if the endpoint needs it.`
+    : `${name} is being killed. The platform starts another one if the endpoint needs it.`
 }
 
 const drain = Command.make(
@@ -94,7 +94,7 @@ const drain = Command.make(
     const drained = yield* call((api) => api.control.drainWorker({ params: { endpoint, worker } }))
     yield* Output.print(json, drained, drainText)
   })
-).pipe(Command.withDescription("Give a worker no more jobs; it ends after its current ones"))
+).pipe(Command.withDescription("Give a worker no more jobs; it exits after its current ones"))
 
 const stop = Command.make(
   "stop",
@@ -105,7 +105,7 @@ const stop = Command.make(
     const stopped = yield* call((api) => api.control.stopWorker({ params: { endpoint, worker } }))
     yield* Output.print(json, stopped, stopText)
   })
-).pipe(Command.withDescription("End a worker at once; its jobs run again if they have attempts left"))
+).pipe(Command.withDescription("Kill a worker at once; its jobs run again if they have attempts left"))
 
 /** `stint workers` and its subcommands. */
 export const workers = Command.make("workers").pipe(

@@ -5,10 +5,10 @@
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_AGENT_TOKEN` | none | the agent's key, unless `--token` is given |
- * | `STINT_DATA_DIR` | .stint-agent | folder of the agent's identity, of records of its workers and of the code of releases |
+ * | `STINT_DATA_DIR` | .stint-agent | folder for the agent's identity, records of its workers and the code of releases |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish when the agent stops |
  *
- * The settings of its workers, of the engine and of volumes are those of a platform (WorkerConfig.ts, EngineConfig.ts, VolumesConfig.ts).
+ * The settings of workers, the engine and volumes are the same as a platform's (WorkerConfig.ts, EngineConfig.ts, VolumesConfig.ts).
  */
 import type { NamedVolumes } from "@stint/pool/NamedVolumes"
 import * as Config from "effect/Config"

@@ -1,5 +1,6 @@
 /**
- * Copies a platform from its data folder into a PostgreSQL database, compares both, and says what to do next (docs/operations/move-to-postgresql.md).
+ * Copies a platform from its data folder into a PostgreSQL database, compares the two, and says what to do next
+ * (docs/operations/move-to-postgresql.md).
  */
 import type { PostgresOpenError } from "@stint/store-postgres"
 import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
@@ -36,7 +37,7 @@ const sourceFailure = ({ message, reason }: SqliteOpenError): CliFailure =>
   new CliFailure({
     message,
     hint: reason._tag === "FileLocked"
-      ? "Stop the platform with SIGTERM, and import then. To copy most of its data while it runs, import a backup first."
+      ? "Stop the platform with SIGTERM, then import. To copy most of its data while it runs, import a backup first."
       : "Nothing was changed."
   })
 
@@ -54,7 +55,7 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
       return new CliFailure({
         message,
         hint:
-          "The platform cannot read this row, either. Correct or delete it with sqlite3 in the stopped platform, and run the " +
+          "The platform cannot read this row either. Correct or delete it with sqlite3 while the platform is stopped, and run the " +
           "same command again."
       })
     case "RowRefused":
@@ -68,7 +69,7 @@ const transferFailure = ({ message, reason }: TransferError): CliFailure => {
       return new CliFailure({
         message,
         hint:
-          `No node starts with this database. ${AGAIN} If the difference stays, it is a defect of Stint: continue with the source.`,
+          `No node starts with this database. ${AGAIN} If the difference remains, it is a bug in Stint: continue with the source.`,
         code: "import-differs"
       })
   }
@@ -96,7 +97,7 @@ const number = (count: number): string => count.toLocaleString("en-US")
 /** Tables with fewer rows are copied within a second. */
 const SMALL = 1_000
 
-/** Changes rarely, because each change is a line in a log: once for all small tables, and in steps of ten percent for the others. */
+/** Changes rarely, because each change may be a line in a log: one text for all small tables, and steps of ten percent for the others. */
 const stateText = ({ rows, step, table, total }: Transfer.TransferState): string =>
   total <= SMALL
     ? "Copying and comparing tables"
@@ -111,7 +112,7 @@ export const run = Effect.fn("DatabaseImport.run")(function*(
   if (!existsSync(file)) {
     return yield* new CliFailure({
       message: `There is no platform to import in ${folder}: it has no file ${DATABASE}.`,
-      hint: "Name its data folder with --from. Of a backup, extract the archive first: tar -xf stint.tar -C FOLDER"
+      hint: "Name its data folder with --from. For a backup, extract the archive first: tar -xf stint.tar -C FOLDER"
     })
   }
   const backup = existsSync(join(folder, MANIFEST))
@@ -119,14 +120,14 @@ export const run = Effect.fn("DatabaseImport.run")(function*(
   const { Import } = yield* DatabaseStores.load
   const progress = Output.makeProgress()
   return yield* Effect.scoped(Effect.gen(function*() {
-    yield* Output.message(`Reading ${file}. It is not changed, and no platform can start with it meanwhile.`)
+    yield* Output.message(`Reading ${file}. The import does not change it, and no platform can start with it meanwhile.`)
     const source = yield* Effect.mapError(
       TransferRows.open(file),
       (error) => error._tag === "TransferError" ? transferFailure(error) : sourceFailure(error)
     )
     const { settings, unusedRecord } = yield* settingsOf(folder, source)
     const target = yield* Effect.mapError(Import.open({ url }, source.origin), targetFailure)
-    yield* Output.message(`Writing to ${target.database}. No node can start with it before the import has finished.`)
+    yield* Output.message(`Writing to ${target.database}. No node can start with it until the import has finished.`)
     const tables = yield* Transfer.copy(
       source,
       target,
@@ -149,7 +150,7 @@ export const format = ({ backup, database, file, seconds, tables, unusedRecord }
   return [
     `The tables of ${Output.inline(file)} are in ${
       Output.inline(database)
-    }. Both were read again: counts and checksums are the same. It took ${seconds} s.`,
+    }. Both were read again, and their counts and checksums are the same. It took ${seconds} s.`,
     "",
     Output.table([
       ["table", "rows", "written now", "SHA-256 of both"],
@@ -172,7 +173,7 @@ export const format = ({ backup, database, file, seconds, tables, unusedRecord }
             } and unset STINT_PAYLOADS: no large payload is in its folder, and a node would not start with it`
           ]),
           "Start the platform with the database: set STINT_DATABASE, keep STINT_DATA_DIR and the other settings, and run stint serve",
-          `Prevent that the old platform starts again, because it would run the same jobs: mv ${Output.inline(file)} ${
+          `Make sure that the old platform is not started again, because it would run the same jobs: mv ${Output.inline(file)} ${
             Output.inline(file)
           }.imported`
         ].map((step, index) => `${index + 1}. ${step}`)

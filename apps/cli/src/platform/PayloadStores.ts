@@ -88,7 +88,7 @@ interface Place {
   readonly settle: (record: typeof Record.Type) => Effect.Effect<typeof Record.Type, CliFailure | StoreError>
 }
 
-/** The name of the record among the settings of all nodes. */
+/** The record's name in the settings that all nodes share. */
 export const SETTING = "payloads"
 
 /** The record of all nodes. A record in the data folder, which an earlier version may have written, becomes the record of all nodes. */

@@ -28,10 +28,10 @@ export const queryAt = (address: unknown): string => {
   }))
 }
 
-/** The terms that the filters draw; undefined for a query with OR, which they cannot draw. */
+/** The terms that the filters show; undefined for a query with OR, which they cannot show. */
 export const drawnTerms = ({ any }: JobSearch): SearchTerms | undefined => any.length === 1 ? any[0] : undefined
 
-/** What the filters do not draw, as text; empty if they draw all. */
+/** What the filters do not show, as text; empty if they show everything. */
 export const undrawnText = (search: JobSearch): string => {
   const terms = drawnTerms(search)
   if (terms === undefined) return printSearch(search)

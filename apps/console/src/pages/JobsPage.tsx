@@ -132,7 +132,7 @@ const Mistake = ({ id, problem }: { readonly id: string; readonly problem: Searc
   </div>
 )
 
-/** The filters, which write the query. */
+/** The filters, which change the query. */
 const Filters = ({ names, onOpen, terms }: {
   readonly terms: SearchTerms
   readonly names: ReadonlyArray<string>
@@ -178,7 +178,7 @@ const Filters = ({ names, onOpen, terms }: {
   )
 }
 
-/** The part of the query that the filters cannot draw. */
+/** The part of the query that the filters cannot show. */
 const Undrawn = ({ search }: { readonly search: JobSearch }) => {
   const text = undrawnText(search)
   return text === "" ? null : (

@@ -10,7 +10,7 @@ import { removable, removalText } from "./WorkerList.ts"
 
 const NAMES = { drain: "Drain", stop: "Stop" } as const
 
-/** The buttons that are of use for the worker's state. Each asks first. */
+/** The buttons that make sense in the worker's state. Each asks for confirmation. */
 export const WorkerActions = ({ endpoint, worker }: { readonly endpoint: string; readonly worker: WorkerOverview }) => {
   const client = useQueryClient()
   return (

@@ -23,8 +23,8 @@ export interface EndpointWorker {
 }
 
 /**
- * What an operator can ask of a worker. A worker cannot be asked twice. An unhealthy one has ended, or the platform ends it; without capacity, none was
- * started.
+ * What an operator can request for a worker. The same request cannot be made twice. An unhealthy worker has exited, or the platform ends it; a
+ * throttled one was never started.
  */
 export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"drain" | "stop"> =>
   state === "unhealthy" || state === "throttled" || leaving === "stop"
@@ -33,15 +33,15 @@ export const removable = ({ leaving, state }: WorkerOverview): ReadonlyArray<"dr
     ? ["stop"]
     : ["drain", "stop"]
 
-/** What happens to a worker that is drained or stopped, before the operator agrees. */
+/** What a drain or stop will do to a worker, shown before the operator confirms. */
 export const removalText = (how: "drain" | "stop", { external, jobs }: WorkerOverview): string => {
   const its = jobs.length === 0 ? "It runs no job." : jobs.length === 1 ? "It runs 1 job." : `It runs ${jobs.length} jobs.`
   const next = external === true
     ? "The platform did not start it: end its process yourself."
     : "The platform starts another one if the endpoint needs it."
   return how === "drain"
-    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "ends"}${
-      jobs.length === 0 ? "" : " after those that it has"
+    ? `${its} It takes no more jobs, and ${external === true ? "keeps running" : "exits"}${
+      jobs.length === 0 ? "" : " after its current ones"
     }. ${next}`
     : `${its} ${
       external === true ? "It is told to stop its jobs and takes no more." : "It is killed at once."

@@ -17,7 +17,7 @@
  * | `jobs:manage` | cancelling, retrying and purging jobs, bulk operations, resolving error groups, and cancelling batches |
  * | `jobs` | all three |
  * | `worker` | the worker API of the key's endpoints |
- * | `agent` | the calls of `stint agent`, which then runs workers of the key's endpoints |
+ * | `agent` | the calls of `stint agent`, which runs workers of the key's endpoints |
  * | `deploy` | the control API without keys: endpoints, secrets, webhooks, the variables of workers |
  * | `admin` | the jobs API of every endpoint, and the control API, including keys |
  */

@@ -10,8 +10,8 @@
  *     | GET code/{hash}                                          |   once for each release
  * ```
  *
- * A report and its orders describe everything, so a lost or repeated one changes nothing. A connection has an epoch, which ends with its lease
- * (docs/decisions/0076-agents.md).
+ * A report and its orders describe everything, so losing or repeating one changes nothing. A connection has an epoch, which ends when its lease
+ * expires (docs/decisions/0076-agents.md).
  */
 import * as Schema from "effect/Schema"
 import { EndpointId, WorkerId } from "../Ids.ts"
@@ -24,7 +24,7 @@ export const AGENT_PROTOCOL = 1
 /** The maximum number of workers of an agent. Bounds the size of a report. */
 export const MAX_AGENT_WORKERS = 256
 
-/** The maximum number of lines in a report, of all workers together. */
+/** The maximum number of lines in a report, over all workers. */
 export const MAX_REPORT_LINES = 400
 
 /** The maximum size of a report, in bytes. */
@@ -60,7 +60,7 @@ const SupportedSources = Schema.Array(Schema.Literals(["handler", "command", "co
 
 const VolumeNames = Schema.Array(Text(256)).check(Schema.isMaxLength(100))
 
-/** Why a worker could not be started. `reason` is that of the error of a pool; `subject` is its path, its volume or its source. */
+/** Why a worker could not be started. `reason` is the reason of the pool's error; `subject` is the error's path, volume or source. */
 export const AgentStartFailure = Schema.Struct({
   reason: Schema.Literals(["SpawnFailed", "NoCapacity", "VolumeMissing", "Unsupported", "PoolUnavailable"]),
   subject: Text(4_096),
@@ -88,11 +88,11 @@ export const AgentWorkerReport = Schema.Struct({
   failure: Schema.optionalKey(AgentStartFailure),
   /** Set when the worker has ended. */
   exit: Schema.optionalKey(AgentExit),
-  /** The processor time so far, in milliseconds. */
+  /** The CPU time so far, in milliseconds. */
   cpuMs: Schema.optionalKey(Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: MAX_CPU_MILLIS }))),
   /** The number of the first element of `lines`; lines are counted from 0 in each run of the agent. */
   from: Count,
-  /** What the worker printed and the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
+  /** What the worker has printed but the platform has not confirmed: `o` or `e` for stdout or stderr, then the line. */
   lines: Schema.Array(Schema.String),
   /** The number of lines that the worker has printed. */
   printed: Count
@@ -104,20 +104,20 @@ export const AgentReport = Schema.Struct({
   protocol: Schema.Int,
   /** The version of the agent's package. */
   version: Text(100),
-  /** Identifies the data folder of the agent. */
+  /** Identifies the agent's data folder. */
   instance: PrintableText.check(Schema.isBetweenLength(1, 64)),
-  /** Identifies the process of the agent. */
+  /** Identifies the agent's process. */
   run: PrintableText.check(Schema.isBetweenLength(1, 64)),
   /** The epoch of the connection. Absent in the first report, with which the agent joins. */
   epoch: Schema.optionalKey(Text(100)),
-  /** Increases with each report of the process. */
+  /** Increases with each report from the process. */
   number: Count,
   /** The number of the last report whose response the agent has received. Absent before the first one. */
   answered: Schema.optionalKey(Count),
   capacity: AgentCapacity,
   supports: SupportedSources,
   volumes: VolumeNames,
-  /** Whether an operator drains this machine. The agent stores it. */
+  /** Whether an operator has drained this machine. The agent stores this. */
   isDrained: Schema.Boolean,
   /** Whether the agent is about to stop. */
   isLeaving: Schema.Boolean,
@@ -136,7 +136,7 @@ export type AgentStart = typeof AgentStart.Type
 /** What the platform wants of a worker. */
 export const AgentOrder = Schema.Struct({
   id: WorkerId,
-  /** `run`: it should run. `drain`: it should exit. `kill`: it must not run. `forget`: its end is known. */
+  /** `run`: it should run. `drain`: it should exit. `kill`: it must not run. `forget`: the platform knows that it has ended. */
   wish: Schema.Literals(["run", "drain", "kill", "forget"]),
   /** The number of lines that the platform has taken. */
   taken: Count,
@@ -156,7 +156,7 @@ export const AgentOrders = Schema.Struct({
   revision: Schema.Int,
   /** The platform's time, in milliseconds since 1970. */
   at: Schema.Int,
-  /** Whether an operator drains this machine. */
+  /** Whether an operator has drained this machine. */
   isDrained: Schema.Boolean,
   workers: Schema.Array(AgentOrder)
 })
@@ -201,7 +201,7 @@ export const AgentList = Schema.Struct({
   local: Schema.Struct({
     /** Its workers. */
     workers: Count,
-    /** The maximum number of its workers; null without one. */
+    /** The maximum number of its workers; null: no limit. */
     limit: Schema.NullOr(Count)
   })
 })

@@ -1,5 +1,5 @@
 /**
- * The operations on agents (docs/operations/agents.md): those of operators, and the calls of the agents themselves.
+ * The operations on agents (docs/operations/agents.md): the operators' operations, and the calls that agents make.
  *
  * ```
  *   /api/v1/agents                       GET    all agents, and the workers that they run
@@ -33,8 +33,8 @@ export class AgentsApi extends HttpApiGroup.make("agents")
       .annotateMerge(operationDocs({
         summary: "Drain an agent",
         description:
-          "Starts no more workers on the agent's machine. Its workers finish their jobs and exit. The agent stores this, so it also holds after a " +
-          "restart of the platform or of the agent."
+          "Starts no more workers on the agent's machine. Its workers finish their jobs and exit. The agent stores this, so a restart of the " +
+          "platform or of the agent does not undo it."
       })),
     HttpApiEndpoint.post("resumeAgent", "/agents/:agent/resume", { params: { agent }, success: Agent, error: AgentNotFound })
       .annotateMerge(operationDocs({
@@ -59,8 +59,8 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
       summary: "Report an agent's state",
       description:
         "Called by `stint agent`. Contains the capacity of its machine and the state of every worker. Returns everything that the platform wants of these " +
-        "workers. A report without an epoch joins. Returns 409 if the epoch is over, if the report is older than one that has arrived, or if " +
-        "another agent has the name."
+        "workers. With a report without an epoch, the agent joins. Returns 409 if the epoch is over, if a newer report has arrived, or if " +
+        "another connected agent has this name."
     })).annotate(Audited, false),
     HttpApiEndpoint.get("awaitChanges", "/agents/:agent/changes", {
       params: { agent },
@@ -74,7 +74,7 @@ export class AgentCallsApi extends HttpApiGroup.make("agentCalls")
       error: [InvalidRequest, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Wait for new orders",
-      description: "Returns once the orders differ from the revision, or after 3 s. Returns 409 if the epoch is over."
+      description: "Returns once the orders have a newer revision, or after 3 s. Returns 409 if the epoch is over."
     })),
     HttpApiEndpoint.get("getAgentCode", "/agents/:agent/code/:hash", {
       params: { agent, hash: Schema.String.annotate({ description: "The hash of the code." }) },

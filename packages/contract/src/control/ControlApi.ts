@@ -98,7 +98,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     }).annotateMerge(operationDocs({
       summary: "Drain a worker",
       description:
-        "The worker takes no more jobs, finishes those that it runs, and ends. The platform starts another one if the endpoint needs it. " +
+        "The worker takes no more jobs, finishes its running ones, and exits. The platform starts another one if the endpoint needs it. " +
         "A worker that the platform did not start (`external`) gets no more jobs; end its process yourself."
     })),
     HttpApiEndpoint.post("stopWorker", "/endpoints/:endpoint/workers/:worker/stop", {
@@ -108,7 +108,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     }).annotateMerge(operationDocs({
       summary: "Stop a worker",
       description:
-        "Kills the worker. Each of its jobs has lost an attempt: it runs again, or fails if no attempt is left. A worker that the platform did " +
+        "Kills the worker. Each of its jobs loses an attempt: it runs again, or fails if no attempt is left. A worker that the platform did " +
         "not start (`external`) loses its jobs, is told to stop them, and gets no more; end its process yourself."
     }))
   )

@@ -1,5 +1,5 @@
 /**
- * The text query of jobs: a parser and a printer. `SearchMatch.ts` decides which jobs match.
+ * The text query for jobs: a parser and a printer. `SearchMatch.ts` decides which jobs match.
  *
  * ```
  *   status:failed endpoint:resize -release:12 tag:nightly since:2h error:"out of memory" OR status:timed_out
@@ -14,8 +14,8 @@
  *   -KEY                                        several values: none of them
  * ```
  *
- * There are no parentheses, so a query is a list of alternatives, each of which is a set of ranges that the stores have indexes for. The number of
- * terms is limited by the length of the text, and no query is nested.
+ * There are no parentheses, so a query is a list of alternatives, each of which is a set of ranges for which the stores have indexes. The length of
+ * the text limits the number of terms, and no query is nested.
  *
  * The module is plain TypeScript, because the console loads it into browsers.
  */
@@ -25,7 +25,7 @@ import type { JobStatus } from "./Job.ts"
 /** A point in time, or a duration before the present. Milliseconds. */
 export type SearchTime = { readonly at: number } | { readonly ago: number }
 
-/** The values of the terms, by their key. */
+/** The values of the terms, by key. */
 export interface SearchValues {
   readonly endpoint: ReadonlyArray<string>
   readonly status: ReadonlyArray<JobStatus>
@@ -37,14 +37,14 @@ export interface SearchValues {
   readonly "error-group": ReadonlyArray<string>
 }
 
-/** The terms of an alternative: a job must match all keys of them, and no value in `not`. */
+/** The terms of an alternative: a job must match the terms of every key, and no value in `not`. */
 export interface SearchTerms extends SearchValues {
   readonly not: SearchValues
   readonly since?: SearchTime
   readonly before?: SearchTime
 }
 
-/** A parsed query: a job matches if it matches one of the alternatives, of which there is at least one. */
+/** A parsed query with at least one alternative. A job matches the query if it matches any of them. */
 export interface JobSearch {
   readonly any: ReadonlyArray<SearchTerms>
 }
@@ -75,7 +75,7 @@ const NO_VALUES: SearchValues = {
 /** The alternative that every job matches. */
 export const NO_TERMS: SearchTerms = { ...NO_VALUES, not: NO_VALUES }
 
-/** The query of some terms, without alternatives. */
+/** A query with these terms as its only alternative. */
 export const searchOf = (terms: Partial<SearchTerms>): JobSearch => ({ any: [{ ...NO_TERMS, ...terms }] })
 
 /** The query that matches all jobs. */
@@ -84,7 +84,7 @@ export const EVERYTHING: JobSearch = searchOf({})
 /** The maximum length of a query, in characters. */
 export const MAX_SEARCH_LENGTH = 1_000
 
-/** The maximum number of alternatives. Each may be a range of its own for each endpoint and status. */
+/** The maximum number of alternatives. Each may need its own range for each endpoint and status. */
 export const MAX_ALTERNATIVES = 20
 
 /** The keys, in the order in which they are printed. */
@@ -232,7 +232,7 @@ const isKey = (key: string): key is Key => KEYS.some((one) => one === key)
 const withValue = <A>(values: ReadonlyArray<A>, value: A): ReadonlyArray<A> =>
   values.includes(value) ? values : [...values, value]
 
-/** The values with the value of a term. */
+/** The values, with a term's value added. */
 const withTerm = (
   values: SearchValues,
   key: keyof SearchValues,
@@ -258,7 +258,7 @@ const withTerm = (
   }
 }
 
-/** The alternative with the time of a term. */
+/** The alternative, with a term's time added. */
 const withTime = (terms: SearchTerms, key: "since" | "before", { at, isNegated, value, valueAt }: Term): Added => {
   const time = parseTime(value)
   if (time === undefined) {
@@ -307,7 +307,7 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
   /** The alternatives by their canonical text. */
   const any = new Map<string, SearchTerms>()
   let terms: SearchTerms | undefined
-  /** Where the OR or AND stands that the next term must follow. */
+  /** The position of an OR or AND that a term must still follow. */
   let wordAt: number | undefined
   let at = 0
   while (true) {
@@ -317,7 +317,7 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
       if (wordAt !== undefined) {
         return problem(
           wordAt,
-          "A term is missing after the last word.",
+          "A term is missing after OR or AND.",
           "Write a term on both sides: status:failed OR tag:nightly."
         )
       }
@@ -354,7 +354,7 @@ export const parseSearch = (text: string, maxLength: number = MAX_SEARCH_LENGTH)
     let termAt = negatedAt ?? at
     if (word === "NOT") { while (/\s/.test(text[termAt] ?? "")) termAt += 1 }
     if (termAt >= text.length || (negatedAt !== undefined && /\s/.test(text[termAt] ?? ""))) {
-      return problem(at, "A term is missing after the negation.", "Write it behind: NOT tag:nightly, or -tag:nightly.")
+      return problem(at, "A term is missing after the negation.", "Write the term after it: NOT tag:nightly, or -tag:nightly.")
     }
     const read = readTerm(text, termAt, negatedAt !== undefined)
     if ("problem" in read) return read

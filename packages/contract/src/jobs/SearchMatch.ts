@@ -35,7 +35,7 @@ export const searchRange = (
 export const coversEndpoint = ({ endpoint, not }: SearchTerms, id: string): boolean =>
   (endpoint.length === 0 || endpoint.includes(id)) && !not.endpoint.includes(id)
 
-/** The endpoints that a query names as those of its jobs; undefined when an alternative names none. */
+/** The endpoints whose jobs a query names; undefined when an alternative names no endpoint. */
 export const namedEndpoints = ({ any }: JobSearch): ReadonlyArray<string> | undefined =>
   any.some(({ endpoint }) => endpoint.length === 0) ? undefined : [...new Set(any.flatMap(({ endpoint }) => endpoint))]
 

@@ -46,7 +46,7 @@ export interface Counted {
 const DEFAULT_LIMIT = 50
 const MAX_LIMIT = 200
 
-/** The most jobs that a count examines. */
+/** The maximum number of jobs that a count examines. */
 const COUNT_SCAN_LIMIT = 50_000
 
 /** An index range that is read in steps. */
@@ -122,7 +122,7 @@ export const make = (store: Pick<JobStore["Service"], "list">) => {
       newest.source.at += 1
       const { createdAt, id } = newest.job
       const isMatch = matchesSearch(scope.search, newest.job, scope.now)
-      // It is in two ranges. It may have changed between two reads, so that only the second row matches.
+      // The job is in two ranges. It may have changed between their reads, so that only the second row matches.
       if (id === last?.id && (wasMatch || !isMatch)) continue
       last = { createdAt, id }
       wasMatch = isMatch

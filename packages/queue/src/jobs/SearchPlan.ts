@@ -4,19 +4,19 @@
  * ```
  *   status:failed status:timed_out OR tag:nightly since:2h
  *
- *   for each endpoint:   FAILED | TIMED_OUT | tag nightly, since 2h          each is a range of an index of the store
+ *   for each endpoint:   FAILED | TIMED_OUT | tag nightly, since 2h          each is an index range of the store
  *   -status:completed:   the five other statuses
  *   ranges that overlap become one, and one that another one contains is left out; too many ranges become one for each endpoint, without status and tag
  * ```
  *
- * The ranges contain every job that can match. Whether it does, is decided on its row (SearchMatch.ts).
+ * The ranges contain every job that can match. Its row decides whether it does (SearchMatch.ts).
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import type { JobStatus } from "@stint/contract/Job"
 import type { JobSearch, SearchTerms } from "@stint/contract/JobSearch"
 import { coversEndpoint, searchedStatuses, searchRange } from "@stint/contract/SearchMatch"
 
-/** Jobs of an endpoint that an index of the store finds, newest first. Undefined: of any status, with any tags, at any time. */
+/** Jobs of an endpoint that one of the store's indexes finds, newest first. Undefined: any status, any tags, any time. */
 export interface SearchRange {
   readonly status: JobStatus | undefined
   readonly tag: string | undefined
@@ -40,15 +40,15 @@ export interface SearchScope {
   readonly createdBefore?: number | undefined
 }
 
-/** The most ranges that are read at a time: six statuses of 100 endpoints. */
+/** The maximum number of ranges that a search reads at a time: six statuses of 100 endpoints. */
 const MAX_RANGES = 600
 
 const STATUS_COUNT = 6
 
-/** The statuses in which a job may change while it is searched, in the order in which it has them. */
+/** The statuses that may change during a search, in the order in which a job passes through them. */
 export const CHANGING: ReadonlyArray<JobStatus> = ["IN_QUEUE", "IN_PROGRESS"]
 
-/** Puts the statuses that a job has first at the front, so that a job whose status changes between two reads is found by the second read. */
+/** Puts earlier statuses first, so that a job whose status changes between two reads is found by the second read. */
 const rankOf = ({ status }: SearchRange): number => {
   const rank = status === undefined ? -1 : CHANGING.indexOf(status)
   return rank === -1 ? CHANGING.length : rank
@@ -75,7 +75,7 @@ const contains = (outer: SearchRange, inner: SearchRange): boolean =>
   (outer.createdAfter ?? -Infinity) <= (inner.createdAfter ?? -Infinity) &&
   (outer.createdBefore ?? Infinity) >= (inner.createdBefore ?? Infinity)
 
-/** The ranges without those that another one contains. Of equal ranges, the first one remains. */
+/** The ranges that no other one contains. Of equal ranges, the first one remains. */
 const withoutContained = (ranges: ReadonlyArray<SearchRange>): ReadonlyArray<SearchRange> =>
   ranges.filter((one, index) => !ranges.some((other, at) => contains(other, one) && (at < index || !contains(one, other))))
 

@@ -37,7 +37,7 @@ interface Entry {
   state: "initializing" | "ready" | "unhealthy" | "throttled"
   /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
   drainingSince: number | null
-  /** What an operator asked for. Unlike a worker that leaves by itself, it takes no jobs when it calls again later. */
+  /** What an operator requested. Unlike a worker that leaves by itself, such a worker gets no jobs when it calls again later. */
   leaving: Leaving | null
   exitAnnounced: boolean
   /**
@@ -175,7 +175,7 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
-  /** An operator asks for the end of the worker. Ignored for a worker that this node does not know. */
+  /** An operator drains or stops the worker. Ignored for a worker that this node does not know. */
   readonly leave: (endpoint: EndpointId, worker: string, leaving: Leaving) => void
   /**
    * The connection to the worker's machine was lost, so the pool no longer knows the worker. If it still runs, it keeps its jobs but receives no
@@ -279,7 +279,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const starts = WorkerStarts.make()
     const createdAt = wallClock()
 
-    /** The lost workers, oldest first. Such a worker may call again after its entry was removed. */
+    /** The lost workers, oldest first. A lost worker may call again after its entry has been removed. */
     const lost = new Set<string>()
     const keyOf = (endpoint: EndpointId, worker: string) => `${endpoint}\n${worker}`
     const markLost = (entry: Entry) => {
@@ -297,7 +297,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       let entry = workers.get(worker)
       if (entry === undefined) {
         const now = elapsed()
-        // The worker called another node before, and an operator asked for its end there.
+        // The worker called another node before, and an operator drained or stopped it there.
         const leaving = elsewhere?.(endpoint).find((one) => one.id === worker && one.leaving !== undefined && !one.exitAnnounced)?.leaving ??
           null
         entry = {

@@ -4,12 +4,12 @@
  * ```
  *   removeWorker --> registry of this node: takes no more jobs --> autoscaler: requests the exit, or kills
  *        |---------> hint ----------------> the other nodes do the same
- *        |---------> stop of a worker that no pool started: its jobs lose it, and it receives stop signals
+ *        |---------> stop of a worker that no pool started: it loses its jobs, and receives stop signals
  *        <---------- reports of the other nodes confirm it
  * ```
  *
- * A worker may call any node, and its pool is on one of them, so all of them must know. Hints may be lost. The request is therefore complete when every
- * node that reports the worker reports the request too, and is repeated until then.
+ * A worker may call any node, and its pool is on one of them, so all nodes must know. Hints may be lost. The request is therefore complete when every
+ * node that reports the worker also reports the request, and is repeated until then.
  */
 import { EndpointId } from "@stint/contract/Ids"
 import type { JobStore } from "@stint/store/JobStore"
@@ -29,7 +29,7 @@ export class WorkerMissing extends Schema.TaggedError<WorkerMissing>()("WorkerMi
   }
 }
 
-/** Another node knows the worker, and has not confirmed the request in time. */
+/** Another node knows the worker, but has not confirmed the request in time. */
 export class NodeSilent extends Schema.TaggedError<NodeSilent>()("NodeSilent", { worker: Schema.String }) {
   override get message(): string {
     return `another node has not confirmed the removal of worker ${this.worker}`
@@ -39,8 +39,8 @@ export class NodeSilent extends Schema.TaggedError<NodeSilent>()("NodeSilent", {
 /** The queue's operations on single workers. */
 export interface WorkerRemoval {
   /**
-   * The worker takes no more jobs. With `drain`, it ends after its current ones; with `stop`, it is killed, and each of its jobs is charged with a lost
-   * attempt. The process of a worker that no pool started cannot be ended: it only gets no more jobs, and with `stop` loses those that it has. Returns
+   * The worker takes no more jobs. With `drain`, it exits after its current ones; with `stop`, it is killed, and each of its jobs loses an
+   * attempt. The process of a worker that no pool started cannot be ended: it gets no more jobs, and with `stop` loses its current ones. Returns
    * the worker as it is afterwards.
    */
   readonly removeWorker: (
@@ -62,12 +62,12 @@ interface Dependencies {
 /** The topic of requests between nodes. */
 const LEAVING = "leaving"
 
-/** How often, and how many times, the reports of the other nodes are read. A node reports every second. */
+/** How often and how many times the other nodes' reports are read. A node reports every second. */
 const CONFIRMATION = { schedule: Schedule.spaced("250 millis"), times: 20 }
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** A start that has failed is shown as a worker, but there is none. */
+/** A failed start is shown as a worker, but there is none. */
 const isFailedStart = ({ jobs, pooled, state }: WorkerStatus): boolean =>
   state === "throttled" || (state === "unhealthy" && pooled === undefined && jobs.length === 0)
 
@@ -94,7 +94,7 @@ export const make = ({ nodes, notifier, now, random, registry, store }: Dependen
       return Effect.fail(new NodeSilent({ worker }))
     }).pipe(Effect.retry(CONFIRMATION))
 
-  /** The jobs of a worker that the platform cannot end. An operator ended the attempts, so none of the jobs is to blame. */
+  /** Takes the jobs of a worker that the platform cannot end. An operator ended the attempts, so none of the jobs is to blame. */
   const loseJobs = (endpoint: EndpointId, worker: string) =>
     Effect.uninterruptible(Effect.flatMap(
       store.applyRunning({ endpoint, worker }, {

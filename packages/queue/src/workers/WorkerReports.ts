@@ -12,7 +12,7 @@ export type WorkerState = typeof WorkerState.Type
 
 const Leaving = Schema.Literals(["drain", "stop"])
 
-/** What an operator asked of a worker. `drain`: it takes no more jobs, and ends after its current ones. `stop`: it ends now. */
+/** What an operator requested for a worker. `drain`: it takes no more jobs, and exits after its current ones. `stop`: it ends at once. */
 export type Leaving = typeof Leaving.Type
 
 const Time = Schema.NullOr(Schema.Number)
@@ -40,7 +40,7 @@ const WorkerStatus = Schema.Struct({
   idleSince: Time,
   /** Whether a draining worker has announced its exit. False if it takes no more jobs for another reason and must be asked to exit. */
   exitAnnounced: Schema.Boolean,
-  /** Present when an operator asked for its end. */
+  /** Present when an operator has drained or stopped it. */
   leaving: Schema.optionalKey(Leaving),
   /** Whether a pool of this node started it. Absent when none did. */
   pooled: Schema.optionalKey(Schema.Literal(true)),

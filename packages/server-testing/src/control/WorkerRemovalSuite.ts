@@ -24,7 +24,7 @@ export const workerRemovals = (it: ServerIt): void => {
     return { call, one, path, remove }
   })
 
-  it.effect("drain: an external worker finishes its job and gets no other, and the overview and the explanation say so", () =>
+  it.effect("drain: an external worker finishes its job and gets no more, and the overview and the explanation say so", () =>
     Effect.gen(function*() {
       const { call, one, remove } = yield* setup
       const { id: job } = yield* one.run(1)
@@ -50,7 +50,7 @@ export const workerRemovals = (it: ServerIt): void => {
       expect((yield* (yield* one.worker("bob")).next).id).toBe(next)
     }))
 
-  it.effect("stop: an external worker loses its job, which another one runs, and is told to stop it", () =>
+  it.effect("stop: an external worker loses its job to another worker, and is told to stop it", () =>
     Effect.gen(function*() {
       const { one, remove } = yield* setup
       const { id: job } = yield* one.run(1)
@@ -67,14 +67,14 @@ export const workerRemovals = (it: ServerIt): void => {
       yield* Effect.flatMap(worker.deliver(job, { output: "late" }), expectProblem(409))
       const other = yield* one.worker("bob")
       expect((yield* other.next).id).toBe(job)
-      // A stop is not taken back, and repeating it does no harm to the job's next attempt.
+      // A stop is not taken back, and repeating it does not harm the job's next attempt.
       expect(yield* remove("ann", "drain")).toMatchObject({ leaving: "stop" })
       expect(yield* remove("ann", "stop")).toMatchObject({ leaving: "stop" })
       yield* other.finish(job, "done")
       expect(yield* one.status(job)).toMatchObject({ status: "COMPLETED", output: "done" })
     }))
 
-  it.effect("says that there is no such worker or endpoint, and audits what was asked", () =>
+  it.effect("says when there is no such worker or endpoint, and audits the requests", () =>
     Effect.gen(function*() {
       const { call, one, path, remove } = yield* setup
       const missing = yield* Effect.flatMap(call(path("no/body", "stop"), { method: "POST" }), expectProblem(404))

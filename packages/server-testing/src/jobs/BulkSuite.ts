@@ -102,7 +102,7 @@ export const bulkOperations = (it: ServerIt): void => {
       expect((yield* one.status(disk[0] ?? "")).status).toBe("IN_QUEUE")
       expect((yield* one.status(city[0] ?? "")).status).toBe("FAILED")
 
-      // A limited key sees its endpoints only, may name no other in any alternative, and cannot tell whether an excluded one exists.
+      // A limited key sees only its endpoints, may name no others in any alternative, and cannot tell whether an excluded one exists.
       const by = yield* newKey(["jobs"], [one.id])
       expect(yield* ids("-status:completed", by)).toEqual([...disk, ...city])
       expect(yield* ids(`-endpoint:${two.id}`, by)).toEqual(yield* ids("-endpoint:no-such-endpoint", by))

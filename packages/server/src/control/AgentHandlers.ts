@@ -1,5 +1,5 @@
 /**
- * The control API of agents, and the calls of the agents themselves.
+ * The control API for agents, and the calls that agents make.
  */
 import { AgentName, AgentOrders, AgentReport, MAX_REPORT_BYTES } from "@stint/contract/Agent"
 import { Api } from "@stint/contract/Api"
@@ -15,7 +15,7 @@ import * as Schema from "effect/Schema"
 import { excerpt } from "../http/ProblemJson.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 
-const reportHint = "Only `stint agent` sends reports. Use a version of it that fits this platform."
+const reportHint = "Only `stint agent` sends reports. Use the same version of it as the platform's."
 
 const decodeReport = decoder(AgentReport, reportHint)
 const encodeOrders = Schema.encodeSync(AgentOrders)
@@ -39,7 +39,7 @@ const checkName = (name: string) =>
     ))
   )
 
-/** The operations of operators. */
+/** The operators' operations. */
 export const layerOperators = HttpApiBuilder.group(
   Api,
   "agents",

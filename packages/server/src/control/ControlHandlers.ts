@@ -35,7 +35,7 @@ const specHint =
 
 const isEndpointId = Schema.is(EndpointId)
 
-/** Seconds until a caller should repeat a request that another node has not confirmed. */
+/** After how many seconds a caller should repeat a request that another node has not confirmed. */
 const NODE_RETRY_AFTER = 5
 
 const decodeGiven = decoder(EndpointSpec, specHint)

@@ -4,10 +4,10 @@
 import type { WorkerOverview } from "@stint/contract/OverviewApi"
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
 
-/** The beginning of a worker's reason, which may contain the worker's whole output. */
+/** The maximum length of a worker's reason in a response. The whole reason may contain all of the worker's output. */
 export const REASON_LENGTH = 2_000
 
-/** Whether no pool started the worker. A start that failed is shown as a worker, too. */
+/** Whether no pool started the worker. A failed start is also shown as a worker. */
 const isExternal = ({ pooled, state }: WorkerStatus): boolean =>
   pooled === undefined && state !== "unhealthy" && state !== "throttled"
 

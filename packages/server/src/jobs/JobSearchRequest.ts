@@ -39,7 +39,7 @@ export const parsedQuery = (text: string): Effect.Effect<JobSearch, InvalidReque
     : Effect.succeed(search)
 }
 
-/** Finds the endpoints of a query: those that all of its alternatives name, or otherwise all that the key permits, without excluded ones. */
+/** Finds a query's endpoints: the named ones if every alternative names some, otherwise all that the key permits. Leaves out excluded ones. */
 export const searchedEndpoints = Effect.map(
   Effect.all({ endpoints: EndpointStore, findEndpoint: endpointFinder }),
   ({ endpoints, findEndpoint }) =>
@@ -60,7 +60,7 @@ export const searchedEndpoints = Effect.map(
       const possible = namedEndpoints(search) === undefined
         ? (yield* mapStoreErrors(endpoints.list)).filter(({ id }) => isPermitted(id))
         : known
-      // An endpoint that is only excluded is not looked up: the answer must not tell whether it exists.
+      // An endpoint that is only excluded is not looked up: the response must not reveal whether it exists.
       const found = possible.filter(({ id }) => search.any.some((terms) => coversEndpoint(terms, id)))
       if (found.length > MAX_ENDPOINTS) {
         return yield* invalidQuery(

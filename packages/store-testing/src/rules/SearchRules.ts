@@ -67,10 +67,10 @@ const has = (job: JobSummary, { key, value }: Pick<GeneratedTerm, "key" | "value
   }
 }
 
-/** Keys of which a job has one value, so that several terms mean any of them. */
+/** Keys for which a job has only one value, so that several terms mean any of them. */
 const SINGLE = new Set(["status", "endpoint", "worker"])
 
-/** Whether a job matches an alternative: no negated term, all terms of most keys, and one of the terms of each key with one value. */
+/** Whether a job matches an alternative: no negated term, one term of each single-valued key, and all terms of the other keys. */
 const matchesNaively = (job: JobSummary, terms: ReadonlyArray<GeneratedTerm>, now: number): boolean =>
   terms.every((term) =>
     term.isNegated
@@ -201,7 +201,7 @@ export const searchRules = (rule: Rule): void => {
   }
 
   rule(
-    "finds a job of which only the later row matches, when it changes between the reads of two alternatives",
+    "finds a job that changes between the reads of two alternatives, so that only its later row matches",
     () =>
       Effect.gen(function*() {
         const { endpoint, submit, takeOne } = yield* Scenario.make()

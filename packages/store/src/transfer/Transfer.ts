@@ -7,15 +7,15 @@
  *   if anything was written, read the table of both again: a difference is now a failure
  * ```
  *
- * A copy that was interrupted therefore continues where it stopped, a repeated copy writes only what has changed since, and a copy without
- * differences is its own verification. Both sides are counted, and digested (SHA-256) in the same way from decoded rows.
+ * An interrupted copy therefore continues where it stopped, a repeated copy writes only what has changed since, and a copy without
+ * differences is its own verification. The rows of both sides are decoded, counted, and digested (SHA-256) in the same way.
  */
 import * as Effect from "effect/Effect"
 import { createHash } from "node:crypto"
 import { type StoredRow, type StoredTable, TABLES } from "./StoredTables.ts"
 import { RowsDiffer, RowUnreadable, TransferError } from "./TransferError.ts"
 
-/** The store that is read. It must not change meanwhile. */
+/** The store to read. It must not change meanwhile. */
 export interface TransferSource {
   /** The rows of a table, in the order of its key. Throws when a row cannot be read. */
   readonly rows: (table: StoredTable) => Iterable<StoredRow>
@@ -23,13 +23,13 @@ export interface TransferSource {
   readonly count: (table: StoredTable) => number
 }
 
-/** A range of keys: after `after`, up to and including `last`. Undefined: without this bound. */
+/** A range of keys: after `after`, up to and including `last`. Undefined: no such bound. */
 export interface KeyRange {
   readonly after: StoredRow | undefined
   readonly last: StoredRow | undefined
 }
 
-/** The store that is written. */
+/** The store to write. */
 export interface TransferTarget {
   /** The keys of the first rows of a range. */
   readonly keys: (table: StoredTable, range: KeyRange, limit: number) => Effect.Effect<ReadonlyArray<StoredRow>, TransferError>
@@ -68,7 +68,7 @@ const PAGE_ROWS = 500
 /** The size at which a page ends. A page has at least one row, of any size. Characters. */
 const PAGE_SIZE = 4_194_304
 
-/** The number of rows that are read from the target at once. Greater than that of a page, so that it contains rows that the page does not. */
+/** The number of rows that are read from the target at once. Greater than the number of rows in a page, so that surplus rows are found, too. */
 const FOUND_ROWS = 2 * PAGE_ROWS
 
 /** A row, its key, and the text that is compared and digested. */
@@ -139,7 +139,7 @@ const unreadable = ({ name }: StoredTable) => (cause: unknown) =>
       reason: new RowUnreadable({ problem: cause instanceof Error ? cause.message : String(cause) })
     })
 
-/** Goes through a table once. Writes the differences if `writes`; fails at the first one otherwise. */
+/** Goes through a table once. If `writes`, writes the differences; otherwise fails at the first one. */
 const pass = Effect.fnUntraced(function*(
   source: TransferSource,
   target: TransferTarget,
@@ -174,7 +174,7 @@ const pass = Effect.fnUntraced(function*(
         return yield* new TransferError({ table: table.name, reason: new RowsDiffer(describe(table, found, difference)) })
       }
       if (!isAll) {
-        // More rows than a page can have: some belong to no row of the source. The next round reads what follows them.
+        // The target has more rows than a page can have, so some are not in the source. The next round reads what follows them.
         yield* target.replace(table, removed.map(({ row }) => row), [])
         changed += removed.length
         continue

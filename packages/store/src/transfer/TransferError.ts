@@ -16,7 +16,7 @@ export class RowRefused extends Schema.TaggedError<RowRefused>()("RowRefused", {
 /** The target rejected rows, or could not be reached. */
 export class TargetFailed extends Schema.TaggedError<TargetFailed>()("TargetFailed", { problem: Schema.String }) {}
 
-/** After the copy, the target has other rows than the source. `key`: the first key with a difference. */
+/** After the copy, the target's rows differ from the source's. `key`: the first key with a difference. */
 export class RowsDiffer extends Schema.TaggedError<RowsDiffer>()("RowsDiffer", {
   key: Schema.String,
   difference: Schema.String
