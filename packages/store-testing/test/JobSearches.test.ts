@@ -24,7 +24,10 @@ const queryOf = (text: string): JobSearch => {
 
 /** One job each second, newest first. */
 const jobsOf = (count: number, of: (index: number) => Partial<JobSummary>): Array<JobSummary> =>
-  Array.from({ length: count }, (_, index) => ({ ...Scenario.record({ createdAt: index * 1_000 }), errorGroup: null, ...of(index) }))
+  Array.from(
+    { length: count },
+    (_, index) => ({ ...Scenario.record({ createdAt: index * 1_000 }), errorGroup: null, ...of(index) })
+  )
     .toSorted(compareNewestFirst)
 
 /** The searches of a store of jobs. `change` runs before each read. */
@@ -115,7 +118,10 @@ describe("searches", () => {
   for (
     const [title, text] of [
       ["that overlap", alternatives((index) => `-status:done worker:x since:${4_000 + index}s before:${index}s`)],
-      ["one after another", alternatives((index) => `-status:done worker:x since:${(index + 1) * 200}s before:${index * 200 + 1}s`)]
+      [
+        "one after another",
+        alternatives((index) => `-status:done worker:x since:${(index + 1) * 200}s before:${index * 200 + 1}s`)
+      ]
     ] as const
   ) {
     it.effect(`examine a job of 20 alternatives with times ${title} about as often as one of a single alternative`, () =>

@@ -227,7 +227,10 @@ describe("several nodes", () => {
             Effect.andThen(Deferred.succeed(claiming, undefined), Deferred.await(slow)),
             Effect.suspend(() => store.claim(...given))
           )
-        const { endpoint, queue, submit, take } = yield* queueOf(Context.add(stores, JobStore, { ...store, claim }), network().join())
+        const { endpoint, queue, submit, take } = yield* queueOf(
+          Context.add(stores, JobStore, { ...store, claim }),
+          network().join()
+        )
         const { id } = yield* submit()
         const taking = yield* Effect.forkChild(take("ann"))
         yield* Deferred.await(claiming)

@@ -298,7 +298,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       if (entry === undefined) {
         const now = elapsed()
         // The worker called another node before, and an operator drained or stopped it there.
-        const leaving = elsewhere?.(endpoint).find((one) => one.id === worker && one.leaving !== undefined && !one.exitAnnounced)?.leaving ??
+        const leaving = elsewhere?.(endpoint).find((one) =>
+          one.id === worker && one.leaving !== undefined && !one.exitAnnounced
+        )?.leaving ??
           null
         entry = {
           id: worker,
@@ -351,7 +353,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
     const markSeen = (entry: Entry) => {
       entry.lastSeenAt = elapsed()
       entry.cutAt = null
-      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 && (entry.leaving === null || entry.exitAnnounced)
+      const mayHaveExited = !entry.pooled && !entry.lost && entry.jobs.size === 0 &&
+        (entry.leaving === null || entry.exitAnnounced)
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.exitAnnounced = false
