@@ -11,7 +11,7 @@
  * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends. After a restart it contains the
  * workers that hold a lease, and is complete again one heartbeat interval later.
  */
-import { EndpointId } from "@stint/contract/Ids"
+import type { EndpointId } from "@stint/contract/Ids"
 import { MAX_REASON } from "@stint/contract/PlatformEvent"
 import { Nodes } from "@stint/store/Nodes"
 import * as Clock from "effect/Clock"
@@ -19,10 +19,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schema from "effect/Schema"
 import { monotonicMillis } from "../ClockWatch.ts"
 import { PlatformEvents } from "../events/PlatformEvents.ts"
 import * as Canaries from "./Canaries.ts"
+import * as WorkerHints from "./WorkerHints.ts"
 import * as WorkerReports from "./WorkerReports.ts"
 import type { Leaving, WorkerState, WorkerStatus } from "./WorkerReports.ts"
 import * as WorkerStarts from "./WorkerStarts.ts"
@@ -248,14 +248,6 @@ const forgetIdle = (workers: Map<string, Entry>): void => {
 /** The maximum length of a version, in characters. A worker may send any string, and nodes report it to each other every second. */
 const MAX_VERSION = 100
 
-/** The topic of released jobs between nodes. */
-const RELEASED = "released"
-
-/** The topic of announced exits of workers that an operator drains or stops. */
-const EXITING = "exiting"
-
-const isEndpointId = Schema.is(EndpointId)
-
 const NO_JOBS: ReadonlySet<string> = new Set()
 
 const stateOf = (entry: Entry): WorkerState => {
@@ -423,24 +415,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
 
     const nodes = Option.getOrUndefined(yield* Effect.serviceOption(Nodes))
     const elsewhere = nodes === undefined ? undefined : WorkerReports.make(nodes, () => [...endpoints.keys()].flatMap(list))
-    // A worker behind a load balancer takes a job from one node and delivers it to another.
-    nodes?.subscribe(RELEASED, (hint) => {
-      const [endpoint = "", worker = "", job = ""] = hint?.key.split("\n") ?? []
-      if (isEndpointId(endpoint)) release(endpoint, worker, job)
-    })
-    const announceExit = (entry: Entry) => {
+    const announceExit = (entry: Entry | undefined) => {
+      if (entry === undefined) return
       entry.exitAnnounced = true
       // A worker that exits does what the operator asked for. A later process with its name may take jobs.
       if (!entry.pooled && entry.leaving !== null) entry.drainingSince = elapsed()
     }
-    /** Every node has the operator's request, but only one receives the announcement of the exit. */
-    const tellExit = ({ endpoint, exitAnnounced, id, leaving, pooled }: Entry) => {
-      if (exitAnnounced && leaving !== null && !pooled) nodes?.publish(EXITING, `${endpoint}\n${id}`)
-    }
-    nodes?.subscribe(EXITING, (hint) => {
-      const [endpoint = "", worker = ""] = hint?.key.split("\n") ?? []
-      const entry = isEndpointId(endpoint) ? endpoints.get(endpoint)?.get(worker) : undefined
-      if (entry !== undefined) announceExit(entry)
+    const hints = WorkerHints.make(nodes, {
+      released: release,
+      exiting: (endpoint, worker) => announceExit(endpoints.get(endpoint)?.get(worker))
     })
 
     return WorkerRegistry.of({
@@ -520,7 +503,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       renewalDueAt: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.renewalDueAt ?? null,
       released: (endpoint, worker, job) =>
         Effect.sync(() => {
-          nodes?.publish(RELEASED, `${endpoint}\n${worker}\n${job}`)
+          hints.released(endpoint, worker, job)
           return release(endpoint, worker, job)
         }),
       lost: (endpoint, worker) =>
@@ -553,16 +536,15 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined) return
           entry.drainingSince ??= elapsed()
-          if (announced === undefined) return
-          announceExit(entry)
-          tellExit(entry)
+          if (announced !== undefined) announceExit(entry)
+          if (entry.exitAnnounced && entry.leaving !== null && !entry.pooled) hints.exiting(endpoint, worker)
         }),
       leave: (endpoint, worker, leaving) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry === undefined) return
         entry.drainingSince ??= elapsed()
         if (entry.leaving !== "stop") entry.leaving = leaving
-        tellExit(entry)
+        if (entry.exitAnnounced && !entry.pooled) hints.exiting(endpoint, worker)
       },
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       mayExit: (endpoint, worker) => {
