@@ -43,7 +43,7 @@ export const followRun = async (): Promise<void> => {
   const page = await browser.page(await browser.window(), [403])
   await browser.login(page, platform.key)
   await page.getByRole("link", { name: "Pipelines", exact: true }).click()
-  await page.getByRole("link", { name: "album" }).waitFor()
+  await page.getByRole("link", { name: "album", exact: true }).waitFor()
   await page.getByRole("link", { name: `${run.slice(0, 8)}..${run.slice(-4)}` }).click()
 
   // The node that waits for a person is shown first. The others are a click away, and the address says which.

@@ -34,6 +34,10 @@ const decodeEvent = decoder(Schema.Struct({ ...SendEvent.fields, data: Schema.op
 
 const GRAPH_HINT = "Send {\"graph\": {\"name\": \"gallery\", \"nodes\": [{\"address\": \"list\", \"kind\": \"step\"}]}}."
 
+const COMPARISON = { members: new Set(Object.keys(CompareDefinition.fields)) }
+
+const NO_PAYLOADS: ReadonlySet<string> = new Set()
+
 const decodeComparison = decoder(CompareDefinition, GRAPH_HINT)
 
 const DEFAULT_STEPS = 200
@@ -124,8 +128,10 @@ export const layer = HttpApiBuilder.group(
         "compareDefinition",
         Effect.fnUntraced(function*({ request }) {
           const { id } = yield* CurrentEndpoint
-          const body = yield* readJson(request, limits.chunkBytes, graphRemedy, GRAPH_HINT)
-          const { graph } = yield* decodeComparison(JSON.parse(body.text))
+          const body = yield* readJson(request, limits.chunkBytes, graphRemedy, GRAPH_HINT, COMPARISON)
+          const parsed = parseMembers(body, NO_PAYLOADS)
+          if ("issue" in parsed) return yield* invalidValues([parsed.issue], GRAPH_HINT)
+          const { graph } = yield* decodeComparison(parsed.value)
           return yield* trackedJson(JSON.stringify(yield* mapStoreErrors(OpenRuns.compare(runs, id, graph))))
         })
       )
