@@ -105,7 +105,7 @@ describe("agents", () => {
       yield* after(100)
       const handle = yield* Fiber.join(starting)
       yield* after(2 * LEASE_MILLIS)
-      assert.strictEqual((yield* viewOf("one"))?.state, "connected", "while its processor time is measured")
+      assert.strictEqual((yield* viewOf("one"))?.state, "connected", "while its CPU time is measured")
       yield* handle.drain
       yield* after(2 * LEASE_MILLIS)
       assert.strictEqual((yield* viewOf("one"))?.state, "connected", "while it is asked to exit")
@@ -238,7 +238,7 @@ describe("agents", () => {
   )
 
   test(
-    "cannot report a processor time that no store can add up",
+    "cannot report a CPU time that no store can add up",
     Effect.sync(() => {
       const isReport = Schema.is(AgentWorkerReport)
       assert.isTrue(isReport({ ...workerReport("w-1"), cpuMs: 12.5 }))
