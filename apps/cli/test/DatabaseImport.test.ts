@@ -318,7 +318,7 @@ describe.skipIf(missing !== undefined)(missing ?? "stint database import", () =>
     record("dir:/srv/payloads")
     // A node would neither start with this record nor accept the folder.
     expect((await importInto()).stdout).toMatch(
-      /1\. Delete .*payloads\.json and unset STINT_PAYLOADS[^]*2\. Start[^]*3\. Prevent/
+      /1\. Delete .*payloads\.json and unset STINT_PAYLOADS[^]*2\. Start[^]*3\. Make sure/
     )
     expect(await sql("SELECT 1 FROM stint.settings WHERE key = 'shared.payloads'")).toEqual([])
     change("UPDATE inputs SET input = char(1) || 'stint-1/red/a 5 digest' || char(1) WHERE seq = 1")
