@@ -290,10 +290,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       if (entry === undefined) {
         const now = elapsed()
         // The worker called another node before, and an operator drained or stopped it there.
-        const leaving = elsewhere?.(endpoint).find((one) =>
-          one.id === worker && one.leaving !== undefined && !one.exitAnnounced
-        )?.leaving ??
-          null
+        const leaving = WorkerReports.leavingOf(elsewhere?.(endpoint) ?? [], worker)
         entry = {
           id: worker,
           endpoint,

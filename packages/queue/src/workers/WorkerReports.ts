@@ -111,3 +111,7 @@ export const make = (
     return others.filter((one) => one.endpoint === endpoint)
   }
 }
+
+/** What an operator requested of a worker at another node, unless the worker has announced its exit since. */
+export const leavingOf = (reported: ReadonlyArray<WorkerStatus>, worker: string): Leaving | null =>
+  reported.find(({ exitAnnounced, id, leaving }) => id === worker && leaving !== undefined && !exitAnnounced)?.leaving ?? null
